@@ -1,0 +1,92 @@
+//! Measuring several ways to do one thing, interleaved in one run.
+//!
+//! The machine's speed changes from second to second, so only the ratio of two medians of the same
+//! run means anything; absolute figures are printed for orientation.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// How long to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Rounds, each of which runs every contestant once.
+    pub rounds: usize,
+    /// How long a contestant runs in a round.
+    pub slice: Duration,
+}
+
+impl Effort {
+    /// Enough for a median that can be trusted.
+    pub const FULL: Self = Self {
+        rounds: 41,
+        slice: Duration::from_millis(20),
+    };
+    /// Enough to see that it runs.
+    pub const SMOKE: Self = Self {
+        rounds: 1,
+        slice: Duration::ZERO,
+    };
+}
+
+/// One way to do it.
+pub struct Contestant<'a> {
+    /// Its name in the report.
+    pub name: &'static str,
+    run: Box<dyn FnMut() + 'a>,
+}
+
+impl std::fmt::Debug for Contestant<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Contestant").field(&self.name).finish()
+    }
+}
+
+impl<'a> Contestant<'a> {
+    /// A way to do it; what `run` returns is kept from the optimiser.
+    pub fn new<T>(name: &'static str, mut run: impl FnMut() -> T + 'a) -> Self {
+        Self {
+            name,
+            run: Box::new(move || {
+                black_box(run());
+            }),
+        }
+    }
+
+    /// Runs it this many times.
+    pub fn repeat(&mut self, times: u32) {
+        for _ in 0..times {
+            (self.run)();
+        }
+    }
+
+    /// Runs it for about a slice of time; returns seconds per run.
+    fn measure(&mut self, slice: Duration) -> f64 {
+        let start = Instant::now();
+        let mut runs = 0_u32;
+        loop {
+            (self.run)();
+            runs += 1;
+            let elapsed = start.elapsed();
+            if elapsed >= slice {
+                return elapsed.as_secs_f64() / f64::from(runs);
+            }
+        }
+    }
+}
+
+/// Median seconds per run of each contestant, measured in turn.
+#[must_use]
+pub fn compare(contestants: &mut [Contestant<'_>], effort: Effort) -> Vec<f64> {
+    let mut times = vec![Vec::new(); contestants.len()];
+    for _ in 0..effort.rounds {
+        for (contestant, times) in contestants.iter_mut().zip(&mut times) {
+            times.push(contestant.measure(effort.slice));
+        }
+    }
+    times.into_iter().map(median).collect()
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,70 @@
+//! What the fuzz targets run. Not part of the interface.
+#![expect(
+    clippy::panic,
+    reason = "a fuzz target reports a finding by panicking; no other code calls this"
+)]
+
+use strict_json::Charset;
+
+use crate::{Decoder, Framer, Sender, Timestamp};
+
+const MAX_LINE: usize = 64;
+
+/// Any stream in any chunks: the lines must be those of the stream in one piece, the framer's
+/// memory bounded. The first byte is the size of the chunks.
+pub fn a2e_lines(bytes: &[u8]) {
+    let Some((&size, stream)) = bytes.split_first() else {
+        return;
+    };
+    let chunked = lines(stream.chunks(usize::from(size).max(1)));
+    assert_eq!(chunked, lines([stream].into_iter()));
+    let mut decoder = Decoder::default();
+    for line in chunked.into_iter().flatten() {
+        assert!(line.len() <= MAX_LINE && !line.contains(&b'\n'));
+        // Any outcome is fine, a panic is not.
+        let _ = decoder.decode(&line, Sender::Host, Timestamp::default());
+    }
+}
+
+fn lines<'c>(chunks: impl Iterator<Item = &'c [u8]>) -> Vec<Option<Vec<u8>>> {
+    let mut framer = Framer::new(MAX_LINE);
+    let mut all = Vec::new();
+    for chunk in chunks {
+        let mut lines = framer.feed(chunk);
+        while let Some(line) = lines.next() {
+            all.push(line.ok().map(<[u8]>::to_vec));
+        }
+        assert!(framer.buffered() <= MAX_LINE.saturating_add(1));
+    }
+    if let Some(line) = framer.finish() {
+        all.push(line.ok().map(<[u8]>::to_vec));
+    }
+    all
+}
+
+/// Any line, from either side: what is taken is written again, read as the same message and
+/// written as the same bytes, in both character sets.
+pub fn a2e_message(line: &[u8]) {
+    let now = Timestamp::default();
+    let mut decoder = Decoder::default();
+    for sender in [Sender::Agent, Sender::Host] {
+        let Ok(message) = decoder.decode(line, sender, now) else {
+            continue;
+        };
+        let owned = message.clone().into_owned();
+        assert_eq!(owned, message);
+        for charset in [Charset::Utf8, Charset::Ascii] {
+            let mut written = Vec::new();
+            message.encode_to(&mut written, charset);
+            assert!(!written.contains(&b'\n'));
+            assert!(charset == Charset::Utf8 || written.is_ascii());
+            let again = match Decoder::default().decode(&written, sender, now) {
+                Ok(again) => again,
+                Err(error) => panic!("what we write is not taken: {error}"),
+            };
+            let mut rewritten = Vec::new();
+            again.encode_to(&mut rewritten, charset);
+            assert_eq!(rewritten, written);
+        }
+    }
+}

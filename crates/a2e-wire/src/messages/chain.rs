@@ -1,0 +1,112 @@
+//! Chains: nodes that run one after another, or as a graph.
+
+use std::borrow::Cow;
+
+use strict_json::Raw;
+
+use crate::messages::base::EventKind;
+use crate::open_enum::open_enum;
+use crate::record::record;
+use crate::{ChainId, CorrelationId, NodeId, Object, SessionId};
+
+open_enum! {
+    /// What a node runs.
+    ChainNodeKind {
+        Skill = "skill",
+        Tool = "tool",
+        Proc = "proc",
+        Branch = "branch",
+        Map = "map",
+        /// A peer agent, reached by its DID. Ours alone.
+        Peer = "peer",
+    }
+}
+
+open_enum! {
+    /// What happened to a node.
+    ChainPhase {
+        Start = "start",
+        Done = "done",
+        Skip = "skip",
+        Error = "error",
+    }
+}
+
+open_enum! {
+    /// What to do when a node fails; another value is the node to go on with.
+    ChainOnError {
+        Abort = "abort",
+        Skip = "skip",
+    }
+}
+
+record! {
+    /// One node of a chain.
+    ///
+    /// With `deps` on any node the chain is a graph; without, it is walked along `next_node`.
+    ChainNode<'a> {
+        node_id: NodeId<'a>,
+        kind: ChainNodeKind<'a>,
+        name: Cow<'a, str> = "",
+        input: Object<'a> = {},
+        input_map: Object<'a> = {},
+        condition: Cow<'a, str> = "",
+        true_node: NodeId<'a> = "",
+        false_node: NodeId<'a> = "",
+        items_path: Cow<'a, str> = "",
+        map_node: NodeId<'a> = "",
+        next_node: NodeId<'a> = "",
+        on_error: ChainOnError<'a> = "abort",
+    }
+    sparse {
+        deps: Vec<NodeId<'a>>,
+    }
+}
+
+record! {
+    /// Why a chain failed.
+    ChainError<'a> {
+        code: Cow<'a, str>,
+        message: Cow<'a, str>,
+    }
+}
+
+record! {
+    /// Runs a chain.
+    ChainRequest<'a> {
+        session_id: SessionId<'a> = "",
+        chain_id: ChainId<'a> = (hex8),
+        nodes: Vec<ChainNode<'a>> = [],
+        entry_node: NodeId<'a> = "",
+        initial_input: Object<'a> = {},
+        correlation_id: CorrelationId<'a> = "",
+        streaming: bool = true,
+        timeout: i64 = 300,
+    }
+}
+
+record! {
+    /// Progress of a chain.
+    ChainEvent<'a> {
+        kind: EventKind<'a> = "status",
+        data: Object<'a> = {},
+        seq: i64 = 0,
+        node_id: NodeId<'a> = "",
+        phase: ChainPhase<'a> = "start",
+        output: Raw<'a> = null,
+        error: Cow<'a, str> = "",
+    }
+}
+
+record! {
+    /// Answers [`ChainRequest`].
+    ChainResponse<'a> {
+        chain_id: ChainId<'a> = "",
+        success: bool = false,
+        outputs: Object<'a> = {},
+        final_output: Raw<'a> = null,
+        duration_ms: i64 = 0,
+        nodes_run: i64 = 0,
+        error: Option<ChainError<'a>> = null,
+    }
+}

@@ -1,0 +1,150 @@
+//! Plans: tasks in columns.
+
+use std::borrow::Cow;
+
+use crate::record::record;
+use crate::{Map, Object, PlanId, TaskId};
+
+record! {
+    /// A plan, as it is listed.
+    PlanSummary<'a> {
+        plan_id: PlanId<'a>,
+        name: Cow<'a, str>,
+        columns: Vec<Cow<'a, str>>,
+    }
+}
+
+record! {
+    /// A task, as it is listed.
+    TaskSummary<'a> {
+        task_id: TaskId<'a>,
+        title: Cow<'a, str>,
+        status: Cow<'a, str>,
+        assignee: Cow<'a, str>,
+        plan_id: PlanId<'a>,
+    }
+}
+
+record! {
+    /// A task on a board.
+    BoardTask<'a> {
+        task_id: TaskId<'a>,
+        title: Cow<'a, str>,
+        status: Cow<'a, str>,
+        assignee: Cow<'a, str>,
+    }
+}
+
+record! {
+    /// A plan with its tasks by column.
+    PlanBoard<'a> {
+        plan_id: PlanId<'a>,
+        name: Cow<'a, str>,
+        columns: Vec<Cow<'a, str>>,
+        tasks: Map<'a, Vec<BoardTask<'a>>>,
+    }
+}
+
+record! {
+    /// Makes a plan.
+    PlanCreateRequest<'a> {
+        name: Cow<'a, str> = "default",
+        columns: Vec<Cow<'a, str>> = [],
+        description: Cow<'a, str> = "",
+    }
+}
+
+record! {
+    /// Asks which plans there are.
+    PlanListRequest {
+    }
+}
+
+record! {
+    /// Adds a task to a plan.
+    TaskAddRequest<'a> {
+        plan_id: PlanId<'a>,
+        title: Cow<'a, str>,
+        status: Cow<'a, str> = "backlog",
+        description: Cow<'a, str> = "",
+        assignee: Cow<'a, str> = "",
+        deps: Vec<Cow<'a, str>> = [],
+        metadata: Object<'a> = {},
+    }
+}
+
+record! {
+    /// Changes what is given of a task.
+    TaskUpdateRequest<'a> {
+        plan_id: PlanId<'a>,
+        task_id: TaskId<'a>,
+        status: Cow<'a, str> = "",
+        assignee: Cow<'a, str> = "",
+        deps: Vec<Cow<'a, str>> = [],
+    }
+}
+
+record! {
+    /// Asks which tasks there are.
+    TaskListRequest<'a> {
+        plan_id: PlanId<'a> = "",
+        status: Cow<'a, str> = "",
+    }
+}
+
+record! {
+    /// Asks for plans with their tasks by column.
+    PlanBoardRequest<'a> {
+        plan_id: PlanId<'a> = "",
+    }
+}
+
+record! {
+    /// Answers [`PlanCreateRequest`].
+    PlanCreateResponse<'a> {
+        success: bool = false,
+        plan_id: PlanId<'a> = "",
+        columns: Vec<Cow<'a, str>> = [],
+    }
+}
+
+record! {
+    /// Answers [`PlanListRequest`].
+    PlanListResponse<'a> {
+        plans: Vec<PlanSummary<'a>> = [],
+    }
+}
+
+record! {
+    /// Answers [`TaskAddRequest`].
+    TaskAddResponse<'a> {
+        success: bool = false,
+        task_id: TaskId<'a> = "",
+        status: Cow<'a, str> = "",
+    }
+}
+
+record! {
+    /// Answers [`TaskUpdateRequest`].
+    TaskUpdateResponse<'a> {
+        success: bool = false,
+        task_id: TaskId<'a> = "",
+    }
+}
+
+record! {
+    /// Answers [`TaskListRequest`].
+    TaskListResponse<'a> {
+        tasks: Vec<TaskSummary<'a>> = [],
+    }
+}
+
+record! {
+    /// Answers [`PlanBoardRequest`].
+    PlanBoardResponse<'a> {
+        boards: Vec<PlanBoard<'a>> = [],
+    }
+}
+
+/// The columns of a plan that is made without any.
+pub const DEFAULT_COLUMNS: [&str; 4] = ["backlog", "todo", "in_progress", "done"];

@@ -1,0 +1,39 @@
+//! Strict base64url (profile §1): no padding, no white space, unused trailing bits zero.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+/// A text that is not strict base64url.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not unpadded base64url")]
+pub struct NotBase64Url;
+
+/// The text of some bytes.
+#[must_use]
+pub fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The bytes of a text.
+///
+/// # Errors
+/// On any text that [`encode`] would not have written.
+pub fn decode(text: &str) -> Result<Vec<u8>, NotBase64Url> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| NotBase64Url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_one_spelling_is_taken() {
+        for (text, bytes) in [("", "".as_bytes()), ("Zg", b"f"), ("-_8", b"\xfb\xff")] {
+            assert_eq!(decode(text).as_deref(), Ok(bytes));
+            assert_eq!(encode(bytes), text);
+        }
+        for wrong in ["Zg==", "Z", "Zh", "+/8", "Zg\n", " Zg", "Zm9v\0", "Zé"] {
+            assert_eq!(decode(wrong), Err(NotBase64Url), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The tree.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use strict_json::{Cursor, Fault, Integers, Kind, Limits, Scanner, utf8};
+
+use crate::Number;
+
+/// The limits of profile §1 on any A2A text.
+pub const LIMITS: Limits = Limits {
+    depth: 64,
+    values: 20_000,
+    integers: Integers::Exact,
+};
+
+/// A JSON value as it was received, or as it will be sent.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value<'a> {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// A number, with the form it was written in.
+    Number(Number),
+    /// A string, unescaped.
+    String(Cow<'a, str>),
+    /// An array.
+    Array(Vec<Self>),
+    /// An object.
+    Object(Object<'a>),
+}
+
+/// The members of an object in the order received; no name stands twice.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Object<'a> {
+    members: Vec<(Cow<'a, str>, Value<'a>)>,
+}
+
+/// Why a typed value could not become a tree.
+#[derive(Debug, thiserror::Error)]
+pub enum FromSerializeError {
+    /// The type's own `Serialize` failed.
+    #[error("cannot be written as JSON: {0}")]
+    Serialize(#[from] serde_json::Error),
+    /// It wrote JSON outside the profile.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl<'a> Value<'a> {
+    /// Reads a text by the strict rules of profile §1.
+    ///
+    /// # Errors
+    /// The first breach of these rules, with its offset.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Fault> {
+        Self::parse_within(bytes, LIMITS)
+    }
+
+    /// Reads a text with other limits.
+    ///
+    /// # Errors
+    /// As [`Value::parse`].
+    pub fn parse_within(bytes: &'a [u8], limits: Limits) -> Result<Self, Fault> {
+        let checked = Scanner::new(limits).scan(utf8(bytes)?)?;
+        Ok(Self::read(&mut Cursor::new(checked)))
+    }
+
+    /// The tree of a typed value.
+    ///
+    /// # Errors
+    /// If the type does not serialise, or not to JSON within the profile.
+    pub fn from_serialize<T: Serialize + ?Sized>(
+        value: &T,
+    ) -> Result<Value<'static>, FromSerializeError> {
+        let text = serde_json::to_vec(value)?;
+        Ok(Value::parse(&text)?.into_owned())
+    }
+
+    /// The same tree, independent of the text it was read from.
+    #[must_use]
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(value),
+            Self::Number(value) => Value::Number(value),
+            Self::String(value) => Value::String(Cow::Owned(value.into_owned())),
+            Self::Array(list) => Value::Array(list.into_iter().map(Value::into_owned).collect()),
+            Self::Object(object) => Value::Object(object.into_owned()),
+        }
+    }
+
+    /// The object, if it is one.
+    #[must_use]
+    pub const fn as_object(&self) -> Option<&Object<'a>> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Array(_) => None,
+        }
+    }
+
+    /// The string, if it is one.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Array(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// What a reader would call this kind of value.
+    pub(crate) const fn describe(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::String(_) => "a string",
+            Self::Array(_) => "an array",
+            Self::Object(_) => "an object",
+        }
+    }
+
+    fn read(cursor: &mut Cursor<'a>) -> Self {
+        match cursor.kind() {
+            Kind::Null => {
+                cursor.skip();
+                Self::Null
+            }
+            Kind::Bool => Self::Bool(cursor.bool().unwrap_or_default()),
+            Kind::Number => Self::Number(Number::from_checked(cursor.number().unwrap_or_default())),
+            Kind::String => Self::String(cursor.string().unwrap_or_default()),
+            Kind::Array => {
+                let mut list = Vec::new();
+                if let Some(mut elements) = cursor.begin_array() {
+                    while cursor.next_element(&mut elements).is_some() {
+                        list.push(Self::read(cursor));
+                    }
+                }
+                Self::Array(list)
+            }
+            Kind::Object => {
+                let mut members = Vec::new();
+                if let Some(mut open) = cursor.begin_object() {
+                    while let Some(name) = cursor.next_member(&mut open) {
+                        members.push((name, Self::read(cursor)));
+                    }
+                }
+                Self::Object(Object { members })
+            }
+        }
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Sets a member: replaces the one of that name, or adds it last.
+    pub fn insert(&mut self, name: impl Into<Cow<'a, str>>, value: Value<'a>) {
+        let name = name.into();
+        match self.members.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, slot)) => *slot = value,
+            None => self.members.push((name, value)),
+        }
+    }
+
+    /// Takes a member out.
+    pub fn remove(&mut self, name: &str) -> Option<Value<'a>> {
+        let at = self.members.iter().position(|(known, _)| known == name)?;
+        Some(self.members.remove(at).1)
+    }
+
+    /// The member of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value<'a>> {
+        self.iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
+    }
+
+    /// The members in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value<'a>)> {
+        self.members
+            .iter()
+            .map(|(name, value)| (name.as_ref(), value))
+    }
+
+    /// The same object, independent of the text it was read from.
+    #[must_use]
+    pub fn into_owned(self) -> Object<'static> {
+        let members = self.members.into_iter();
+        Object {
+            members: members
+                .map(|(name, value)| (Cow::Owned(name.into_owned()), value.into_owned()))
+                .collect(),
+        }
+    }
+}
+
+impl Serialize for Value<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Number(number) => match number.as_i64() {
+                Some(integer) => serializer.serialize_i64(integer),
+                None => serializer.serialize_f64(number.as_f64()),
+            },
+            Self::String(text) => serializer.serialize_str(text),
+            Self::Array(list) => serializer.collect_seq(list),
+            Self::Object(object) => serializer.collect_map(object.iter()),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Who may use whom. The table is the architecture; anything not in it is an error.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What a crate may use and must not reach.
+struct Rule {
+    name: &'static str,
+    /// Crates of this workspace it may use.
+    uses: &'static [&'static str],
+    /// Kinds of foreign crates that must not be in its dependencies, however deep.
+    never: &'static [&'static [&'static str]],
+}
+
+#[rustfmt::skip]
+const ASYNC: &[&str] = &[
+    "tokio", "tokio-util", "mio", "hyper", "axum", "tonic", "reqwest", "smol", "async-std",
+    "futures-executor",
+];
+const CLOCK: &[&str] = &["jiff", "chrono", "time", "quanta"];
+const RANDOM: &[&str] = &["rand", "rand_core", "getrandom", "fastrand", "uuid"];
+const HASH: &[&str] = &["sha2"];
+#[rustfmt::skip]
+const CRYPTO: &[&str] = &[
+    "ed25519-dalek", "curve25519-dalek", "x25519-dalek", "aws-lc-rs", "ring", "rustls",
+    "chacha20poly1305", "hkdf", "hmac", "openssl",
+];
+const SOCKETS: &[&str] = &["socket2", "mio", "hyper", "rustls", "reqwest"];
+
+/// The whole plan of ARCHITECTURE.md, the crates that are still to come included.
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    rule("strict-json", &[], &[ASYNC, CLOCK, RANDOM, HASH, CRYPTO]),
+    rule("canonical", &["strict-json"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
+    rule("a2e-wire", &["strict-json"], &[ASYNC, CLOCK, RANDOM, HASH, CRYPTO]),
+    rule("a2a-wire", &["canonical"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
+    rule("policy", &["canonical"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
+    rule("audit", &["canonical"], &[CRYPTO, SOCKETS]),
+    rule("store", &[], &[]),
+    rule("sandbox", &[], &[]),
+    rule("a2e-session", &["a2e-wire"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
+    rule("a2e-runtime", &["a2e-wire", "a2e-session", "policy", "audit", "store", "canonical"], &[]),
+    rule("a2e-caps", &["a2e-wire", "a2e-runtime", "policy", "store", "sandbox", "canonical"], &[]),
+    rule("a2a-identity", &["canonical", "a2a-wire"], &[ASYNC, CLOCK, SOCKETS]),
+    rule("a2a-session", &["a2a-wire", "a2a-identity", "policy", "canonical"], &[ASYNC, CLOCK, SOCKETS]),
+    rule("a2a-net", &["a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical"], &[]),
+    rule("bridge", &["a2e-wire", "a2e-runtime", "a2a-wire", "a2a-identity", "a2a-net", "policy"], &[]),
+    rule("frith", &[
+        "strict-json", "canonical", "a2e-wire", "a2a-wire", "policy", "audit", "store", "sandbox",
+        "a2e-session", "a2e-runtime", "a2e-caps", "a2a-identity", "a2a-session", "a2a-net", "bridge",
+    ], &[]),
+    rule("testkit", &[
+        "strict-json", "canonical", "a2e-wire", "a2a-wire", "policy", "a2e-session", "a2a-identity",
+        "a2a-session",
+    ], &[]),
+    // Not part of the product: it may use what it measures.
+    rule("benches", &["strict-json", "canonical", "a2e-wire"], &[]),
+    rule("xtask", &[], &[]),
+];
+
+/// Foreign crates that a pure crate may name; docs/decisions.md says what each is for.
+#[rustfmt::skip]
+const PURE: &[(&str, &[&str])] = &[
+    ("strict-json", &["serde", "serde_json", "thiserror"]),
+    ("canonical", &["base64", "hex", "serde", "serde_json", "sha2", "thiserror"]),
+    ("a2e-wire", &["memchr", "serde", "serde_json", "thiserror"]),
+];
+
+const fn rule(
+    name: &'static str,
+    uses: &'static [&'static str],
+    never: &'static [&'static [&'static str]],
+) -> Rule {
+    Rule { name, uses, never }
+}
+
+/// The resolved dependencies of the workspace.
+struct Graph {
+    /// Package id to name.
+    names: BTreeMap<String, String>,
+    /// Package id to the ids it needs to run or build; what only its tests need is left out.
+    edges: BTreeMap<String, Vec<String>>,
+    members: Vec<String>,
+}
+
+impl Graph {
+    fn load() -> Self {
+        let output = Command::new(env!("CARGO"))
+            .args([
+                "metadata",
+                "--format-version=1",
+                "--all-features",
+                "--locked",
+                "--offline",
+            ])
+            .current_dir(testkit::workspace())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let needed = |node: &Value| {
+            let deps = list(&node["deps"]).into_iter();
+            deps.filter(|dep| {
+                list(&dep["dep_kinds"])
+                    .iter()
+                    .any(|kind| kind["kind"] != "dev")
+            })
+            .map(|dep| text(&dep["pkg"]))
+            .collect()
+        };
+        Self {
+            names: list(&metadata["packages"])
+                .iter()
+                .map(|package| (text(&package["id"]), text(&package["name"])))
+                .collect(),
+            edges: list(&metadata["resolve"]["nodes"])
+                .iter()
+                .map(|node| (text(&node["id"]), needed(node)))
+                .collect(),
+            members: list(&metadata["workspace_members"])
+                .iter()
+                .map(text)
+                .collect(),
+        }
+    }
+
+    fn name(&self, id: &str) -> &str {
+        &self.names[id]
+    }
+
+    /// All that a package needs, however deep, with the way to it.
+    fn reach(&self, id: &str) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        let mut open = vec![(id.to_owned(), self.name(id).to_owned())];
+        while let Some((id, way)) = open.pop() {
+            for next in &self.edges[&id] {
+                if !found.contains_key(self.name(next)) {
+                    let way = format!("{way} -> {}", self.name(next));
+                    found.insert(self.name(next).to_owned(), way.clone());
+                    open.push((next.clone(), way));
+                }
+            }
+        }
+        found
+    }
+}
+
+#[test]
+fn every_edge_is_in_the_table() {
+    let graph = Graph::load();
+    let members: BTreeSet<&str> = graph.members.iter().map(|id| graph.name(id)).collect();
+    for id in &graph.members {
+        let name = graph.name(id);
+        let Some(rule) = RULES.iter().find(|rule| rule.name == name) else {
+            panic!("{name} is not in the table: say in RULES what it may use");
+        };
+        for dependency in &graph.edges[id] {
+            let dependency = graph.name(dependency);
+            assert!(
+                !members.contains(dependency) || rule.uses.contains(&dependency),
+                "{name} uses {dependency}, which the table does not allow"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_pulls_in_what_its_layer_must_not_have() {
+    let graph = Graph::load();
+    for id in &graph.members {
+        let reach = graph.reach(id);
+        let rule = RULES.iter().find(|rule| rule.name == graph.name(id));
+        for banned in rule
+            .into_iter()
+            .flat_map(|rule| rule.never)
+            .copied()
+            .flatten()
+        {
+            if let Some(way) = reach.get(*banned) {
+                panic!("{way}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pure_crates_name_only_what_they_may() {
+    let graph = Graph::load();
+    let members: BTreeSet<&str> = graph.members.iter().map(|id| graph.name(id)).collect();
+    for (name, allowed) in PURE {
+        let id = graph
+            .members
+            .iter()
+            .find(|id| graph.name(id) == *name)
+            .unwrap();
+        for dependency in &graph.edges[id] {
+            let dependency = graph.name(dependency);
+            assert!(
+                members.contains(dependency) || allowed.contains(&dependency),
+                "{name} uses {dependency}, which a pure crate may not"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_product_does_not_need_the_testkit() {
+    let graph = Graph::load();
+    for id in &graph.members {
+        assert_eq!(graph.reach(id).get("testkit"), None);
+    }
+}
+
+/// A crate without this section would be free of every lint.
+#[test]
+fn every_crate_takes_the_shared_lints() {
+    let folders = ["crates", "."].map(|folder| testkit::workspace().join(folder));
+    let manifests = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten())
+        .filter(|entry| entry.file_name() != "fuzz")
+        .map(|entry| entry.path().join("Cargo.toml"))
+        .filter(|manifest| manifest.exists());
+    let mut count = 0;
+    for manifest in manifests {
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        assert!(
+            text.contains("[lints]\nworkspace = true"),
+            "{}",
+            manifest.display()
+        );
+        count += 1;
+    }
+    assert_eq!(count, Graph::load().members.len());
+}

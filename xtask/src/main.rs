@@ -1,0 +1,45 @@
+//! The gates of this workspace. `cargo xtask` lists them.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a command line"
+)]
+
+mod bench;
+mod full;
+mod fuzz;
+mod step;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test                      what every push must pass
+  full                      what an issue must pass: each feature alone, live fuzzing, benchmarks
+  fuzz [TARGET] [SECONDS]   fuzz one target or all, 60 seconds each unless told
+  bench [SUITE]             measure against the peers and the bare limit: wire";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["test"] => test::run(),
+        ["full"] => full::run(),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["bench", rest @ ..] => bench::run(rest),
+        _ => {
+            println!("{USAGE}");
+            return ExitCode::from(if words.is_empty() { 0 } else { 2 });
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Programs from the registry that the gates need beside the toolchain.
+
+use crate::step::{capture, cargo, show};
+
+/// A cargo subcommand and the version the gates were written for.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    subcommand: &'static str,
+    package: &'static str,
+    version: &'static str,
+}
+
+pub(crate) const NEXTEST: Tool = Tool {
+    subcommand: "nextest",
+    package: "cargo-nextest",
+    version: "0.9.143",
+};
+
+pub(crate) const DENY: Tool = Tool {
+    subcommand: "deny",
+    package: "cargo-deny",
+    version: "0.20.2",
+};
+
+pub(crate) const FUZZ: Tool = Tool {
+    subcommand: "fuzz",
+    package: "cargo-fuzz",
+    version: "0.13.2",
+};
+
+pub(crate) const HACK: Tool = Tool {
+    subcommand: "hack",
+    package: "cargo-hack",
+    version: "0.6.46",
+};
+
+impl Tool {
+    /// Installs the tool unless some version of it is there.
+    pub(crate) fn ensure(&self) -> Result<(), String> {
+        if capture(&mut cargo(&[self.subcommand, "--version"])).success {
+            return Ok(());
+        }
+        println!("installing {} {}", self.package, self.version);
+        show(&mut cargo(&[
+            "install",
+            "--quiet",
+            "--locked",
+            "--version",
+            self.version,
+            self.package,
+        ]))
+    }
+}
