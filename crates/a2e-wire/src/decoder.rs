@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 
-use strict_json::{Checked, Limits, Member, Raw, Scanner, utf8};
+use strict_json::{Checked, Fault, Limits, Member, Raw, Remember, Scanner, utf8};
 
+use crate::envelope::{EnvelopeReader, ReadEnvelope};
 use crate::error::Cause;
 use crate::message::Unknown;
-use crate::wire::{MemberSource, Reader};
-use crate::{Body, DecodeError, Envelope, ErrorCode, Message, MessageId, Sender, Tag, Timestamp};
+use crate::wire::{MemberSource, Reader, ToStatic};
+use crate::{Body, DecodeError, Envelope, ErrorCode, Invalid, Message, Sender, Tag, Timestamp};
 
 /// Reads messages. One decoder serves any number of lines without allocating for itself.
 ///
@@ -37,8 +38,6 @@ pub struct Frame<'s, 'a> {
     line: &'a str,
     /// The message within the line.
     value: Checked<'a>,
-    /// Which members were the envelope's.
-    taken: u64,
     envelope: Envelope<'a>,
     type_name: Cow<'a, str>,
     tag: Option<Tag>,
@@ -64,34 +63,37 @@ impl Decoder {
         sender: Sender,
         received: Timestamp,
     ) -> Result<Frame<'s, 'a>, DecodeError> {
-        let line = utf8(line).map_err(|fault| unreadable(Cause::Json(fault)))?;
-        let scan = self.scanner.scan(line);
-        let scanner = &self.scanner;
-        let mut members = top(scanner, line, received, 0);
-        let (envelope, type_name, result) = Envelope::read(&mut members);
-        let taken = members.taken;
-        let refuse = |code, cause: Cause| DecodeError {
-            code,
-            id: salvaged_id(scanner, line, &envelope),
-            type_name: type_name.as_deref().unwrap_or_default().into(),
-            cause: cause.into(),
+        let line = utf8(line).map_err(unreadable)?;
+        let mut reader = EnvelopeReader::new(received);
+        let scan = self.scanner.scan_with(line, |member| {
+            let name = member.name();
+            match reader.take(&name, &mut One::new(member, received)) {
+                true => Remember::No,
+                false => Remember::Yes,
+            }
+        });
+        let read = reader.finish();
+        let value = match scan {
+            Ok(value) => value,
+            Err(fault) if fault.kind.breaks_grammar() => return Err(unreadable(fault)),
+            Err(fault) => return Err(read.refuse(Cause::Json(fault))),
         };
-        let value = scan.map_err(|fault| match fault.kind.breaks_grammar() {
-            true => unreadable(Cause::Json(fault)),
-            false => refuse(ErrorCode::SchemaViolation, Cause::Json(fault)),
-        })?;
         if !value.as_str().starts_with('{') {
-            return Err(unreadable(Cause::NotAnObject));
+            return Err(DecodeError::unreadable(Cause::NotAnObject));
         }
-        result.map_err(|invalid| refuse(ErrorCode::SchemaViolation, Cause::Field(invalid)))?;
-        let type_name = type_name.unwrap_or_default();
+        if let Some(invalid) = read.error.clone() {
+            return Err(read.refuse(Cause::Field(invalid)));
+        }
+        let Some(type_name) = read.type_name else {
+            let missing = Invalid::missing().at_field("type");
+            return Err(read.refuse(Cause::Field(missing)));
+        };
         Ok(Frame {
-            scanner,
+            scanner: &self.scanner,
             line,
             value,
-            taken,
             tag: Tag::parse(&type_name, sender),
-            envelope,
+            envelope: read.envelope,
             type_name,
         })
     }
@@ -130,7 +132,7 @@ impl<'a> Frame<'_, 'a> {
                 }),
             });
         };
-        let mut members = top(self.scanner, self.line, self.envelope.ts, self.taken);
+        let mut members = top(self.scanner, self.line, self.envelope.ts);
         let body = Body::read(tag, &mut members)
             .map_err(|invalid| self.refuse(ErrorCode::SchemaViolation, Cause::Field(invalid)))?;
         let mut envelope = self.envelope;
@@ -159,7 +161,6 @@ impl<'a> Frame<'_, 'a> {
     }
 
     fn refuse(&self, code: ErrorCode<'static>, cause: Cause) -> DecodeError {
-        use crate::wire::ToStatic;
         DecodeError {
             code,
             id: self.envelope.id.clone().to_static(),
@@ -169,78 +170,92 @@ impl<'a> Frame<'_, 'a> {
     }
 }
 
-/// A line of which nothing can be told.
-fn unreadable(cause: Cause) -> DecodeError {
-    DecodeError {
-        code: ErrorCode::ParseError,
-        id: MessageId::default(),
-        type_name: String::new(),
-        cause: cause.into(),
+fn unreadable(fault: Fault) -> DecodeError {
+    DecodeError::unreadable(Cause::Json(fault))
+}
+
+impl ReadEnvelope<'_> {
+    /// The refusal of a line whose envelope was read as far as this.
+    fn refuse(&self, cause: Cause) -> DecodeError {
+        DecodeError {
+            code: ErrorCode::SchemaViolation,
+            id: self.envelope.id.clone().to_static(),
+            type_name: self.type_name.as_deref().unwrap_or_default().into(),
+            cause: cause.into(),
+        }
     }
 }
 
-/// The id to answer to; none if the message has several.
-fn salvaged_id(scanner: &Scanner, line: &str, envelope: &Envelope<'_>) -> MessageId<'static> {
-    use crate::wire::ToStatic;
-    let ids = scanner.members(line).filter(|member| member.name() == "id");
-    if ids.count() > 1 {
-        return MessageId::default();
-    }
-    envelope.id.clone().to_static()
+/// One member of the message itself, while the scan is still under way.
+struct One<'m, 'a> {
+    member: &'m Member<'a>,
+    value: Option<Reader<'a>>,
+    ts: Timestamp,
 }
 
-/// The members of the message itself, as the scan has remembered them.
+impl<'m, 'a> One<'m, 'a> {
+    const fn new(member: &'m Member<'a>, ts: Timestamp) -> Self {
+        Self {
+            member,
+            value: None,
+            ts,
+        }
+    }
+}
+
+impl<'a> MemberSource<'a> for One<'_, 'a> {
+    fn next_name(&mut self) -> Option<Cow<'a, str>> {
+        None
+    }
+
+    #[inline]
+    fn value(&mut self) -> &mut Reader<'a> {
+        let (member, ts) = (self.member, self.ts);
+        self.value
+            .get_or_insert_with(|| Reader::new(member.value(), ts))
+    }
+
+    #[inline]
+    fn plain_string(&mut self) -> Option<&'a str> {
+        self.member.plain_string()
+    }
+
+    fn skip(&mut self) {}
+
+    fn ts(&self) -> Timestamp {
+        self.ts
+    }
+}
+
+/// The members of the message itself that are not the envelope's, as the scan remembers them.
 struct Top<'a, I> {
     members: I,
-    /// How many have been named so far.
-    count: u32,
     current: Option<Member<'a>>,
     value: Reader<'a>,
-    /// One bit for each of the first 64 members: taken by an earlier reader, or by this one.
-    taken: u64,
 }
 
-fn top<'s, 'a: 's>(
+fn top<'s, 'a>(
     scanner: &'s Scanner,
     line: &'a str,
     ts: Timestamp,
-    taken: u64,
-) -> Top<'a, impl Iterator<Item = Member<'a>> + 's> {
+) -> Top<'a, impl Iterator<Item = Member<'a>> + use<'s, 'a>> {
     const NULL: &Raw<'static> = &Raw::NULL;
     Top {
         members: scanner.members(line),
-        count: 0,
         current: None,
         value: Reader::new(NULL.checked(), ts),
-        taken,
-    }
-}
-
-impl<'a, I> Top<'a, I> {
-    /// The bit of the member last named; members past the 64th have none.
-    fn bit(&self) -> u64 {
-        1_u64
-            .checked_shl(self.count.saturating_sub(1))
-            .unwrap_or_default()
     }
 }
 
 impl<'a, I: Iterator<Item = Member<'a>>> MemberSource<'a> for Top<'a, I> {
     #[inline]
     fn next_name(&mut self) -> Option<Cow<'a, str>> {
-        loop {
-            let member = self.members.next()?;
-            self.count = self.count.saturating_add(1);
-            if self.taken & self.bit() == 0 {
-                self.current = Some(member);
-                return Some(member.name());
-            }
-        }
+        self.current = self.members.next();
+        self.current.map(|member| member.name())
     }
 
     #[inline]
     fn value(&mut self) -> &mut Reader<'a> {
-        self.taken |= self.bit();
         if let Some(member) = self.current {
             self.value = Reader::new(member.value(), self.value.ts);
         }
@@ -249,9 +264,7 @@ impl<'a, I: Iterator<Item = Member<'a>>> MemberSource<'a> for Top<'a, I> {
 
     #[inline]
     fn plain_string(&mut self) -> Option<&'a str> {
-        let text = self.current?.plain_string()?;
-        self.taken |= self.bit();
-        Some(text)
+        self.current?.plain_string()
     }
 
     #[inline]

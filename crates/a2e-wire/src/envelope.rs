@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::record::field;
-use crate::wire::{Encode, MemberSource, Writer};
+use crate::wire::{Decode, Encode, MemberSource, Writer};
 use crate::{Invalid, MessageId, Timestamp};
 
 /// The protocol version that is sent.
@@ -65,49 +65,6 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Reads the envelope's own members and the `type` among all of a message's.
-    ///
-    /// What could be read before an error stays in the result, so that the error can be answered.
-    pub(crate) fn read<M: MemberSource<'a>>(
-        members: &mut M,
-    ) -> (Self, Option<Cow<'a, str>>, Result<(), Invalid>) {
-        let mut envelope = Self::new("", members.ts());
-        let mut type_name = None;
-        let mut result = Ok(());
-        let mut seed_version = None;
-        let mut sdk_version = None;
-        while let Some(name) = members.next_name() {
-            let outcome = match &*name {
-                "type" => field(members, "type").map(|text| type_name = Some(text)),
-                "id" => field(members, "id").map(|id| envelope.id = id),
-                "ts" => field(members, "ts").map(|ts| envelope.ts = ts),
-                "req_id" => field(members, "req_id").map(|id| envelope.req_id = id),
-                "a2e" => field(members, "a2e").map(|text| seed_version = Some(text)),
-                "version" => field(members, "version").map(|text| sdk_version = Some(text)),
-                // Ours alone: to another peer the key may mean anything.
-                "eid" if let Some(eid) = members.value().cursor.number() => {
-                    envelope.eid = eid.parse().ok();
-                    Ok(())
-                }
-                _ => {
-                    members.skip();
-                    Ok(())
-                }
-            };
-            if result.is_ok() && outcome.is_err() {
-                result = outcome;
-            }
-        }
-        // If both are there and differ, the seed's key decides; neither means 1.0.
-        if let Some(version) = seed_version.or(sdk_version) {
-            envelope.version = Version(version);
-        }
-        if type_name.is_none() {
-            result = result.and_then(|()| Err(Invalid::missing().at_field("type")));
-        }
-        (envelope, type_name, result)
-    }
-
     /// Writes the members every message has; `req_id` only where the message carries one.
     pub(crate) fn write(&self, out: &mut Writer<'_>, type_name: &str, carries_req_id: bool) {
         out.literal(r#"{"a2e":"1.0","version":"1.0","type":"#);
@@ -123,6 +80,95 @@ impl<'a> Envelope<'a> {
         if let Some(eid) = self.eid {
             out.key("\"eid\":");
             i64::try_from(eid).unwrap_or(i64::MAX).encode(out);
+        }
+    }
+}
+
+/// An envelope that is being read, member by member.
+#[derive(Debug)]
+pub(crate) struct EnvelopeReader<'a> {
+    envelope: Envelope<'a>,
+    type_name: Option<Cow<'a, str>>,
+    seed_version: Option<Cow<'a, str>>,
+    sdk_version: Option<Cow<'a, str>>,
+    id_seen: bool,
+    error: Option<Invalid>,
+}
+
+/// What an [`EnvelopeReader`] came to. What could be read stands here even beside an error, so that
+/// the error can be answered.
+#[derive(Debug)]
+pub(crate) struct ReadEnvelope<'a> {
+    pub(crate) envelope: Envelope<'a>,
+    pub(crate) type_name: Option<Cow<'a, str>>,
+    pub(crate) error: Option<Invalid>,
+}
+
+impl<'a> EnvelopeReader<'a> {
+    /// `received` stands in for a missing `ts`.
+    pub(crate) fn new(received: Timestamp) -> Self {
+        Self {
+            envelope: Envelope::new("", received),
+            type_name: None,
+            seed_version: None,
+            sdk_version: None,
+            id_seen: false,
+            error: None,
+        }
+    }
+
+    /// Takes a member if it is the envelope's; says whether it did.
+    #[inline]
+    pub(crate) fn take<M: MemberSource<'a>>(&mut self, name: &str, member: &mut M) -> bool {
+        match name {
+            "type" => self.set(name, member, |this, text| this.type_name = Some(text)),
+            "id" => self.set(name, member, Self::set_id),
+            "ts" => self.set(name, member, |this, ts| this.envelope.ts = ts),
+            "req_id" => self.set(name, member, |this, id| this.envelope.req_id = id),
+            "a2e" => self.set(name, member, |this, text| this.seed_version = Some(text)),
+            "version" => self.set(name, member, |this, text| this.sdk_version = Some(text)),
+            // Ours alone: to another peer the key may mean anything.
+            "eid" => {
+                self.envelope.eid = member.value().cursor.number().and_then(|n| n.parse().ok())
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    pub(crate) fn finish(mut self) -> ReadEnvelope<'a> {
+        // If both are there and differ, the seed's key decides; neither means 1.0.
+        if let Some(version) = self.seed_version.or(self.sdk_version) {
+            self.envelope.version = Version(version);
+        }
+        ReadEnvelope {
+            envelope: self.envelope,
+            type_name: self.type_name,
+            error: self.error,
+        }
+    }
+
+    /// A message with several ids has none to answer to; the scan refuses it.
+    fn set_id(&mut self, id: MessageId<'a>) {
+        self.envelope.id = match self.id_seen {
+            true => MessageId::default(),
+            false => id,
+        };
+        self.id_seen = true;
+    }
+
+    #[inline]
+    fn set<T: Decode<'a>, M: MemberSource<'a>>(
+        &mut self,
+        name: &str,
+        member: &mut M,
+        store: impl FnOnce(&mut Self, T),
+    ) {
+        match field(member, name) {
+            Ok(value) => store(self, value),
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
         }
     }
 }

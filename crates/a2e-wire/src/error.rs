@@ -68,6 +68,18 @@ pub enum Reason {
 /// A value in an error is cut to this many characters.
 const SHOWN: usize = 40;
 
+impl DecodeError {
+    /// A line of which nothing can be told.
+    pub(crate) fn unreadable(cause: Cause) -> Self {
+        Self {
+            code: ErrorCode::ParseError,
+            id: MessageId::default(),
+            type_name: String::new(),
+            cause: cause.into(),
+        }
+    }
+}
+
 impl Invalid {
     #[cold]
     pub(crate) fn missing() -> Self {

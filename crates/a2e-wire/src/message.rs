@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use strict_json::{Charset, Raw};
 
+use crate::envelope::{EnvelopeReader, ReadEnvelope};
 use crate::wire::{
     Decode, Describe, Encode, FromMembers, MemberSource, Reader, ToStatic, WriteMembers, Writer,
 };
@@ -185,28 +186,33 @@ impl<'de: 'a, 'a, B: Payload + FromMembers<'de>> Decode<'de> for Message<'a, B> 
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Invalid> {
         let raw = reader.cursor.raw();
         let nested = || Reader::new(raw, reader.ts);
-        let (envelope, type_name) = nested().record::<NestedEnvelope<'_>>()?.0;
-        if type_name.is_some_and(|name| name != B::TAG.as_str()) {
+        let read = nested().record::<NestedEnvelope<'_>>()?.0;
+        if let Some(error) = read.error {
+            return Err(error);
+        }
+        if read.type_name.is_some_and(|name| name != B::TAG.as_str()) {
             let expected = B::TAG.as_str();
             return Err(Invalid::value(expected, "another type").at_field("type"));
         }
         Ok(Self {
-            envelope,
+            envelope: read.envelope,
             body: nested().record()?,
         })
     }
 }
 
 /// An envelope inside another message, where even the type may be missing.
-struct NestedEnvelope<'a>((Envelope<'a>, Option<Cow<'a, str>>));
+struct NestedEnvelope<'a>(ReadEnvelope<'a>);
 
 impl<'de: 'a, 'a> FromMembers<'de> for NestedEnvelope<'a> {
     fn from_members<M: MemberSource<'de>>(members: &mut M) -> Result<Self, Invalid> {
-        let (envelope, type_name, result) = Envelope::read(members);
-        if type_name.is_some() {
-            result?;
+        let mut reader = EnvelopeReader::new(members.ts());
+        while let Some(name) = members.next_name() {
+            if !reader.take(&name, members) {
+                members.skip();
+            }
         }
-        Ok(Self((envelope, type_name)))
+        Ok(Self(reader.finish()))
     }
 }
 

@@ -46,5 +46,5 @@ pub use cursor::{Cursor, Elements, Kind, Members};
 pub use fault::{Fault, FaultKind};
 pub use limits::{Integers, Limits};
 pub use raw::{Checked, Raw, RawError};
-pub use scan::{Member, Scanner, utf8};
+pub use scan::{Member, Remember, Scanner, utf8};
 pub use write::{Charset, push_string};

@@ -32,6 +32,15 @@ pub struct Member<'a> {
     span: MemberSpan,
 }
 
+/// Whether a member that was visited is to be remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remember {
+    /// [`Scanner::members`] will list it.
+    Yes,
+    /// The visitor has taken what it wanted.
+    No,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Key {
     start: u32,
@@ -80,9 +89,23 @@ impl Scanner {
     ///
     /// # Errors
     /// The first breach of the grammar or of a limit; if there is none, the first duplicate name,
-    /// lone surrogate or number out of range. [`Scanner::members`] then still lists what was read,
-    /// so that an answer can name the message it refuses.
+    /// lone surrogate or number out of range. [`Scanner::members`] then still lists what was read.
     pub fn scan<'a>(&mut self, text: &'a str) -> Result<Checked<'a>, Fault> {
+        self.scan_with(text, |_| Remember::Yes)
+    }
+
+    /// Checks a text as [`Scanner::scan`] does, and shows `visit` each member of the outermost
+    /// object as soon as it is read; only those it wants are remembered.
+    ///
+    /// What was visited counts for nothing until this returns without an error.
+    ///
+    /// # Errors
+    /// As [`Scanner::scan`].
+    pub fn scan_with<'a>(
+        &mut self,
+        text: &'a str,
+        visit: impl FnMut(&Member<'a>) -> Remember,
+    ) -> Result<Checked<'a>, Fault> {
         self.reset();
         if u32::try_from(text.len()).is_err() {
             return Err(Fault {
@@ -95,7 +118,11 @@ impl Scanner {
             scanner: self,
             text,
         };
-        let end = walk.value(start, 0).map_err(|fault| *fault)?;
+        let end = match text.as_bytes().get(start) {
+            Some(b'{') => walk.outermost_object(start, visit),
+            _ => walk.value(start, 0),
+        };
+        let end = end.map_err(|fault| *fault)?;
         let rest = lex::white_space(text.as_bytes(), end);
         if rest != text.len() {
             return Err(Fault {
@@ -113,7 +140,10 @@ impl Scanner {
     /// The members of the outermost object of the text last scanned, in their order.
     ///
     /// After a failed scan, the complete ones before the fault. `text` must be the text scanned.
-    pub fn members<'s, 'a: 's>(&'s self, text: &'a str) -> impl Iterator<Item = Member<'a>> + 's {
+    pub fn members<'s, 'a>(
+        &'s self,
+        text: &'a str,
+    ) -> impl Iterator<Item = Member<'a>> + use<'s, 'a> {
         self.members.iter().map(move |&span| Member { text, span })
     }
 
@@ -126,13 +156,29 @@ impl Scanner {
     }
 }
 
+/// The names of one open object.
+struct Names {
+    /// Where they begin among the names of all open objects.
+    first_key: usize,
+    /// One bit per hashed name; a clear bit proves a name new.
+    filter: u64,
+}
+
+/// What comes behind a member's value.
+enum Next {
+    /// A member, whose name starts here.
+    Member(usize),
+    /// The end of the object, which is here.
+    End(usize),
+}
+
 /// A walk over one text: recursive descent, as deep as the limit at most.
 struct Walk<'s, 't> {
     scanner: &'s mut Scanner,
     text: &'t str,
 }
 
-impl Walk<'_, '_> {
+impl<'t> Walk<'_, 't> {
     /// Reads any value at `at`, inside `depth` containers; returns the offset behind it.
     fn value(&mut self, at: usize, depth: usize) -> Result<usize, Box<Fault>> {
         let bytes = self.text.as_bytes();
@@ -176,42 +222,59 @@ impl Walk<'_, '_> {
     }
 
     fn object(&mut self, open: usize, depth: usize) -> Result<usize, Box<Fault>> {
-        let bytes = self.text.as_bytes();
         self.check_depth(open, depth)?;
         let mut at = self.skip_spaces(open + 1);
-        if bytes.get(at) == Some(&b'}') {
+        if self.text.as_bytes().get(at) == Some(&b'}') {
             return Ok(at + 1);
         }
-        let first_key = self.scanner.keys.len();
-        // One bit per hashed name; a clear bit proves a name new.
-        let mut filter = 0;
+        let mut names = self.open_names();
         loop {
-            let (key, value) = self.key(at)?;
-            let bit = key.filter_bit(self.text);
-            if filter & bit != 0 {
-                self.compare_with_earlier(key, first_key);
-            }
-            filter |= bit;
+            let (key, value) = self.key(at, &mut names)?;
             self.scanner.keys.push(key);
-            at = match depth {
-                0 => self.member(key, value)?,
-                _ => self.value(value, depth + 1)?,
-            };
-            at = self.skip_spaces(at);
-            match bytes.get(at) {
-                Some(b',') => at = self.skip_spaces(at + 1),
-                Some(b'}') => break,
-                Some(_) => return Err(syntax("',' or '}'", at)),
-                None => return Err(incomplete(bytes)),
+            let end = self.value(value, depth + 1)?;
+            match self.after_member(end)? {
+                Next::Member(next) => at = next,
+                Next::End(end) => {
+                    self.close_names(&names);
+                    return Ok(end);
+                }
             }
         }
-        self.close_object(first_key);
-        Ok(at + 1)
     }
 
-    /// Reads a member name and its colon; returns where the value starts.
+    /// Reads the outermost object, whose members are shown to `visit`.
+    fn outermost_object(
+        &mut self,
+        open: usize,
+        mut visit: impl FnMut(&Member<'t>) -> Remember,
+    ) -> Result<usize, Box<Fault>> {
+        self.check_depth(open, 0)?;
+        self.count_value(open)?;
+        let mut at = self.skip_spaces(open + 1);
+        if self.text.as_bytes().get(at) == Some(&b'}') {
+            return Ok(at + 1);
+        }
+        let mut names = self.open_names();
+        loop {
+            let (key, value) = self.key(at, &mut names)?;
+            self.scanner.keys.push(key);
+            let (member, end) = self.member(key, value)?;
+            if visit(&member) == Remember::Yes {
+                self.scanner.members.push(member.span);
+            }
+            match self.after_member(end)? {
+                Next::Member(next) => at = next,
+                Next::End(end) => {
+                    self.close_names(&names);
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    /// Reads a member name, checks that it is new, and its colon; returns where the value starts.
     #[inline]
-    fn key(&mut self, at: usize) -> Result<(Key, usize), Box<Fault>> {
+    fn key(&mut self, at: usize, names: &mut Names) -> Result<(Key, usize), Box<Fault>> {
         let bytes = self.text.as_bytes();
         match bytes.get(at) {
             Some(b'"') => {}
@@ -224,23 +287,27 @@ impl Walk<'_, '_> {
             Some(end) => end,
             None => self.escaped_string(start)?,
         };
-        let colon = self.skip_spaces(end + 1);
-        match bytes.get(colon) {
-            Some(b':') => {}
-            Some(_) => return Err(syntax("':'", colon)),
-            None => return Err(incomplete(bytes)),
-        }
         let key = Key {
             start: offset(start),
             end: offset(end),
             escaped: plain.is_none(),
         };
-        Ok((key, self.skip_spaces(colon + 1)))
+        let bit = key.filter_bit(self.text);
+        if names.filter & bit != 0 {
+            self.compare_with_earlier(key, names.first_key);
+        }
+        names.filter |= bit;
+        let colon = self.skip_spaces(end + 1);
+        match bytes.get(colon) {
+            Some(b':') => Ok((key, self.skip_spaces(colon + 1))),
+            Some(_) => Err(syntax("':'", colon)),
+            None => Err(incomplete(bytes)),
+        }
     }
 
-    /// Reads the value of a member of the outermost object, and remembers the member.
+    /// Reads the value of a member of the outermost object.
     #[inline]
-    fn member(&mut self, key: Key, at: usize) -> Result<usize, Box<Fault>> {
+    fn member(&mut self, key: Key, at: usize) -> Result<(Member<'t>, usize), Box<Fault>> {
         let bytes = self.text.as_bytes();
         let spaces = self.scanner.spaces;
         let plain = match bytes.get(at) {
@@ -254,14 +321,28 @@ impl Walk<'_, '_> {
             }
             None => self.value(at, 1)?,
         };
-        self.scanner.members.push(MemberSpan {
+        let span = MemberSpan {
             key,
             value_start: offset(at),
             value_end: offset(end),
             compact: self.scanner.spaces == spaces,
             plain: plain.is_some(),
-        });
-        Ok(end)
+        };
+        let text = self.text;
+        Ok((Member { text, span }, end))
+    }
+
+    /// Passes what stands behind a member's value.
+    #[inline]
+    fn after_member(&mut self, end: usize) -> Result<Next, Box<Fault>> {
+        let bytes = self.text.as_bytes();
+        let at = self.skip_spaces(end);
+        match bytes.get(at) {
+            Some(b',') => Ok(Next::Member(self.skip_spaces(at + 1))),
+            Some(b'}') => Ok(Next::End(at + 1)),
+            Some(_) => Err(syntax("',' or '}'", at)),
+            None => Err(incomplete(bytes)),
+        }
     }
 
     /// Reads a string with escapes; returns the offset of its closing quote.
@@ -304,6 +385,23 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
+    #[inline]
+    fn open_names(&self) -> Names {
+        Names {
+            first_key: self.scanner.keys.len(),
+            filter: 0,
+        }
+    }
+
+    /// Forgets the names of an object; a large one is searched for duplicates now.
+    #[inline]
+    fn close_names(&mut self, names: &Names) {
+        if self.scanner.keys.len() - names.first_key > PAIRWISE {
+            self.compare_all(names.first_key);
+        }
+        self.scanner.keys.truncate(names.first_key);
+    }
+
     /// Looks for a name among the earlier ones of its object, while these are few.
     #[inline(never)]
     fn compare_with_earlier(&mut self, key: Key, first_key: usize) {
@@ -312,15 +410,6 @@ impl Walk<'_, '_> {
         if earlier.len() <= PAIRWISE && earlier.iter().any(|other| other.same_name(key, text)) {
             self.note_duplicate(key);
         }
-    }
-
-    /// Forgets the names of an object; a large one is searched for duplicates now.
-    #[inline]
-    fn close_object(&mut self, first_key: usize) {
-        if self.scanner.keys.len() - first_key > PAIRWISE {
-            self.compare_all(first_key);
-        }
-        self.scanner.keys.truncate(first_key);
     }
 
     /// Sorts the names of an object, so that equal ones are neighbours.
@@ -410,7 +499,8 @@ impl Key {
 
     fn same_name(self, other: Self, text: &str) -> bool {
         if !self.escaped && !other.escaped {
-            return self.bytes(text) == other.bytes(text);
+            let same_length = self.end - self.start == other.end - other.start;
+            return same_length && self.bytes(text) == other.bytes(text);
         }
         self.compare(other, text).is_eq()
     }
