@@ -12,13 +12,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 }
 
 fn wire() -> Result<(), String> {
-    show(&mut cargo(&[
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "benches",
-    ]))?;
+    show(&mut cargo(
+        "build --quiet --locked --release --package benches",
+    ))?;
     let program = workspace().join("target/release/wire");
     show(&mut Command::new(&program))?;
     let cases = capture(Command::new(&program).arg("--cases"));

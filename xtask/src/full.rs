@@ -13,13 +13,7 @@ pub(crate) fn run() -> Result<(), String> {
     let mut tally = Tally::default();
     tally.step(
         "each feature alone",
-        &mut cargo(&[
-            "hack",
-            "check",
-            "--workspace",
-            "--each-feature",
-            "--all-targets",
-        ]),
+        &mut cargo("hack check --workspace --each-feature --all-targets"),
     );
     tally.close()?;
     fuzz::all(FUZZ_SECONDS)?;

@@ -30,9 +30,13 @@ fn main() -> ExitCode {
         ["full"] => full::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
-        _ => {
+        [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
-            return ExitCode::from(if words.is_empty() { 0 } else { 2 });
+            Ok(())
+        }
+        [unknown, ..] => {
+            eprintln!("xtask: there is no `{unknown}`, or it takes no such words\n\n{USAGE}");
+            return ExitCode::from(2);
         }
     };
     match outcome {

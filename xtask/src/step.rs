@@ -8,6 +8,8 @@ use std::time::Instant;
 pub(crate) struct Tally {
     passed: usize,
     failed: usize,
+    /// The names of failed steps, each with the command that runs it alone.
+    to_rerun: Vec<String>,
 }
 
 /// The outcome of one command.
@@ -37,7 +39,8 @@ impl Tally {
             failed.max(1)
         };
         if !output.success {
-            println!("{}", output.text);
+            println!("---- {name}: {}\n{}", shown(command), output.text);
+            self.to_rerun.push(format!("{name}: {}", shown(command)));
         }
         let verdict = if output.success { "ok    " } else { "FAILED" };
         println!("{verdict} {name:30} {seconds:7.1} s");
@@ -45,6 +48,9 @@ impl Tally {
 
     /// Prints the closing line; an error if anything failed.
     pub(crate) fn close(&self) -> Result<(), String> {
+        for step in &self.to_rerun {
+            println!("to run again: {step}");
+        }
         println!("{} passed, {} failed", self.passed, self.failed);
         match self.failed {
             0 => Ok(()),
@@ -53,11 +59,23 @@ impl Tally {
     }
 }
 
-/// `cargo`, in the workspace this was built from.
-pub(crate) fn cargo(arguments: &[&str]) -> Command {
+/// A command as one would type it.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<String> = words
+        .map(|word| match word.to_string_lossy() {
+            plain if !plain.contains([' ', '(', ')']) => plain.into_owned(),
+            other => format!("'{other}'"),
+        })
+        .collect();
+    words.join(" ")
+}
+
+/// `cargo` with these words, in the workspace this was built from.
+pub(crate) fn cargo(words: &str) -> Command {
     let mut command = Command::new("cargo");
     command
-        .args(arguments)
+        .args(words.split_whitespace())
         .current_dir(workspace())
         .env("CARGO_TERM_COLOR", "never");
     command
@@ -92,19 +110,19 @@ pub(crate) fn show(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Tests passed and failed, from the closing lines of nextest and of rustdoc's tests.
+/// Tests passed and failed: from nextest's closing line, which sums up the lines of each test that
+/// failed, or else from those of rustdoc's tests.
 fn tests_in(text: &str) -> Option<(usize, usize)> {
-    let mut found = None;
-    for line in text.lines().map(str::trim) {
-        if line.starts_with("Summary [") || line.starts_with("test result:") {
-            let (passed, failed) = found.unwrap_or((0, 0));
-            found = Some((
-                passed + number_before(line, "passed"),
-                failed + number_before(line, "failed"),
-            ));
-        }
+    let closing = |start: &str| -> Vec<&str> {
+        let lines = text.lines().map(str::trim);
+        lines.filter(|line| line.starts_with(start)).collect()
+    };
+    let mut lines = closing("Summary [");
+    if lines.is_empty() {
+        lines = closing("test result:");
     }
-    found
+    let sum = |word| lines.iter().map(|line| number_before(line, word)).sum();
+    (!lines.is_empty()).then(|| (sum("passed"), sum("failed")))
 }
 
 fn number_before(line: &str, word: &str) -> usize {
@@ -125,7 +143,8 @@ mod tests {
 
     #[test]
     fn tests_are_counted_from_closing_lines() {
-        let nextest = "     Summary [   0.869s] 78 tests run: 77 passed, 1 failed, 0 skipped";
+        let nextest = "    test result: FAILED. 0 passed; 1 failed; 0 ignored\n\
+             ────────────\n     Summary [   0.869s] 78 tests run: 77 passed, 1 failed, 0 skipped";
         assert_eq!(tests_in(nextest), Some((77, 1)));
         let doctests =
             "test result: ok. 3 passed; 0 failed; 0 ignored\n\ntest result: ok. 1 passed; 0 failed";

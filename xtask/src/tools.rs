@@ -37,17 +37,17 @@ pub(crate) const HACK: Tool = Tool {
 impl Tool {
     /// Installs the tool unless some version of it is there.
     pub(crate) fn ensure(&self) -> Result<(), String> {
-        if capture(&mut cargo(&[self.subcommand, "--version"])).success {
+        let Self {
+            subcommand,
+            package,
+            version,
+        } = self;
+        if capture(&mut cargo(&format!("{subcommand} --version"))).success {
             return Ok(());
         }
-        println!("installing {} {}", self.package, self.version);
-        show(&mut cargo(&[
-            "install",
-            "--quiet",
-            "--locked",
-            "--version",
-            self.version,
-            self.package,
-        ]))
+        println!("installing {package} {version}");
+        show(&mut cargo(&format!(
+            "install --quiet --locked --version {version} {package}"
+        )))
     }
 }

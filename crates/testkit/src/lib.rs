@@ -28,23 +28,24 @@ pub fn vectors(name: &str) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The corpus of a fuzz target: file names and contents, in a stable order.
+/// Runs a fuzz target over its corpus.
 ///
 /// # Panics
-/// If there is none.
-#[must_use]
-pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
+/// If there is no corpus, or the target panics: then with the name of the file.
+pub fn replay(target: &str, run: fn(&[u8])) {
     let folder = workspace().join("fuzz/corpus").join(target);
     let entries =
         fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut files: Vec<_> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            Some((name, fs::read(entry.path()).ok()?))
-        })
-        .collect();
-    files.sort();
-    assert!(!files.is_empty(), "{} is empty", folder.display());
-    files
+    let mut count = 0;
+    for entry in entries {
+        let path = entry
+            .map(|entry| entry.path())
+            .unwrap_or_else(|error| panic!("{error}"));
+        let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        if std::panic::catch_unwind(|| run(&bytes)).is_err() {
+            panic!("{target} fails on {}", path.display());
+        }
+        count += 1;
+    }
+    assert!(count > 0, "{} is empty", folder.display());
 }

@@ -167,7 +167,8 @@ fn every_edge_is_in_the_table() {
             let dependency = graph.name(dependency);
             assert!(
                 !members.contains(dependency) || rule.uses.contains(&dependency),
-                "{name} uses {dependency}, which the table does not allow"
+                "{name} uses {dependency}, which RULES in {} does not allow",
+                file!()
             );
         }
     }
@@ -241,4 +242,36 @@ fn every_crate_takes_the_shared_lints() {
         count += 1;
     }
     assert_eq!(count, Graph::load().members.len());
+}
+
+/// Every fuzz target has a corpus, and a test that replays it.
+#[test]
+fn every_fuzz_target_is_replayed() {
+    let names = |folder: &str| -> BTreeSet<String> {
+        std::fs::read_dir(testkit::workspace().join(folder))
+            .unwrap()
+            .map(|entry| {
+                entry
+                    .unwrap()
+                    .path()
+                    .file_stem()
+                    .unwrap()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect()
+    };
+    let targets = names("fuzz/fuzz_targets");
+    assert_eq!(targets, names("fuzz/corpus"));
+    let mut tests = String::new();
+    for crate_name in names("crates") {
+        let folder = testkit::workspace().join(format!("crates/{crate_name}/tests/it"));
+        for file in std::fs::read_dir(folder).into_iter().flatten() {
+            tests += &std::fs::read_to_string(file.unwrap().path()).unwrap();
+        }
+    }
+    for target in targets {
+        let call = format!("testkit::replay(\"{target}\"");
+        assert!(tests.contains(&call), "no test has {call}, ...)");
+    }
 }

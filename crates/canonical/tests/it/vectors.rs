@@ -47,8 +47,6 @@ fn hashes_leave_out_only_the_named_members_of_the_top_level() {
 }
 
 #[test]
-fn the_fuzz_corpus_passes() {
-    for (_, bytes) in testkit::corpus("jcs") {
-        canonical::fuzzing::jcs(&bytes);
-    }
+fn corpus_of_jcs() {
+    testkit::replay("jcs", canonical::fuzzing::jcs);
 }
