@@ -23,8 +23,11 @@ pub enum FaultKind {
     Incomplete,
     /// Something other than white space follows the value.
     TrailingText,
-    /// An object has two members of this name (compared after unescaping).
+    /// An object has two members of this name (compared after unescaping; shown shortened).
     DuplicateName(String),
+    /// A member name that `serde_json` keeps for itself: where its `raw_value` feature is on, it
+    /// would read the member as something else than it is.
+    ReservedName,
     /// A `\u` escape is half of a surrogate pair.
     LoneSurrogate,
     /// A number is too large for binary64.
@@ -46,6 +49,7 @@ impl FaultKind {
         match self {
             Self::NotUtf8 | Self::Syntax(_) | Self::Incomplete | Self::TrailingText => true,
             Self::DuplicateName(_)
+            | Self::ReservedName
             | Self::LoneSurrogate
             | Self::NumberOverflow
             | Self::InexactInteger
@@ -64,6 +68,7 @@ impl fmt::Display for FaultKind {
             Self::Incomplete => f.write_str("not JSON: the text ends too early"),
             Self::TrailingText => f.write_str("not JSON: text after the value"),
             Self::DuplicateName(name) => write!(f, "duplicate member name {name:?}"),
+            Self::ReservedName => f.write_str("a member name of serde_json's own"),
             Self::LoneSurrogate => f.write_str("a lone surrogate in a string"),
             Self::NumberOverflow => f.write_str("a number too large for a double"),
             Self::InexactInteger => f.write_str("an integer beyond ±(2^53−1)"),

@@ -272,6 +272,9 @@ fn digits(bytes: &[u8], mut at: usize) -> usize {
 /// Reads one of `true`, `false`, `null` at `at`.
 pub(crate) fn word(bytes: &[u8], at: usize) -> Result<usize, Box<Fault>> {
     let rest = bytes.get(at..).unwrap_or_default();
+    if rest.starts_with("\u{feff}".as_bytes()) {
+        return Err(syntax("a value, not a byte order mark", at));
+    }
     for word in [b"true".as_slice(), b"false", b"null"] {
         if rest.starts_with(word) {
             return Ok(at + word.len());

@@ -12,7 +12,7 @@
 //! It is deliberately not a tree (that is `canonical::Value`), not a serde format, and makes no
 //! decision about what a message may contain.
 //!
-//! Reading order: [`limits`](Limits), [`fault`](Fault), `lex`, [`scan`](Scanner),
+//! Reading order: [`limits`](Limits), [`fault`](Fault), `lex`, [`scan`](Scanner), `walk`,
 //! [`raw`](Raw), [`cursor`](Cursor), [`write`](push_string).
 //!
 //! ```
@@ -40,6 +40,7 @@ mod lex;
 mod limits;
 mod raw;
 mod scan;
+mod walk;
 mod write;
 
 pub use cursor::{Cursor, Elements, Kind, Members};

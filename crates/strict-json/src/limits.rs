@@ -21,8 +21,9 @@ pub enum Integers {
 }
 
 impl Limits {
-    /// The deepest nesting that can be asked for: readers recurse, and their stack is finite.
-    pub const MAX_DEPTH: usize = 512;
+    /// The deepest nesting that can be asked for: readers recurse, and `serde_json` refuses to read
+    /// what is nested deeper than 127.
+    pub const MAX_DEPTH: usize = 127;
 }
 
 impl Default for Limits {

@@ -6,30 +6,32 @@
 
 use std::borrow::Cow;
 
-use crate::lex::{self, incomplete, syntax};
-use crate::{Checked, Fault, FaultKind, Limits};
+use crate::walk::Walk;
+use crate::{Checked, Fault, FaultKind, Limits, lex};
 
 /// Checks texts, and remembers the members of the outermost object of the last one.
 ///
 /// It holds only scratch space, so one scanner serves any number of texts without allocating.
 #[derive(Debug, Default)]
 pub struct Scanner {
-    limits: Limits,
+    pub(crate) limits: Limits,
     /// Names of all open objects, innermost last.
-    keys: Vec<Key>,
-    members: Vec<MemberSpan>,
-    values: usize,
+    pub(crate) keys: Vec<Key>,
+    /// Those of these names that were written with escapes, unescaped.
+    pub(crate) unescaped: String,
+    pub(crate) members: Vec<MemberSpan>,
+    pub(crate) values: usize,
     /// White space between tokens so far; tells whether a value is compact.
-    spaces: usize,
+    pub(crate) spaces: usize,
     /// The first fault that does not stop the walk.
-    fault: Option<Fault>,
+    pub(crate) fault: Option<Fault>,
 }
 
 /// One member of the outermost object.
 #[derive(Debug, Clone, Copy)]
 pub struct Member<'a> {
-    text: &'a str,
-    span: MemberSpan,
+    pub(crate) text: &'a str,
+    pub(crate) span: MemberSpan,
 }
 
 /// Whether a member that was visited is to be remembered.
@@ -42,20 +44,22 @@ pub enum Remember {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Key {
-    start: u32,
-    end: u32,
-    escaped: bool,
+pub(crate) struct Key {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// Written with escapes. Then a member's key spans the text, and one among `keys` the
+    /// scanner's `unescaped`.
+    pub(crate) escaped: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct MemberSpan {
-    key: Key,
-    value_start: u32,
-    value_end: u32,
-    compact: bool,
+pub(crate) struct MemberSpan {
+    pub(crate) key: Key,
+    pub(crate) value_start: u32,
+    pub(crate) value_end: u32,
+    pub(crate) compact: bool,
     /// The value is a string without escapes.
-    plain: bool,
+    pub(crate) plain: bool,
 }
 
 /// The text of some bytes.
@@ -69,8 +73,8 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// Objects up to this many members are compared pairwise (behind the filter), larger ones sorted.
-const PAIRWISE: usize = 32;
+/// Scratch space for this many names or members is kept between texts.
+const KEPT: usize = 1024;
 
 impl Scanner {
     /// A scanner with these limits; a depth over [`Limits::MAX_DEPTH`] is cut to that.
@@ -89,7 +93,7 @@ impl Scanner {
     ///
     /// # Errors
     /// The first breach of the grammar or of a limit; if there is none, the first duplicate name,
-    /// lone surrogate or number out of range. [`Scanner::members`] then still lists what was read.
+    /// lone surrogate or number out of range.
     pub fn scan<'a>(&mut self, text: &'a str) -> Result<Checked<'a>, Fault> {
         self.scan_with(text, |_| Remember::Yes)
     }
@@ -97,7 +101,8 @@ impl Scanner {
     /// Checks a text as [`Scanner::scan`] does, and shows `visit` each member of the outermost
     /// object as soon as it is read; only those it wants are remembered.
     ///
-    /// What was visited counts for nothing until this returns without an error.
+    /// A text that is refused may still tell who sent it: once a fault is known, only strings
+    /// without escapes are shown.
     ///
     /// # Errors
     /// As [`Scanner::scan`].
@@ -122,6 +127,21 @@ impl Scanner {
             Some(b'{') => walk.outermost_object(start, visit),
             _ => walk.value(start, 0),
         };
+        self.keys.clear();
+        self.keys.shrink_to(KEPT);
+        let checked = self.conclude(text, start, end);
+        if checked.is_err() {
+            self.members.clear();
+        }
+        checked
+    }
+
+    fn conclude<'a>(
+        &mut self,
+        text: &'a str,
+        start: usize,
+        end: Result<usize, Box<Fault>>,
+    ) -> Result<Checked<'a>, Fault> {
         let end = end.map_err(|fault| *fault)?;
         let rest = lex::white_space(text.as_bytes(), end);
         if rest != text.len() {
@@ -139,7 +159,7 @@ impl Scanner {
 
     /// The members of the outermost object of the text last scanned, in their order.
     ///
-    /// After a failed scan, the complete ones before the fault. `text` must be the text scanned.
+    /// None after a scan that failed. `text` must be the text scanned.
     pub fn members<'s, 'a>(
         &'s self,
         text: &'a str,
@@ -150,298 +170,13 @@ impl Scanner {
     fn reset(&mut self) {
         self.keys.clear();
         self.members.clear();
+        self.members.shrink_to(KEPT);
+        self.unescaped.clear();
+        self.unescaped.shrink_to(KEPT);
         self.values = 0;
         self.spaces = 0;
         self.fault = None;
     }
-}
-
-/// The names of one open object.
-struct Names {
-    /// Where they begin among the names of all open objects.
-    first_key: usize,
-    /// One bit per hashed name; a clear bit proves a name new.
-    filter: u64,
-}
-
-/// What comes behind a member's value.
-enum Next {
-    /// A member, whose name starts here.
-    Member(usize),
-    /// The end of the object, which is here.
-    End(usize),
-}
-
-/// A walk over one text: recursive descent, as deep as the limit at most.
-struct Walk<'s, 't> {
-    scanner: &'s mut Scanner,
-    text: &'t str,
-}
-
-impl<'t> Walk<'_, 't> {
-    /// Reads any value at `at`, inside `depth` containers; returns the offset behind it.
-    fn value(&mut self, at: usize, depth: usize) -> Result<usize, Box<Fault>> {
-        let bytes = self.text.as_bytes();
-        self.count_value(at)?;
-        match bytes.get(at) {
-            Some(b'"') => match lex::plain_string(bytes, at + 1) {
-                Some(end) => Ok(end + 1),
-                None => Ok(self.escaped_string(at + 1)? + 1),
-            },
-            Some(b'{') => self.object(at, depth),
-            Some(b'[') => self.array(at, depth),
-            Some(b'-' | b'0'..=b'9') => {
-                let token = lex::number(bytes, at)?;
-                if let Err(fault) = token.range(self.text, at, self.scanner.limits.integers) {
-                    self.note(*fault);
-                }
-                Ok(token.end)
-            }
-            Some(_) => lex::word(bytes, at),
-            None => Err(incomplete(bytes)),
-        }
-    }
-
-    fn array(&mut self, open: usize, depth: usize) -> Result<usize, Box<Fault>> {
-        let bytes = self.text.as_bytes();
-        self.check_depth(open, depth)?;
-        let mut at = self.skip_spaces(open + 1);
-        if bytes.get(at) == Some(&b']') {
-            return Ok(at + 1);
-        }
-        loop {
-            at = self.value(at, depth + 1)?;
-            at = self.skip_spaces(at);
-            match bytes.get(at) {
-                Some(b',') => at = self.skip_spaces(at + 1),
-                Some(b']') => return Ok(at + 1),
-                Some(_) => return Err(syntax("',' or ']'", at)),
-                None => return Err(incomplete(bytes)),
-            }
-        }
-    }
-
-    fn object(&mut self, open: usize, depth: usize) -> Result<usize, Box<Fault>> {
-        self.check_depth(open, depth)?;
-        let mut at = self.skip_spaces(open + 1);
-        if self.text.as_bytes().get(at) == Some(&b'}') {
-            return Ok(at + 1);
-        }
-        let mut names = self.open_names();
-        loop {
-            let (key, value) = self.key(at, &mut names)?;
-            self.scanner.keys.push(key);
-            let end = self.value(value, depth + 1)?;
-            match self.after_member(end)? {
-                Next::Member(next) => at = next,
-                Next::End(end) => {
-                    self.close_names(&names);
-                    return Ok(end);
-                }
-            }
-        }
-    }
-
-    /// Reads the outermost object, whose members are shown to `visit`.
-    fn outermost_object(
-        &mut self,
-        open: usize,
-        mut visit: impl FnMut(&Member<'t>) -> Remember,
-    ) -> Result<usize, Box<Fault>> {
-        self.check_depth(open, 0)?;
-        self.count_value(open)?;
-        let mut at = self.skip_spaces(open + 1);
-        if self.text.as_bytes().get(at) == Some(&b'}') {
-            return Ok(at + 1);
-        }
-        let mut names = self.open_names();
-        loop {
-            let (key, value) = self.key(at, &mut names)?;
-            self.scanner.keys.push(key);
-            let (member, end) = self.member(key, value)?;
-            if visit(&member) == Remember::Yes {
-                self.scanner.members.push(member.span);
-            }
-            match self.after_member(end)? {
-                Next::Member(next) => at = next,
-                Next::End(end) => {
-                    self.close_names(&names);
-                    return Ok(end);
-                }
-            }
-        }
-    }
-
-    /// Reads a member name, checks that it is new, and its colon; returns where the value starts.
-    #[inline]
-    fn key(&mut self, at: usize, names: &mut Names) -> Result<(Key, usize), Box<Fault>> {
-        let bytes = self.text.as_bytes();
-        match bytes.get(at) {
-            Some(b'"') => {}
-            Some(_) => return Err(syntax("a member name", at)),
-            None => return Err(incomplete(bytes)),
-        }
-        let start = at + 1;
-        let plain = lex::plain_string(bytes, start);
-        let end = match plain {
-            Some(end) => end,
-            None => self.escaped_string(start)?,
-        };
-        let key = Key {
-            start: offset(start),
-            end: offset(end),
-            escaped: plain.is_none(),
-        };
-        let bit = key.filter_bit(self.text);
-        if names.filter & bit != 0 {
-            self.compare_with_earlier(key, names.first_key);
-        }
-        names.filter |= bit;
-        let colon = self.skip_spaces(end + 1);
-        match bytes.get(colon) {
-            Some(b':') => Ok((key, self.skip_spaces(colon + 1))),
-            Some(_) => Err(syntax("':'", colon)),
-            None => Err(incomplete(bytes)),
-        }
-    }
-
-    /// Reads the value of a member of the outermost object.
-    #[inline]
-    fn member(&mut self, key: Key, at: usize) -> Result<(Member<'t>, usize), Box<Fault>> {
-        let bytes = self.text.as_bytes();
-        let spaces = self.scanner.spaces;
-        let plain = match bytes.get(at) {
-            Some(b'"') => lex::plain_string(bytes, at + 1),
-            _ => None,
-        };
-        let end = match plain {
-            Some(end) => {
-                self.count_value(at)?;
-                end + 1
-            }
-            None => self.value(at, 1)?,
-        };
-        let span = MemberSpan {
-            key,
-            value_start: offset(at),
-            value_end: offset(end),
-            compact: self.scanner.spaces == spaces,
-            plain: plain.is_some(),
-        };
-        let text = self.text;
-        Ok((Member { text, span }, end))
-    }
-
-    /// Passes what stands behind a member's value.
-    #[inline]
-    fn after_member(&mut self, end: usize) -> Result<Next, Box<Fault>> {
-        let bytes = self.text.as_bytes();
-        let at = self.skip_spaces(end);
-        match bytes.get(at) {
-            Some(b',') => Ok(Next::Member(self.skip_spaces(at + 1))),
-            Some(b'}') => Ok(Next::End(at + 1)),
-            Some(_) => Err(syntax("',' or '}'", at)),
-            None => Err(incomplete(bytes)),
-        }
-    }
-
-    /// Reads a string with escapes; returns the offset of its closing quote.
-    #[cold]
-    fn escaped_string(&mut self, start: usize) -> Result<usize, Box<Fault>> {
-        let token = lex::escaped_string(self.text.as_bytes(), start)?;
-        if let Some(at) = token.lone {
-            let kind = FaultKind::LoneSurrogate;
-            self.note(Fault { kind, at });
-        }
-        Ok(token.end)
-    }
-
-    #[inline]
-    fn skip_spaces(&mut self, at: usize) -> usize {
-        let bytes = self.text.as_bytes();
-        // Most texts have none.
-        if bytes.get(at).is_some_and(|&byte| byte > b' ') {
-            return at;
-        }
-        let next = lex::white_space(bytes, at);
-        self.scanner.spaces += next - at;
-        next
-    }
-
-    #[inline]
-    fn count_value(&mut self, at: usize) -> Result<(), Box<Fault>> {
-        self.scanner.values += 1;
-        if self.scanner.values > self.scanner.limits.values {
-            return refuse(FaultKind::TooManyValues(self.scanner.limits.values), at);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn check_depth(&self, at: usize, depth: usize) -> Result<(), Box<Fault>> {
-        if depth >= self.scanner.limits.depth {
-            return refuse(FaultKind::TooDeep(self.scanner.limits.depth), at);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn open_names(&self) -> Names {
-        Names {
-            first_key: self.scanner.keys.len(),
-            filter: 0,
-        }
-    }
-
-    /// Forgets the names of an object; a large one is searched for duplicates now.
-    #[inline]
-    fn close_names(&mut self, names: &Names) {
-        if self.scanner.keys.len() - names.first_key > PAIRWISE {
-            self.compare_all(names.first_key);
-        }
-        self.scanner.keys.truncate(names.first_key);
-    }
-
-    /// Looks for a name among the earlier ones of its object, while these are few.
-    #[inline(never)]
-    fn compare_with_earlier(&mut self, key: Key, first_key: usize) {
-        let earlier = self.scanner.keys.get(first_key..).unwrap_or_default();
-        let text = self.text;
-        if earlier.len() <= PAIRWISE && earlier.iter().any(|other| other.same_name(key, text)) {
-            self.note_duplicate(key);
-        }
-    }
-
-    /// Sorts the names of an object, so that equal ones are neighbours.
-    #[inline(never)]
-    fn compare_all(&mut self, first_key: usize) {
-        let text = self.text;
-        let keys = self.scanner.keys.get_mut(first_key..).unwrap_or_default();
-        keys.sort_unstable_by(|a, b| a.compare(*b, text));
-        let same = keys.array_windows().find(|[a, b]| a.same_name(*b, text));
-        if let Some(&[_, key]) = same {
-            self.note_duplicate(key);
-        }
-    }
-
-    #[cold]
-    fn note_duplicate(&mut self, key: Key) {
-        let name = lex::unescape(key.name(self.text)).into_owned();
-        self.note(Fault {
-            kind: FaultKind::DuplicateName(name),
-            at: key.start as usize,
-        });
-    }
-
-    #[cold]
-    fn note(&mut self, fault: Fault) {
-        self.scanner.fault.get_or_insert(fault);
-    }
-}
-
-#[cold]
-fn refuse<T>(kind: FaultKind, at: usize) -> Result<T, Box<Fault>> {
-    Err(Box::new(Fault { kind, at }))
 }
 
 impl<'a> Member<'a> {
@@ -478,54 +213,17 @@ impl<'a> Member<'a> {
 
 impl Key {
     #[inline]
-    fn name(self, text: &str) -> &str {
+    pub(crate) fn name(self, text: &str) -> &str {
         text.get(self.start as usize..self.end as usize)
             .unwrap_or_default()
     }
 
     #[inline]
-    fn bytes(self, text: &str) -> &[u8] {
+    pub(crate) fn bytes<'k>(self, text: &'k str, unescaped: &'k str) -> &'k [u8] {
+        let text = if self.escaped { unescaped } else { text };
         let range = self.start as usize..self.end as usize;
         text.as_bytes().get(range).unwrap_or_default()
     }
-
-    #[inline]
-    fn filter_bit(self, text: &str) -> u64 {
-        if self.escaped {
-            return filter_bit(lex::unescape(self.name(text)).as_bytes());
-        }
-        filter_bit(self.bytes(text))
-    }
-
-    fn same_name(self, other: Self, text: &str) -> bool {
-        if !self.escaped && !other.escaped {
-            let same_length = self.end - self.start == other.end - other.start;
-            return same_length && self.bytes(text) == other.bytes(text);
-        }
-        self.compare(other, text).is_eq()
-    }
-
-    fn compare(self, other: Self, text: &str) -> std::cmp::Ordering {
-        if !self.escaped && !other.escaped {
-            return self.bytes(text).cmp(other.bytes(text));
-        }
-        lex::unescape(self.name(text)).cmp(&lex::unescape(other.name(text)))
-    }
-}
-
-/// A bit that depends on a name's length and on its ends.
-#[inline]
-fn filter_bit(name: &[u8]) -> u64 {
-    let (Some(&first), Some(&last)) = (name.first(), name.last()) else {
-        return 1;
-    };
-    let mixed = (name.len() as u32) << 16 ^ u32::from(last) << 8 ^ u32::from(first);
-    1 << (mixed.wrapping_mul(0x9E37_79B1) >> 26)
-}
-
-/// An offset as it is kept; [`Scanner::scan`] refuses texts that have larger ones.
-const fn offset(at: usize) -> u32 {
-    at as u32
 }
 
 #[cfg(test)]

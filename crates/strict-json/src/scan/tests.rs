@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Integers;
+use crate::walk::PAIRWISE;
 
 fn scan(text: &str) -> Result<(), FaultKind> {
     scan_with(text, Limits::default())
@@ -216,13 +217,74 @@ fn members_of_the_outermost_object_are_remembered() {
     assert_eq!(scanner.members("[1]").count(), 0);
 }
 
+/// A refused text may say who sent it, but none of it counts as checked.
 #[test]
-fn members_before_a_fault_are_remembered() {
-    let text = r#"{"id":"x","a":{"b":1,"b":2},"c":"#;
+fn behind_a_fault_only_plain_strings_are_shown() {
+    let text = r#"{"first":[1],"a":{"b":1,"b":2},"c":[3],"id":"x","d":"\ud800"}"#;
     let mut scanner = Scanner::default();
-    scanner.scan(text).unwrap_err();
-    let names: Vec<_> = scanner.members(text).map(|member| member.name()).collect();
-    assert_eq!(names, ["id", "a"]);
+    let mut shown = Vec::new();
+    let visit = |member: &Member<'_>| {
+        shown.push(member.name().into_owned());
+        Remember::Yes
+    };
+    scanner.scan_with(text, visit).unwrap_err();
+    assert_eq!(shown, ["first", "id"]);
+    assert_eq!(scanner.members(text).count(), 0);
+}
+
+#[test]
+fn names_that_serde_json_reads_otherwise_are_refused() {
+    for text in [
+        r#"{"args":{"$serde_json::private::RawValue":"[1]"}}"#,
+        r#"{"\u0024serde_json::private::RawValue":"{\"x\":1,\"x\":2}"}"#,
+        r#"{"$serde_json::private::Number":"1"}"#,
+    ] {
+        assert_eq!(scan(text), Err(FaultKind::ReservedName), "{text}");
+    }
+    assert_eq!(scan(r#"{"$ref":1,"$":2,"$serde_json":3}"#), Ok(()));
+}
+
+#[test]
+fn depth_is_capped_whatever_is_asked_for() {
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    let limits = Limits {
+        depth: usize::MAX,
+        ..Limits::default()
+    };
+    let deepest = nested(Limits::MAX_DEPTH);
+    assert_eq!(scan_with(&deepest, limits), Ok(()));
+    assert!(serde_json::from_str::<serde_json::Value>(&deepest).is_ok());
+    assert_eq!(
+        scan_with(&nested(Limits::MAX_DEPTH + 1), limits),
+        Err(FaultKind::TooDeep(Limits::MAX_DEPTH))
+    );
+}
+
+#[test]
+fn the_shipped_limit_of_values() {
+    let list = |values: usize| format!("[{}0]", "0,".repeat(values - 2));
+    let limit = Limits::default().values;
+    assert_eq!(scan(&list(limit)), Ok(()));
+    assert_eq!(scan(&list(limit + 1)), Err(FaultKind::TooManyValues(limit)));
+}
+
+#[test]
+fn escaped_names_in_a_large_object() {
+    let names: Vec<String> = (0..1000).map(|n| format!("\"\\u006b{n}\":0")).collect();
+    assert_eq!(scan(&format!("{{{}}}", names.join(","))), Ok(()));
+    let twice = format!("{{{},\"k7\":1}}", names.join(","));
+    assert_eq!(scan(&twice), Err(FaultKind::DuplicateName("k7".into())));
+}
+
+#[test]
+fn scratch_space_does_not_stay_large() {
+    let names: Vec<String> = (0..50_000).map(|n| format!("\"\\u006b{n}\":0")).collect();
+    let mut scanner = Scanner::default();
+    scanner.scan(&format!("{{{}}}", names.join(","))).unwrap();
+    scanner.scan("{}").unwrap();
+    assert!(scanner.keys.capacity() <= KEPT);
+    assert!(scanner.members.capacity() <= KEPT);
+    assert!(scanner.unescaped.capacity() <= KEPT);
 }
 
 proptest! {
