@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use strict_json::{Checked, Fault, Limits, Member, Raw, Remember, Scanner, utf8};
 
 use crate::envelope::{EnvelopeReader, ReadEnvelope};
-use crate::error::Cause;
+use crate::error::{Cause, shortened};
 use crate::message::Unknown;
 use crate::wire::{MemberSource, Reader, ToStatic};
 use crate::{Body, DecodeError, Envelope, ErrorCode, Invalid, Message, Sender, Tag, Timestamp};
@@ -56,7 +56,8 @@ impl Decoder {
     ///
     /// # Errors
     /// `parse_error` if it is not a JSON object, `schema_violation` if it has a duplicate member
-    /// name at any depth, nests too deep, or its envelope is wrong.
+    /// name at any depth, nests too deep, or its envelope is wrong, `version_mismatch` if it is of
+    /// another protocol version.
     pub fn frame<'s, 'a>(
         &'s mut self,
         line: &'a [u8],
@@ -73,20 +74,27 @@ impl Decoder {
             }
         });
         let read = reader.finish();
+        let is_object = line.trim_ascii_start().starts_with('{');
         let value = match scan {
             Ok(value) => value,
             Err(fault) if fault.kind.breaks_grammar() => return Err(unreadable(fault)),
-            Err(fault) => return Err(read.refuse(Cause::Json(fault))),
+            Err(_) if !is_object => return Err(DecodeError::unreadable(Cause::NotAnObject)),
+            Err(fault) => return Err(read.refuse(ErrorCode::SchemaViolation, Cause::Json(fault))),
         };
-        if !value.as_str().starts_with('{') {
+        if !is_object {
             return Err(DecodeError::unreadable(Cause::NotAnObject));
         }
+        // A message of another version may well have other fields.
+        if !read.envelope.version.is_supported() {
+            let version = Cause::Version(shortened(read.envelope.version.as_str()));
+            return Err(read.refuse(ErrorCode::VersionMismatch, version));
+        }
         if let Some(invalid) = read.error.clone() {
-            return Err(read.refuse(Cause::Field(invalid)));
+            return Err(read.refuse(ErrorCode::SchemaViolation, Cause::Field(invalid)));
         }
         let Some(type_name) = read.type_name else {
             let missing = Invalid::missing().at_field("type");
-            return Err(read.refuse(Cause::Field(missing)));
+            return Err(read.refuse(ErrorCode::SchemaViolation, Cause::Field(missing)));
         };
         Ok(Frame {
             scanner: &self.scanner,
@@ -116,13 +124,8 @@ impl<'a> Frame<'_, 'a> {
     /// Reads the body.
     ///
     /// # Errors
-    /// `version_mismatch` if the message is of another protocol version, `schema_violation` if a
-    /// field of its type is missing or wrong.
+    /// `schema_violation` if a field of its type is missing or wrong.
     pub fn decode(self) -> Result<Message<'a>, DecodeError> {
-        if !self.envelope.version.is_supported() {
-            let version = self.envelope.version.as_str().to_owned();
-            return Err(self.refuse(ErrorCode::VersionMismatch, Cause::Version(version)));
-        }
         let Some(tag) = self.tag else {
             return Ok(Message {
                 envelope: self.envelope,
@@ -133,8 +136,7 @@ impl<'a> Frame<'_, 'a> {
             });
         };
         let mut members = top(self.scanner, self.line, self.envelope.ts);
-        let body = Body::read(tag, &mut members)
-            .map_err(|invalid| self.refuse(ErrorCode::SchemaViolation, Cause::Field(invalid)))?;
+        let body = Body::read(tag, &mut members).map_err(|invalid| self.refuse(invalid))?;
         let mut envelope = self.envelope;
         if self.type_name != tag.as_str() {
             envelope.spelling = Some(self.type_name);
@@ -160,12 +162,12 @@ impl<'a> Frame<'_, 'a> {
         &self.type_name
     }
 
-    fn refuse(&self, code: ErrorCode<'static>, cause: Cause) -> DecodeError {
+    fn refuse(&self, invalid: Invalid) -> DecodeError {
         DecodeError {
-            code,
+            code: ErrorCode::SchemaViolation,
             id: self.envelope.id.clone().to_static(),
-            type_name: self.type_name.clone().into_owned(),
-            cause: cause.into(),
+            type_name: shortened(&self.type_name),
+            cause: Cause::Field(invalid).into(),
         }
     }
 }
@@ -176,11 +178,11 @@ fn unreadable(fault: Fault) -> DecodeError {
 
 impl ReadEnvelope<'_> {
     /// The refusal of a line whose envelope was read as far as this.
-    fn refuse(&self, cause: Cause) -> DecodeError {
+    fn refuse(&self, code: ErrorCode<'static>, cause: Cause) -> DecodeError {
         DecodeError {
-            code: ErrorCode::SchemaViolation,
+            code,
             id: self.envelope.id.clone().to_static(),
-            type_name: self.type_name.as_deref().unwrap_or_default().into(),
+            type_name: shortened(self.type_name.as_deref().unwrap_or_default()),
             cause: cause.into(),
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::record::field;
 use crate::wire::{Decode, Encode, MemberSource, Writer};
-use crate::{Invalid, MessageId, Timestamp};
+use crate::{Invalid, MAX_ID, MessageId, Timestamp};
 
 /// The protocol version that is sent.
 pub const VERSION: &str = "1.0";
@@ -79,7 +79,7 @@ impl<'a> Envelope<'a> {
         }
         if let Some(eid) = self.eid {
             out.key("\"eid\":");
-            i64::try_from(eid).unwrap_or(i64::MAX).encode(out);
+            out.unsigned(eid);
         }
     }
 }
@@ -124,16 +124,23 @@ impl<'a> EnvelopeReader<'a> {
             "type" => self.set(name, member, |this, text| this.type_name = Some(text)),
             "id" => self.set(name, member, Self::set_id),
             "ts" => self.set(name, member, |this, ts| this.envelope.ts = ts),
-            "req_id" => self.set(name, member, |this, id| this.envelope.req_id = id),
+            "req_id" => self.set(name, member, |this, id| {
+                this.envelope.req_id = this.checked(id, "req_id");
+            }),
             "a2e" => self.set(name, member, |this, text| this.seed_version = Some(text)),
             "version" => self.set(name, member, |this, text| this.sdk_version = Some(text)),
             // Ours alone: to another peer the key may mean anything.
-            "eid" => {
-                self.envelope.eid = member.value().cursor.number().and_then(|n| n.parse().ok())
-            }
+            "eid" => match member.value().cursor.number() {
+                Some(number) => self.envelope.eid = number.parse().ok(),
+                None => member.skip(),
+            },
             _ => return false,
         }
         true
+    }
+
+    pub(crate) fn take_error(&mut self) -> Option<Invalid> {
+        self.error.take()
     }
 
     pub(crate) fn finish(mut self) -> ReadEnvelope<'a> {
@@ -150,11 +157,22 @@ impl<'a> EnvelopeReader<'a> {
 
     /// A message with several ids has none to answer to; the scan refuses it.
     fn set_id(&mut self, id: MessageId<'a>) {
+        let id = self.checked(id, "id");
         self.envelope.id = match self.id_seen {
             true => MessageId::default(),
             false => id,
         };
         self.id_seen = true;
+    }
+
+    /// An id of bearable length; a longer one is an error, and none to answer to.
+    fn checked(&mut self, id: MessageId<'a>, name: &str) -> MessageId<'a> {
+        if id.as_str().len() <= MAX_ID {
+            return id;
+        }
+        let invalid = Invalid::value("at most 1024 bytes", "longer").at_field(name);
+        self.error.get_or_insert(invalid);
+        MessageId::default()
     }
 
     #[inline]

@@ -13,7 +13,7 @@ pub struct DecodeError {
     pub code: ErrorCode<'static>,
     /// The line's `id`, as far as it could be read; empty otherwise.
     pub id: MessageId<'static>,
-    /// The line's `type`, as far as it could be read; empty otherwise.
+    /// The line's `type`, as far as it could be read, shortened; empty otherwise.
     pub type_name: String,
     /// What is wrong.
     pub cause: Box<Cause>,
@@ -65,8 +65,16 @@ pub enum Reason {
     },
 }
 
-/// A value in an error is cut to this many characters.
-const SHOWN: usize = 40;
+/// What a peer wrote is cut to this many characters in an error.
+const SHOWN: usize = 64;
+
+/// A peer's text as it is shown in an error.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((cut, _)) => format!("{}…", text.get(..cut).unwrap_or_default()),
+        None => text.into(),
+    }
+}
 
 impl DecodeError {
     /// A line of which nothing can be told.
@@ -98,10 +106,7 @@ impl Invalid {
 
     #[cold]
     pub(crate) fn value(expected: &'static str, found: &str) -> Self {
-        let found = match found.char_indices().nth(SHOWN) {
-            Some((cut, _)) => format!("{}…", found.get(..cut).unwrap_or_default()),
-            None => found.into(),
-        };
+        let found = shortened(found);
         Self::because(Reason::Value { expected, found })
     }
 
@@ -109,6 +114,7 @@ impl Invalid {
     #[cold]
     pub(crate) fn at_field(mut self, name: &str) -> Self {
         let path = &mut self.path_and_reason.0;
+        let name = shortened(name);
         let dot = if path.is_empty() || path.starts_with('[') {
             ""
         } else {

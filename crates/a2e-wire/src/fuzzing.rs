@@ -6,7 +6,7 @@
 
 use strict_json::Charset;
 
-use crate::{Decoder, Framer, Sender, Timestamp};
+use crate::{Body, Cause, Decoder, Framer, Message, Sender, Timestamp};
 
 const MAX_LINE: usize = 64;
 
@@ -60,11 +60,28 @@ pub fn a2e_message(line: &[u8]) {
             assert!(charset == Charset::Utf8 || written.is_ascii());
             let again = match Decoder::default().decode(&written, sender, now) {
                 Ok(again) => again,
+                // Defaults and mirrored fields can take a message at a limit past it.
+                Err(error) if written.len() > line.len().saturating_add(10_000) => {
+                    assert!(matches!(*error.cause, Cause::Json(_)));
+                    continue;
+                }
                 Err(error) => panic!("what we write is not taken: {error}"),
             };
+            assert_eq!(again.body.tag(), message.body.tag());
+            if charset == Charset::Utf8 && !has_envelopes_inside(&message) {
+                assert_eq!(again.body, message.body);
+            }
             let mut rewritten = Vec::new();
             again.encode_to(&mut rewritten, charset);
             assert_eq!(rewritten, written);
         }
     }
+}
+
+/// Whether a message contains others, whose envelopes are written with our own version.
+const fn has_envelopes_inside(message: &Message<'_>) -> bool {
+    matches!(
+        message.body,
+        Body::ToolCallResponse(_) | Body::SkillCallResponse(_) | Body::EnvBatchStepResponse(_)
+    )
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use strict_json::{Charset, Kind, Raw, push_string};
 
+use crate::codec::already_static;
 use crate::messages::tool::ToolParameter;
-use crate::types::already_static;
 use crate::wire::{Decode, Describe, Encode, Reader, ToStatic, Writer};
 use crate::{Invalid, Map, Object, Real};
 
@@ -84,13 +84,10 @@ impl<'de> Decode<'de> for Ttl {
         let Some(literal) = reader.cursor.number() else {
             return Err(reader.unexpected("a number of seconds"));
         };
-        if let Ok(seconds) = literal.parse() {
-            return Ok(Self(seconds));
-        }
         match literal.parse::<f64>() {
-            #[expect(clippy::cast_possible_truncation, reason = "a cast from f64 saturates")]
-            Ok(seconds) => Ok(Self(seconds.ceil() as i64)),
-            Err(_) => Err(Invalid::value("a number of seconds", literal)),
+            // A cast from f64 saturates.
+            Ok(seconds) if seconds >= 0.0 => Ok(Self(seconds.ceil() as i64)),
+            _ => Err(Invalid::value("a number of seconds from 0 up", literal)),
         }
     }
 }
@@ -128,11 +125,12 @@ impl<'de: 'a, 'a> Decode<'de> for ParameterMap<'a> {
             return Map::decode(reader).map(Self);
         }
         let list = Vec::<ToolParameter<'a>>::decode(reader)?;
-        Ok(Self(
-            list.into_iter()
-                .map(|parameter| (parameter.name.clone(), parameter))
-                .collect(),
-        ))
+        let pairs = list
+            .into_iter()
+            .map(|parameter| (parameter.name.clone(), parameter));
+        Map::from_pairs(pairs.collect())
+            .map(Self)
+            .ok_or_else(|| Invalid::value("parameters of different names", "two of one name"))
     }
 }
 

@@ -21,7 +21,7 @@
 //! use a2e_wire::{Body, Charset, Decoder, Envelope, Message, Sender, Timestamp};
 //!
 //! let now = Timestamp::from_unix_seconds(1716123456.5).unwrap();
-//! let ping = Message::<Body>::new(Envelope::new("a1b2", now), Ping {});
+//! let ping = Message::<Body>::new(Envelope::new("a1b2", now), Ping::new());
 //! let mut line = Vec::new();
 //! ping.encode_to(&mut line, Charset::Utf8);
 //! assert_eq!(
@@ -37,6 +37,9 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod capability;
+pub mod catalogue;
+mod codec;
+mod declare;
 mod decoder;
 mod envelope;
 mod error;
@@ -62,7 +65,7 @@ pub use envelope::{Envelope, VERSION, Version};
 pub use error::{Cause, DecodeError, Invalid, Reason};
 pub use error_code::{CODE_MEANINGS, CodeMeaning, ErrorCode, RETIRED_CODES, Retry};
 pub use id::*;
-pub use limits::MAX_LINE;
+pub use limits::{MAX_ELEMENTS, MAX_ID, MAX_LINE, OWN_VALUES};
 pub use line::{Framer, LineTooLong, Lines};
 pub use message::{Direction, Message, MessageKind, Payload, Sender, Unknown, looks_like_request};
 pub use open_enum::Enumeration;

@@ -6,7 +6,8 @@ use memchr::memchr;
 ///
 /// A line ends with LF or CRLF; blank lines are passed over; what stands behind the last newline
 /// is a line when the stream ends. A line over the limit is one error, and the next line is read
-/// as if nothing had been there; at most `max_line` + 1 bytes are kept, never more.
+/// as if nothing had been there; at most `max_line` + 1 bytes are kept, never more, and the space
+/// of a long line is given back.
 ///
 /// ```
 /// use a2e_wire::Framer;
@@ -27,7 +28,12 @@ pub struct Framer {
     handed_out: bool,
     /// The rest of the current line is thrown away.
     discarding: bool,
+    /// Ends of lines seen so far.
+    newlines: u64,
 }
+
+/// Space for a line of this size is kept between lines.
+const KEPT: usize = 64 * 1024;
 
 /// A line over the limit. Its content is gone; the stream goes on behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +59,7 @@ impl Framer {
             partial: Vec::new(),
             handed_out: false,
             discarding: false,
+            newlines: 0,
         }
     }
 
@@ -69,6 +76,7 @@ impl Framer {
     /// The line behind the last newline, if the stream has ended there.
     pub fn finish(&mut self) -> Option<Result<&[u8], LineTooLong>> {
         self.forget_handed_out();
+        self.newlines = self.newlines.saturating_add(1);
         if std::mem::take(&mut self.discarding) {
             return None;
         }
@@ -85,9 +93,16 @@ impl Framer {
         }
     }
 
+    /// The number of the line last handed out, blank ones counted, from 1.
+    #[must_use]
+    pub const fn line_number(&self) -> u64 {
+        self.newlines
+    }
+
     fn forget_handed_out(&mut self) {
         if std::mem::take(&mut self.handed_out) {
             self.partial.clear();
+            self.partial.shrink_to(KEPT);
         }
     }
 
@@ -111,7 +126,7 @@ impl Framer {
             self.partial.extend_from_slice(tail);
             return false;
         }
-        self.partial.clear();
+        self.partial = Vec::new();
         self.discarding = true;
         true
     }
@@ -124,6 +139,12 @@ impl Framer {
 }
 
 impl Lines<'_, '_> {
+    /// The number of the line last handed out, blank ones counted, from 1.
+    #[must_use]
+    pub const fn line_number(&self) -> u64 {
+        self.framer.newlines
+    }
+
     /// The next complete line, without its end.
     #[expect(
         clippy::should_implement_trait,
@@ -141,6 +162,7 @@ impl Lines<'_, '_> {
             };
             let (line, rest) = self.chunk.split_at_checked(newline)?;
             self.chunk = rest.get(1..).unwrap_or_default();
+            self.framer.newlines = self.framer.newlines.saturating_add(1);
             if std::mem::take(&mut self.framer.discarding) {
                 continue;
             }

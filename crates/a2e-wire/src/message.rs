@@ -124,7 +124,7 @@ impl Tag {
 /// Whether a message of unknown type looks like a request, which must be answered.
 #[must_use]
 pub fn looks_like_request(type_name: &str) -> bool {
-    const NOT_REQUESTS: [&str; 5] = ["/resp", "/event", "push", "_RESP", "_EVENT"];
+    const NOT_REQUESTS: [&str; 6] = ["/resp", "/event", "/push", "_push", "_RESP", "_EVENT"];
     !matches!(type_name, "error" | "pong")
         && !NOT_REQUESTS.iter().any(|end| type_name.ends_with(end))
 }
@@ -187,9 +187,6 @@ impl<'de: 'a, 'a, B: Payload + FromMembers<'de>> Decode<'de> for Message<'a, B> 
         let raw = reader.cursor.raw();
         let nested = || Reader::new(raw, reader.ts);
         let read = nested().record::<NestedEnvelope<'_>>()?.0;
-        if let Some(error) = read.error {
-            return Err(error);
-        }
         if read.type_name.is_some_and(|name| name != B::TAG.as_str()) {
             let expected = B::TAG.as_str();
             return Err(Invalid::value(expected, "another type").at_field("type"));
@@ -210,6 +207,10 @@ impl<'de: 'a, 'a> FromMembers<'de> for NestedEnvelope<'a> {
         while let Some(name) = members.next_name() {
             if !reader.take(&name, members) {
                 members.skip();
+            }
+            // What was not taken has not been passed either.
+            if let Some(error) = reader.take_error() {
+                return Err(error);
             }
         }
         Ok(Self(reader.finish()))

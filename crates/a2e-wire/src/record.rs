@@ -7,16 +7,19 @@
 //!     Name<'a> as "CatalogueName" {            // `as` where the catalogue calls it otherwise
 //!         plain: Cow<'a, str>,                 // required
 //!         with_default: i64 = 30,              // the JSON value of a missing field
-//!         made: Timestamp = (now),             // made up by the sender; `new` asks for it
+//!         made: Timestamp = (now),             // made up by the sender; see `Default::Made`
 //!         class as "type": Cow<'a, str>,       // another name on the wire
-//!         config | "schema": Object<'a> = {},  // also read under that name
+//!         config | "schema": Object<'a> = {},  // also read under that name; its own name wins
 //!         delta & "state_delta": Object<'a> = {}, // written under both names, read under either
-//!         pid: i64 = 0 ~ null,                 // `null` is read as if the field were missing
+//!         pid: i64 = 0 ~ null,                 // this ill-typed literal is read as a missing field
 //!     }
-//!     sparse { extra: bool, }                  // an `Option`; not written when `None`
-//!     others { rest }                          // unknown members are kept here
+//!     sparse { extra: bool, }                  // an `Option`, without a default; `None` is not written
+//!     others { rest }                          // unknown members are kept here (needs `'a`)
 //! }
 //! ```
+//!
+//! A record that borrows nothing has no lifetime. A message's line in the table of `table.rs` must
+//! have the same: when a first borrowing field is added, both get `<'a>`.
 
 use crate::wire::{Decode, Describe, MemberSource};
 use crate::{Invalid, Timestamp};
@@ -39,8 +42,8 @@ pub struct Field {
     pub wire_type: String,
     /// The enumeration whose values are expected.
     pub enumeration: Option<&'static str>,
-    /// The JSON value of a missing field, or `(name)` for what the sender makes up.
-    pub default: Option<&'static str>,
+    /// What a missing field means; `None` if it must be there.
+    pub default: Option<Default>,
     /// Left out when there is nothing to say.
     pub sparse: bool,
     /// A second name under which the same value is written.
@@ -49,6 +52,29 @@ pub struct Field {
     pub aliases: &'static [&'static str],
     /// An ill-typed value that some peers send for an unset field.
     pub unset: Option<&'static str>,
+}
+
+/// What a missing field means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Default {
+    /// This JSON value.
+    Literal(&'static str),
+    /// Something the sender should have made up, by its name in the catalogue: `now` is the
+    /// message's time; of ids (`uuid4_hex`, `uuid4`, `hex8`, `hex12`, `b_unix_ns`) there is none.
+    Made(&'static str),
+}
+
+impl Default {
+    /// As it stands in a declaration: a JSON value, or `(name)`.
+    pub(crate) fn declared(text: &'static str) -> Self {
+        match text
+            .strip_prefix('(')
+            .and_then(|text| text.strip_suffix(')'))
+        {
+            Some(name) => Self::Made(name),
+            None => Self::Literal(text),
+        }
+    }
 }
 
 /// Something with a [`Shape`].
@@ -158,15 +184,19 @@ macro_rules! record {
                     match &*name {
                         $(
                             record!(@name $field $($wire)?) => {
-                                $field = record!(@read members, &name $(, $default $(, $unset)?)?);
+                                if let Some(value) =
+                                    record!(@read members, &name $(, $default $(, $unset)?)?)
+                                {
+                                    $field = Some(value);
+                                }
                             }
-                            $($alias => match $field {
-                                Some(_) => members.skip(),
-                                None => $field = Some($crate::record::field(members, &name)?),
+                            $($alias => {
+                                let value = $crate::record::field(members, &name)?;
+                                $field.get_or_insert(value);
                             })*
-                            $($mirror => match $field {
-                                Some(_) => members.skip(),
-                                None => $field = Some($crate::record::field(members, &name)?),
+                            $($mirror => {
+                                let value = $crate::record::field(members, &name)?;
+                                $field.get_or_insert(value);
                             })?
                         )*
                         $($(
@@ -199,7 +229,11 @@ macro_rules! record {
         impl $(<$lt>)? $crate::wire::WriteMembers for $name $(<$lt>)? {
             #[allow(unused_variables, dead_code, reason = "some records have no fields, or no others")]
             fn write_members(&self, out: &mut $crate::wire::Writer<'_>) {
-                const KNOWN: &[&str] = &[$(record!(@name $field $($wire)?)),*];
+                const KNOWN: &[&str] = &[
+                    $(record!(@name $field $($wire)?),)*
+                    $($($mirror,)?)*
+                    $($(record!(@name $sparse $($sparse_wire)?),)*)?
+                ];
                 $(
                     out.key(concat!("\"", record!(@name $field $($wire)?), "\":"));
                     $crate::wire::Encode::encode(&self.$field, out);
@@ -243,7 +277,7 @@ macro_rules! record {
                 $crate::record::Shape {
                     fields: vec![
                         $($crate::record::Field {
-                            $(default: Some(stringify!($default)),)?
+                            $(default: Some($crate::record::Default::declared(stringify!($default))),)?
                             $($(unset: Some(stringify!($unset)),)?)?
                             $(mirror: Some($mirror),)?
                             aliases: &[$($alias),*],
@@ -297,7 +331,7 @@ macro_rules! record {
     };
 
     (@static $name:ident [$($field:ident)*]) => {
-        $crate::types::already_static!($name);
+        $crate::codec::already_static!($name);
     };
     (@static $name:ident <$lt:lifetime> [$($field:ident)*]) => {
         impl $crate::wire::ToStatic for $name<'_> {
@@ -309,7 +343,8 @@ macro_rules! record {
         }
     };
 
-    // `new` asks for the fields without a default and for what the sender makes up.
+    // `new` asks for the fields without a default and for what the sender makes up. It takes field
+    // after field from {to do} to [parameters] and [values]; {tail} is what every value ends with.
     (@new $name:ident $(<$lt:lifetime>)? [$($parameters:tt)*] [$($values:tt)*]
         { $field:ident: $type:ty = ($made:ident), $($rest:tt)* } $tail:tt
     ) => {

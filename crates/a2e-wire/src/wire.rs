@@ -218,6 +218,10 @@ impl<'o> Writer<'o> {
         let _ = serde_json::to_writer(&mut *self.out, &value);
     }
 
+    pub(crate) fn unsigned(&mut self, value: u64) {
+        let _ = serde_json::to_writer(&mut *self.out, &value);
+    }
+
     /// Writes a finite number in its shortest form; an integral one keeps its `.0`.
     pub(crate) fn real(&mut self, value: f64) {
         let _ = serde_json::to_writer(&mut *self.out, &value);

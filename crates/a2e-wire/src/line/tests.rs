@@ -68,6 +68,37 @@ fn other_bytes_are_not_the_framers_business() {
     assert_eq!(whole(9, b"\xff\0\n"), [Some(b"\xff\0".to_vec())]);
 }
 
+#[test]
+fn the_shipped_limit_and_the_space_of_a_long_line() {
+    let mut framer = Framer::new(crate::MAX_LINE);
+    for (length, taken) in [(crate::MAX_LINE, true), (crate::MAX_LINE + 1, false)] {
+        let line = vec![b'x'; length];
+        for chunk in line.chunks(100_000) {
+            let mut lines = framer.feed(chunk);
+            while let Some(line) = lines.next() {
+                assert!(line.is_err() && !taken);
+            }
+        }
+        let mut lines = framer.feed(b"\n");
+        assert_eq!(lines.next().is_some_and(|line| line.is_ok()), taken);
+        assert!(lines.next().is_none());
+        assert!(framer.partial.capacity() <= KEPT);
+    }
+}
+
+#[test]
+fn lines_are_numbered_as_an_editor_does() {
+    let mut framer = Framer::new(9);
+    let mut lines = framer.feed(b"a\n\n0123456789\nb\nc");
+    let mut numbers = Vec::new();
+    while lines.next().is_some() {
+        numbers.push(lines.line_number());
+    }
+    assert!(framer.finish().is_some());
+    numbers.push(framer.line_number());
+    assert_eq!(numbers, [1, 3, 4, 5]);
+}
+
 proptest! {
     #[test]
     fn any_chunking_gives_the_same_lines(

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use a2e_wire::record::{Field, Shape};
+use a2e_wire::catalogue;
+use a2e_wire::record::{Default, Field, Shape};
 use a2e_wire::{
     CAPABILITY_ALIASES, CODE_MEANINGS, Direction, MessageKind, Namespace, RETIRED_CODES, Retry, Tag,
 };
 use serde_json::Value;
 
-use crate::registry;
-
-fn catalogue() -> Value {
+fn specified() -> Value {
     testkit::vectors("a2e/a2e-wire.json")
 }
 
@@ -24,8 +23,8 @@ fn words(value: &Value) -> BTreeSet<&str> {
 
 #[test]
 fn every_message_is_declared_as_the_catalogue_says() {
-    let catalogue = catalogue();
-    let messages = list(&catalogue["messages"]);
+    let specified = specified();
+    let messages = list(&specified["messages"]);
     assert_eq!(messages.len(), 136);
     let tags: BTreeSet<&str> = Tag::ALL.iter().map(|tag| tag.as_str()).collect();
     let types: BTreeSet<&str> = messages.iter().filter_map(|m| m["type"].as_str()).collect();
@@ -116,22 +115,40 @@ fn check_field(name: &str, field: &Field, said: &Value) {
     );
     // `error.code` has its own table.
     let enumeration = field.enumeration.filter(|known| *known != "ErrorCode");
-    assert_eq!(said["enum"].as_str(), enumeration, "{name}");
-    assert_eq!(said["sparse"] == true, field.sparse, "{name}");
+    assert_eq!(
+        said["enum"].as_str(),
+        enumeration,
+        "`enum` of {name}, catalogue and code"
+    );
+    assert_eq!(
+        said["sparse"] == true,
+        field.sparse,
+        "`sparse` of {name}, catalogue and code"
+    );
     assert_eq!(
         words(&said["accept_names"]),
         field.aliases.iter().copied().collect(),
-        "{name}"
+        "`accept_names` of {name}, catalogue and code"
     );
     if field.sparse {
         return;
     }
     let may_be_absent = said["required"] == false || words(&said["accepts"]).contains("absent");
-    assert_eq!(field.default.is_some(), may_be_absent, "{name}");
+    assert_eq!(
+        field.default.is_some(),
+        may_be_absent,
+        "{name} has a default, may be absent (`required`, `accepts`)"
+    );
     if let (Some(default), Some(said_default)) = (field.default, said.get("default")) {
-        assert_eq!(default_value(default), *said_default, "{name}");
+        assert_eq!(
+            default_value(default),
+            *said_default,
+            "`default` of {name}, code and catalogue"
+        );
     }
-    let unset = field.unset.map(default_value);
+    let unset = field
+        .unset
+        .map(|literal| serde_json::from_str(literal).unwrap());
     match &said["accepts"] {
         accepts if words(accepts).contains("null") => {
             assert_eq!(unset, Some(Value::Null), "{name}")
@@ -140,21 +157,21 @@ fn check_field(name: &str, field: &Field, said: &Value) {
     }
 }
 
-/// `(now)` in a declaration is `$now` in the catalogue.
-fn default_value(declared: &str) -> Value {
-    match declared.strip_prefix('(') {
-        Some(made) => format!("${}", made.trim_end_matches(')'))
+/// What a sender makes up stands in the catalogue as `$now`, `$hex8` and so on.
+fn default_value(default: Default) -> Value {
+    match default {
+        Default::Made(name) => format!("${name}")
             .replace("b_unix_ns", "b_<unix_ns>")
             .into(),
-        None => serde_json::from_str(declared).unwrap(),
+        Default::Literal(literal) => serde_json::from_str(literal).unwrap(),
     }
 }
 
 #[test]
 fn every_struct_is_declared_as_the_catalogue_says() {
-    let catalogue = catalogue();
-    let said = catalogue["structs"].as_object().unwrap();
-    let structs = registry::structs();
+    let specified = specified();
+    let said = specified["structs"].as_object().unwrap();
+    let structs = catalogue::structs();
     // 47 of the catalogue and ours; EnvState has no fields of its own and is an `Object`.
     assert_eq!(said.len(), 48);
     assert_eq!(structs.len(), said.len() - 1);
@@ -175,9 +192,9 @@ fn every_struct_is_declared_as_the_catalogue_says() {
 
 #[test]
 fn every_enumeration_has_the_values_of_the_catalogue() {
-    let catalogue = catalogue();
-    let said = catalogue["enums"].as_object().unwrap();
-    let known = registry::enumerations();
+    let specified = specified();
+    let said = specified["enums"].as_object().unwrap();
+    let known = catalogue::enumerations();
     for (name, object) in said {
         // The columns of a new plan are a default, not a type.
         if name == "PlanColumnsDefault" {
@@ -208,9 +225,9 @@ fn every_enumeration_has_the_values_of_the_catalogue() {
 
 #[test]
 fn every_error_code_is_in_the_table() {
-    let catalogue = catalogue();
+    let specified = specified();
     let mut said = BTreeSet::new();
-    for (namespace, codes) in catalogue["error_codes"].as_object().unwrap() {
+    for (namespace, codes) in specified["error_codes"].as_object().unwrap() {
         for code in list(codes) {
             let name = code["code"].as_str().unwrap();
             if code["in_sdk_enum"] == false
@@ -250,8 +267,8 @@ fn every_error_code_is_in_the_table() {
 
 #[test]
 fn capability_aliases_and_namespaces_are_those_of_the_catalogue() {
-    let catalogue = catalogue();
-    let said: BTreeSet<(String, String)> = catalogue["capability_aliases"]
+    let specified = specified();
+    let said: BTreeSet<(String, String)> = specified["capability_aliases"]
         .as_object()
         .unwrap()
         .iter()
@@ -267,7 +284,7 @@ fn capability_aliases_and_namespaces_are_those_of_the_catalogue() {
         .collect();
     assert_eq!(known, said);
     for namespace in Namespace::ALL {
-        let object = &catalogue["namespaces"][namespace.as_str()];
+        let object = &specified["namespaces"][namespace.as_str()];
         let count = Tag::ALL
             .iter()
             .filter(|tag| tag.namespace() == *namespace)
@@ -278,17 +295,17 @@ fn capability_aliases_and_namespaces_are_those_of_the_catalogue() {
 
 #[test]
 fn the_envelope_has_the_base_fields() {
-    let catalogue = catalogue();
-    let names: Vec<&str> = list(&catalogue["base"]["fields"])
+    let specified = specified();
+    let names: Vec<&str> = list(&specified["base"]["fields"])
         .iter()
         .filter_map(|field| field["name"].as_str())
         .collect();
     assert_eq!(names, ["type", "id", "a2e", "version", "ts", "eid"]);
 }
 
-/// The registry of this test is complete: nothing is declared that it does not list.
+/// The lists of [`a2e_wire::catalogue`] are complete: nothing is declared beside them.
 #[test]
-fn nothing_is_declared_beside_the_registry() {
+fn nothing_is_declared_beside_the_lists() {
     let folder = testkit::workspace().join("crates/a2e-wire/src");
     let (mut records, mut enums) = (0, 0);
     let files = std::fs::read_dir(folder.join("messages")).unwrap();
@@ -299,6 +316,46 @@ fn nothing_is_declared_beside_the_registry() {
         records += source.matches("\nrecord! {").count();
         enums += source.matches("\nopen_enum! {").count();
     }
-    assert_eq!(records, Tag::ALL.len() + registry::structs().len());
-    assert_eq!(enums, registry::enumerations().len());
+    assert_eq!(records, Tag::ALL.len() + catalogue::structs().len());
+    assert_eq!(enums, catalogue::enumerations().len());
+}
+
+/// What we add to the specification is marked as ours, and is no more than this.
+#[test]
+fn extensions_are_marked() {
+    fn collect(value: &Value, owner: &str, found: &mut BTreeSet<String>) {
+        if value["origin"] == "frith" {
+            let name = value["name"].as_str().unwrap_or_default();
+            found.insert(format!("{owner} {name}").trim().into());
+        }
+        let named = value["type"]
+            .as_str()
+            .filter(|_| value["fields"].is_array());
+        for (key, inner) in value.as_object().into_iter().flatten() {
+            let own = if inner.is_object() { key } else { owner };
+            let owner = named.unwrap_or(own);
+            collect(inner, owner, found);
+        }
+        for inner in list(value) {
+            collect(inner, owner, found);
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(&specified(), "", &mut found);
+    let expected = [
+        "base eid",
+        "handshake/req resume",
+        "handshake/resp resumed",
+        "handshake/resp missed",
+        "Resume",
+        "ToolDefinition input_schema",
+        "ToolDefinition source",
+        "toolkit/configure/resp error",
+        "toolkit/configure/resp toolkit",
+        "proc/status/resp exit_code",
+        "proc/status/resp pid",
+        "proc/status/resp procs",
+        "ChainNode deps",
+    ];
+    assert_eq!(found, expected.map(String::from).into_iter().collect());
 }

@@ -2,13 +2,14 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::disallowed_methods,
     reason = "helpers of tests fail as tests do"
 )]
 
+mod attacks;
 mod catalogue;
 mod conflicts;
-mod corpus;
-mod registry;
+mod properties;
 mod sample;
 mod samples;
 mod seeds;

@@ -1,13 +1,13 @@
 //! Every message and every struct, with all fields, with the required ones, and with each field
 //! missing, null and of a wrong type.
 
+use a2e_wire::catalogue;
 use a2e_wire::{
     Cause, Charset, DecodeError, Decoder, Direction, ErrorCode, Invalid, Message, Object, Reason,
     Sender, Tag, Timestamp,
 };
 use serde_json::{Map, Value, json};
 
-use crate::registry;
 use crate::sample::{Extent, Samples, envelope, split};
 
 fn rewrite(message: &Value) -> Result<Value, DecodeError> {
@@ -107,7 +107,7 @@ fn each_field_of_a_message_missing_null_and_wrong() {
 #[test]
 fn each_field_of_a_struct_missing_null_and_wrong() {
     let samples = Samples::load();
-    for known in registry::structs() {
+    for known in catalogue::structs() {
         let (_, object) = samples
             .structs()
             .iter()
@@ -119,7 +119,7 @@ fn each_field_of_a_struct_missing_null_and_wrong() {
         };
         let full = samples.object(object, Extent::All);
         let sample = Value::Object(full.clone());
-        let written: Value = serde_json::from_str(&rewrite(&sample).unwrap()).unwrap();
+        let written: Value = serde_json::from_slice(&rewrite(&sample).unwrap()).unwrap();
         assert_eq!(written, sample);
         let bare = Value::Object(samples.object(object, Extent::Required));
         rewrite(&bare).unwrap();

@@ -1,38 +1,45 @@
-//! Every nested object and enumeration of the crate, by hand: the tests walk these lists, and a
-//! count of the declarations in the sources keeps them complete.
+//! The nested objects and enumerations, as lists: for documentation, and for tests that compare
+//! them with the specification. Messages are listed by [`Tag::ALL`](crate::Tag::ALL).
 
-use a2e_wire::messages::{
+use strict_json::Charset;
+
+use crate::messages::{
     base::*, chain::*, env::*, learn::*, mcp::*, memory::*, planning::*, proc::*, skill::*,
     subagent::*, tool::*, toolkit::*,
 };
-use a2e_wire::record::{Shape, Shaped};
-use a2e_wire::wire::{Decode, Describe, Encode};
-use a2e_wire::{Capability, Enumeration, ErrorCode, Invalid, Object, Timestamp};
+use crate::record::{Shape, Shaped};
+use crate::wire::{Describe, Encode, Writer};
+use crate::{Capability, Enumeration, ErrorCode, Invalid, Object, Timestamp};
 
 /// One nested object.
-pub(crate) struct Struct {
-    pub(crate) name: String,
-    pub(crate) shape: Shape,
-    /// Reads and writes one again.
-    pub(crate) rewrite: fn(&Object<'_>) -> Result<String, Invalid>,
+#[derive(Debug)]
+pub struct Struct {
+    /// Its name in the specification.
+    pub name: String,
+    /// Its fields.
+    pub shape: Shape,
+    /// Reads an object as this one and writes it again, with every default filled in.
+    pub rewrite: fn(&Object<'_>) -> Result<Vec<u8>, Invalid>,
 }
 
-macro_rules! structs {
+macro_rules! list_structs {
     ($($name:ident)*) => {
         vec![$(Struct {
             name: $name::wire_type(),
             shape: $name::shape(),
-            rewrite: |object| rewrite(object.read::<$name<'_>>(Timestamp::default())?),
+            rewrite: |object| Ok(written(&object.read::<$name<'_>>(Timestamp::default())?)),
         }),*]
     };
 }
 
-fn rewrite<'a, T: Decode<'a> + Encode>(record: T) -> Result<String, Invalid> {
-    Ok(Object::from_record(&record).unwrap().raw().to_string())
+macro_rules! list_enumerations {
+    ($($name:ident)*) => { vec![$($name::ENUMERATION),*] };
 }
 
-pub(crate) fn structs() -> Vec<Struct> {
-    structs! {
+/// Every nested object.
+#[must_use]
+pub fn structs() -> Vec<Struct> {
+    list_structs! {
         AcceptedCapability CapabilityMetadata EventDataArtifact EventDataLog EventDataProgress
         EventDataStatus Resume
         ToolParameter ToolDefinition ToolResult ToolkitDefinition
@@ -50,12 +57,10 @@ pub(crate) fn structs() -> Vec<Struct> {
     }
 }
 
-macro_rules! enumerations {
-    ($($name:ident)*) => { vec![$($name::ENUMERATION),*] };
-}
-
-pub(crate) fn enumerations() -> Vec<Enumeration> {
-    enumerations! {
+/// Every enumeration.
+#[must_use]
+pub fn enumerations() -> Vec<Enumeration> {
+    list_enumerations! {
         Capability ErrorCode
         HandshakeReason EventKind ToolParameterType ToolkitStatus SkillStatus SkillSource MemoryTier
         EnvRenderMode EnvPushEventType
@@ -66,4 +71,10 @@ pub(crate) fn enumerations() -> Vec<Enumeration> {
         McpTransport McpServerStatus McpIncludeContext McpStopReason McpContentType McpNotification
         SubagentStatus MemoryScope ToolScope MergeStrategy
     }
+}
+
+fn written(record: &impl Encode) -> Vec<u8> {
+    let mut json = Vec::new();
+    record.encode(&mut Writer::new(&mut json, Charset::Utf8));
+    json
 }

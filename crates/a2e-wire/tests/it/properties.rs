@@ -1,20 +1,16 @@
-//! The fuzz targets over their corpora, and over chance.
+//! The fuzz targets over their corpora, and what holds for any message and any stream.
 
 use a2e_wire::fuzzing;
 use proptest::prelude::*;
 
 #[test]
-fn a2e_lines() {
-    for (_, bytes) in testkit::corpus("a2e_lines") {
-        fuzzing::a2e_lines(&bytes);
-    }
+fn corpus_of_a2e_lines() {
+    testkit::replay("a2e_lines", fuzzing::a2e_lines);
 }
 
 #[test]
-fn a2e_message() {
-    for (_, bytes) in testkit::corpus("a2e_message") {
-        fuzzing::a2e_message(&bytes);
-    }
+fn corpus_of_a2e_message() {
+    testkit::replay("a2e_message", fuzzing::a2e_message);
 }
 
 fn any_json() -> impl Strategy<Value = serde_json::Value> {
