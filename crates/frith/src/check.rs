@@ -4,120 +4,209 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-use a2e_wire::{DecodeError, Decoder, ErrorCode, Framer, LineTooLong, Sender, Timestamp};
+use a2e_wire::{
+    Body, DecodeError, Decoder, ErrorCode, Framer, LineTooLong, Message, Sender, Tag, Timestamp,
+};
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::nearest::nearest;
+use crate::{Outcome, is_broken_pipe};
+
+/// Every line must be a message. Types and fields that the catalogue does not have are legal; they
+/// are only noted, since they are often misspelled.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// A file with one JSON object per line; `-` or nothing is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 
+    /// Who sent the messages; without it each is taken as sent by who may send its type
+    #[arg(long, value_enum)]
+    from: Option<From>,
+
     /// Longest line to take, in bytes
-    #[arg(long, default_value_t = a2e_wire::MAX_LINE)]
-    max_line: usize,
+    #[arg(long, default_value_t = a2e_wire::MAX_LINE as u64, value_parser = clap::value_parser!(u64).range(1..))]
+    max_line: u64,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum From {
+    Agent,
+    Host,
 }
 
 /// What has been seen so far.
-#[derive(Debug, Default)]
-struct Report {
+struct Report<W> {
+    out: W,
+    as_json: bool,
+    from: Option<Sender>,
+    decoder: Decoder,
     messages: usize,
     wrong: usize,
-    unknown: usize,
 }
 
-pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<bool> {
-    let mut input: Box<dyn Read> = match arguments.file.to_str() {
-        Some("-") => Box::new(std::io::stdin().lock()),
-        _ => {
-            let file = File::open(&arguments.file);
-            Box::new(file.with_context(|| format!("cannot read {}", arguments.file.display()))?)
-        }
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    let mut report = Report {
+        out: std::io::stdout().lock(),
+        as_json,
+        from: arguments.from.map(|from| match from {
+            From::Agent => Sender::Agent,
+            From::Host => Sender::Host,
+        }),
+        decoder: Decoder::default(),
+        messages: 0,
+        wrong: 0,
     };
-    let mut out = std::io::stdout().lock();
-    let mut framer = Framer::new(arguments.max_line);
-    let mut decoder = Decoder::default();
-    let mut report = Report::default();
-    let mut chunk = vec![0; 64 * 1024];
-    loop {
-        let size = input.read(&mut chunk).context("cannot read the input")?;
-        if size == 0 {
-            break;
-        }
-        let mut lines = framer.feed(chunk.get(..size).unwrap_or_default());
-        while let Some(line) = lines.next() {
-            report.line(&mut out, &mut decoder, line, as_json)?;
-        }
+    match report.read(arguments) {
+        // A reader that has seen enough, such as `head`, is no error.
+        Err(error) if is_broken_pipe(&error) => {}
+        other => other?,
     }
-    if let Some(line) = framer.finish() {
-        report.line(&mut out, &mut decoder, line, as_json)?;
-    }
-    report.end(&mut out, as_json)
+    Ok(match report.wrong {
+        0 if report.messages > 0 => Outcome::Good,
+        _ => Outcome::Bad,
+    })
 }
 
-impl Report {
-    fn line(
-        &mut self,
-        out: &mut impl Write,
-        decoder: &mut Decoder,
-        line: Result<&[u8], LineTooLong>,
-        as_json: bool,
-    ) -> Result<()> {
-        self.messages += 1;
-        let (code, text) = match line.map(|line| decode(decoder, line)) {
-            Ok(Ok(known)) => {
-                self.unknown += usize::from(!known);
-                return Ok(());
-            }
-            Ok(Err(error)) => (error.code.clone(), error.to_string()),
-            Err(too_long) => (ErrorCode::InvalidMessage, too_long.to_string()),
+impl<W: Write> Report<W> {
+    fn read(&mut self, arguments: &Arguments) -> Result<()> {
+        let name = arguments.file.display();
+        let mut input: Box<dyn Read> = match arguments.file.to_str() {
+            Some("-") => Box::new(std::io::stdin().lock()),
+            _ => Box::new(
+                File::open(&arguments.file).with_context(|| format!("cannot read {name}"))?,
+            ),
         };
+        let max_line = usize::try_from(arguments.max_line).unwrap_or(usize::MAX);
+        let mut framer = Framer::new(max_line);
+        let mut chunk = vec![0; 64 * 1024];
+        loop {
+            let size = input
+                .read(&mut chunk)
+                .with_context(|| format!("cannot read {name}"))?;
+            if size == 0 {
+                break;
+            }
+            let mut lines = framer.feed(&chunk[..size]);
+            // The line and its number are both the framer's.
+            while let Some(line) = lines.next().map(|line| line.map(<[u8]>::to_vec)) {
+                self.line(lines.line_number(), line)?;
+            }
+        }
+        if let Some(line) = framer.finish().map(|line| line.map(<[u8]>::to_vec)) {
+            self.line(framer.line_number(), line)?;
+        }
+        self.summary()
+    }
+
+    fn line(&mut self, number: u64, line: Result<Vec<u8>, LineTooLong>) -> Result<()> {
+        self.messages += 1;
+        let line = match line {
+            Ok(line) => line,
+            Err(error) => {
+                let text = format!("{error}; --max-line takes longer ones");
+                return self.say(number, &ErrorCode::InvalidMessage, &text);
+            }
+        };
+        match decode(&mut self.decoder, &line, self.from) {
+            Ok(message) => {
+                let notes = notes(&message, &line);
+                notes.iter().try_for_each(|note| self.note(number, note))
+            }
+            Err(error) => self.say(number, &error.code, &error.to_string()),
+        }
+    }
+
+    fn say(&mut self, number: u64, code: &ErrorCode<'_>, text: &str) -> Result<()> {
         self.wrong += 1;
-        let number = self.messages;
-        if as_json {
-            let found = json!({"message": number, "code": code.as_str(), "error": text});
-            writeln!(out, "{found}")?;
-        } else {
-            writeln!(out, "message {number}: {code}: {text}")?;
+        match self.as_json {
+            true => writeln!(
+                self.out,
+                "{}",
+                json!({"line": number, "code": code.as_str(), "error": text})
+            )?,
+            false => writeln!(self.out, "line {number}: {code}: {text}")?,
         }
         Ok(())
     }
 
-    fn end(&self, out: &mut impl Write, as_json: bool) -> Result<bool> {
-        let Self {
-            messages,
-            wrong,
-            unknown,
-        } = self;
-        if as_json {
-            writeln!(
-                out,
-                "{}",
-                json!({"messages": messages, "wrong": wrong, "unknown_types": unknown})
-            )?;
-        } else {
-            let extra = match unknown {
-                0 => String::new(),
-                some => format!(", {some} of a type that the catalogue does not have"),
-            };
-            writeln!(out, "{messages} messages, {wrong} wrong{extra}")?;
+    fn note(&mut self, number: u64, text: &str) -> Result<()> {
+        match self.as_json {
+            true => writeln!(self.out, "{}", json!({"line": number, "note": text}))?,
+            false => writeln!(self.out, "line {number}: note: {text}")?,
         }
-        Ok(*wrong == 0)
+        Ok(())
+    }
+
+    fn summary(&mut self) -> Result<()> {
+        let (messages, wrong) = (self.messages, self.wrong);
+        match (self.as_json, messages) {
+            (true, _) => writeln!(
+                self.out,
+                "{}",
+                json!({"messages": messages, "wrong": wrong})
+            )?,
+            (false, 0) => writeln!(self.out, "there is no message in the input")?,
+            (false, 1) => writeln!(self.out, "1 message, {wrong} wrong")?,
+            (false, _) => writeln!(self.out, "{messages} messages, {wrong} wrong")?,
+        }
+        Ok(())
     }
 }
 
-/// Reads a message of either side; says whether its type is known.
-fn decode(decoder: &mut Decoder, line: &[u8]) -> Result<bool, DecodeError> {
-    let frame = decoder.frame(line, Sender::Agent, Timestamp::default())?;
-    let by_agent = frame
-        .tag()
-        .is_none_or(|tag| tag.may_be_sent_by(Sender::Agent));
-    let sender = if by_agent {
-        Sender::Agent
-    } else {
-        Sender::Host
+fn decode<'a>(
+    decoder: &mut Decoder,
+    line: &'a [u8],
+    from: Option<Sender>,
+) -> Result<Message<'a>, DecodeError> {
+    let sender = match from {
+        Some(sender) => sender,
+        None => {
+            let frame = decoder.frame(line, Sender::Agent, Timestamp::default())?;
+            let exact = Tag::ALL
+                .iter()
+                .find(|tag| tag.as_str() == frame.type_name());
+            match exact {
+                Some(tag) if !tag.may_be_sent_by(Sender::Agent) => Sender::Host,
+                _ => Sender::Agent,
+            }
+        }
     };
-    let message = decoder.decode(line, sender, Timestamp::default())?;
-    Ok(message.body.tag().is_some())
+    decoder.decode(line, sender, Timestamp::default())
+}
+
+/// What is legal, but probably a mistake.
+fn notes(message: &Message<'_>, line: &[u8]) -> Vec<String> {
+    let Some(tag) = message.body.tag() else {
+        let Body::Unknown(unknown) = &message.body else {
+            return Vec::new();
+        };
+        let near = nearest(&unknown.type_name, Tag::ALL.iter().map(|tag| tag.as_str()));
+        return vec![unknown_word("type", &unknown.type_name, near)];
+    };
+    let shape = tag.shape();
+    let mut known = vec!["a2e", "version", "type", "id", "ts", "req_id", "eid"];
+    for field in &shape.fields {
+        known.push(field.name);
+        known.extend(field.mirror);
+        known.extend(field.aliases);
+    }
+    let members: Value = serde_json::from_slice(line).unwrap_or_default();
+    members
+        .as_object()
+        .into_iter()
+        .flat_map(|object| object.keys())
+        .filter(|name| !known.contains(&name.as_str()))
+        .map(|name| unknown_word("field", name, nearest(name, known.iter().copied())))
+        .map(|note| format!("{}: {note}", tag.as_str()))
+        .collect()
+}
+
+fn unknown_word(what: &str, word: &str, near: Option<&str>) -> String {
+    let word: String = word.chars().take(64).collect();
+    match near {
+        Some(near) => format!("{what} `{word}` is not in the catalogue; did you mean `{near}`?"),
+        None => format!("{what} `{word}` is not in the catalogue"),
+    }
 }

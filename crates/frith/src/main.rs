@@ -5,6 +5,7 @@
 )]
 
 mod check;
+mod nearest;
 mod types;
 
 use std::process::ExitCode;
@@ -28,10 +29,26 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List the messages of the A2E protocol, or show one of them
+    #[command(after_help = EXIT_STATUS)]
     Types(types::Arguments),
     /// Check A2E messages: one JSON object per line, from a file or standard input
+    #[command(after_help = EXIT_STATUS)]
     Check(check::Arguments),
 }
+
+/// How a command ended.
+enum Outcome {
+    /// All is well.
+    Good,
+    /// Something was found wrong, and said.
+    Bad,
+    /// The command line asks for what does not exist.
+    WrongArguments(String),
+}
+
+const EXIT_STATUS: &str = "\
+Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
+wrong.";
 
 const AFTER_HELP: &str = "\
 Frith is young: today it has the complete A2E wire format and these two commands. The host, the
@@ -40,24 +57,25 @@ client and the node that talks to other agents come next (see README.md).
 Try:
   frith types
   frith types tool/call/req
-  echo '{\"type\":\"ping\",\"id\":5}' | frith check
+  echo '{\"type\":\"ping\",\"id\":5}' | frith check      # finds that an id must be a string
 
-Exit status: 0 all is well, 1 something was found wrong, 2 the command line was wrong.";
+Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
+wrong.";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
-        None => Arguments::command()
-            .print_long_help()
-            .map_err(Into::into)
-            .map(|()| true),
+        None => help(),
     };
     match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        // A reader that has seen enough, such as `head`, is no error.
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Bad) => ExitCode::from(1),
+        Ok(Outcome::WrongArguments(message)) => {
+            eprintln!("frith: {message}");
+            ExitCode::from(2)
+        }
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("frith: {error:#}");
@@ -66,6 +84,12 @@ fn main() -> ExitCode {
     }
 }
 
+fn help() -> anyhow::Result<Outcome> {
+    Arguments::command().print_long_help()?;
+    Ok(Outcome::Good)
+}
+
+/// Whether the reader of our output has seen enough, as `head` has; that is no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()

@@ -2,88 +2,135 @@
 
 use std::io::Write;
 
-use a2e_wire::record::Field;
-use a2e_wire::{Direction, MessageKind, Sender, Tag};
-use anyhow::{Context, Result};
+use a2e_wire::catalogue::{Struct, enumerations, structs};
+use a2e_wire::record::{Default, Field, Shape};
+use a2e_wire::{Direction, Enumeration, MessageKind, Tag};
+use anyhow::Result;
 use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::nearest::nearest;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A message type such as `tool/call/req`; without it, all are listed
+    /// A message type such as `tool/call/req`, or the name of a nested object or enumeration such
+    /// as `ToolDefinition`; without it, all messages are listed
     #[arg(value_name = "TYPE")]
-    type_name: Option<String>,
+    name: Option<String>,
 }
 
-pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<bool> {
+/// What a name stands for.
+enum Found {
+    Message(Tag),
+    Struct(Struct),
+    Enumeration(Enumeration),
+}
+
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let mut out = std::io::stdout().lock();
-    match &arguments.type_name {
-        Some(name) => {
-            let tag = find(name)?;
-            match as_json {
-                true => writeln!(out, "{:#}", describe(tag))?,
-                false => show(&mut out, tag)?,
-            }
-        }
-        None if as_json => {
-            let all: Vec<Value> = Tag::ALL.iter().map(|tag| describe(*tag)).collect();
-            writeln!(out, "{:#}", Value::from(all))?;
-        }
-        None => list(&mut out)?,
-    }
-    Ok(true)
-}
-
-fn find(name: &str) -> Result<Tag> {
-    [Sender::Agent, Sender::Host]
-        .into_iter()
-        .find_map(|sender| Tag::parse(name, sender))
-        .with_context(|| match nearest(name) {
-            Some(near) => format!("there is no message type `{name}`; did you mean `{near}`?"),
-            None => format!("there is no message type `{name}`; `frith types` lists all"),
-        })
-}
-
-/// The type that shares the most of its parts with a wrong name.
-fn nearest(name: &str) -> Option<&'static str> {
-    let lower = name.to_ascii_lowercase();
-    let score = |tag: &Tag| {
-        let known = tag.as_str().to_ascii_lowercase();
-        let shared = lower
-            .split(['/', '_'])
-            .filter(|part| known.split(['/', '_']).any(|other| other == *part))
-            .count();
-        (shared, usize::MAX - known.len().abs_diff(lower.len()))
+    let Some(name) = &arguments.name else {
+        list(&mut out, Tag::ALL.iter().copied(), as_json)?;
+        return Ok(Outcome::Good);
     };
-    Tag::ALL
-        .iter()
-        .max_by_key(|tag| score(tag))
-        .filter(|tag| score(tag).0 > 0)
-        .map(|tag| tag.as_str())
+    match find(name) {
+        Some(Found::Message(tag)) if as_json => writeln!(out, "{:#}", message_json(tag))?,
+        Some(Found::Message(tag)) => show_message(&mut out, tag)?,
+        Some(Found::Struct(object)) if as_json => {
+            writeln!(
+                out,
+                "{:#}",
+                json!({"name": object.name, "fields": fields_json(&object.shape)})
+            )?;
+        }
+        Some(Found::Struct(object)) => {
+            writeln!(out, "{}  (nested object)", object.name)?;
+            show_fields(&mut out, &object.shape)?;
+        }
+        Some(Found::Enumeration(known)) if as_json => {
+            writeln!(
+                out,
+                "{:#}",
+                json!({"name": known.name, "values": known.values})
+            )?;
+        }
+        Some(Found::Enumeration(known)) => {
+            writeln!(
+                out,
+                "{}  (enumeration; other values are kept as they come)",
+                known.name
+            )?;
+            writeln!(out, "  {}", known.values.join(", "))?;
+        }
+        None => return Ok(missing(name)),
+    }
+    Ok(Outcome::Good)
 }
 
-fn list(out: &mut impl Write) -> Result<()> {
+fn find(name: &str) -> Option<Found> {
+    let alias = || Tag::ALL.iter().find(|tag| tag.aliases().contains(&name));
+    if let Some(tag) = Tag::ALL
+        .iter()
+        .find(|tag| tag.as_str() == name)
+        .or_else(alias)
+    {
+        return Some(Found::Message(*tag));
+    }
+    let mut objects = structs().into_iter();
+    if let Some(object) = objects.find(|object| object.name.eq_ignore_ascii_case(name)) {
+        return Some(Found::Struct(object));
+    }
+    let mut known = enumerations().into_iter();
+    let found = known.find(|known| known.name.eq_ignore_ascii_case(name))?;
+    Some(Found::Enumeration(found))
+}
+
+/// Says what there is instead of an unknown name.
+fn missing(name: &str) -> Outcome {
+    let prefix = format!("{}/", name.trim_end_matches('/'));
+    let family: Vec<&str> = Tag::ALL
+        .iter()
+        .map(|tag| tag.as_str())
+        .filter(|tag| tag.starts_with(&prefix))
+        .collect();
+    let hint = if !family.is_empty() {
+        format!("there are {}", family.join(", "))
+    } else if let Some(near) = nearest(name, Tag::ALL.iter().map(|tag| tag.as_str())) {
+        format!("did you mean `{near}`?")
+    } else {
+        "`frith types` lists all".into()
+    };
+    Outcome::WrongArguments(format!("there is no message type `{name}`; {hint}"))
+}
+
+fn list(out: &mut impl Write, tags: impl Iterator<Item = Tag>, as_json: bool) -> Result<()> {
+    if as_json {
+        let all: Vec<Value> = tags.map(message_json).collect();
+        writeln!(out, "{:#}", Value::from(all))?;
+        return Ok(());
+    }
     let width = Tag::ALL
         .iter()
         .map(|tag| tag.as_str().len())
         .max()
         .unwrap_or_default();
-    for tag in Tag::ALL {
-        let answer = tag.response().map_or(String::new(), |response| {
-            format!("-> {}", response.as_str())
-        });
+    for tag in tags {
+        let answer = tag
+            .response()
+            .map(|response| format!("-> {}", response.as_str()));
         let line = format!(
-            "{:width$}  {:13} {:9} {:12} {answer}",
+            "{:width$}  {:13} {:9} {:12} {}",
             tag.as_str(),
-            direction(*tag),
-            kind(*tag),
-            capability(*tag).unwrap_or_default(),
+            direction(tag),
+            kind(tag),
+            capability(tag).unwrap_or_default(),
+            answer.unwrap_or_default(),
         );
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-fn show(out: &mut impl Write, tag: Tag) -> Result<()> {
+fn show_message(out: &mut impl Write, tag: Tag) -> Result<()> {
     writeln!(out, "{}  ({}, {})", tag.as_str(), kind(tag), direction(tag))?;
     if let Some(capability) = capability(tag) {
         writeln!(out, "  needs the capability `{capability}`")?;
@@ -94,49 +141,46 @@ fn show(out: &mut impl Write, tag: Tag) -> Result<()> {
     if !tag.aliases().is_empty() {
         writeln!(out, "  is also taken as {}", tag.aliases().join(", "))?;
     }
+    let req_id = if tag.carries_req_id() { ", req_id" } else { "" };
     writeln!(
         out,
-        "  fields beside a2e, version, type, id, ts{}:",
-        match tag.carries_req_id() {
-            true => ", req_id",
-            false => "",
-        }
+        "  has a2e, version, type, id, ts{req_id} as every such message, and:"
     )?;
-    let shape = tag.shape();
+    show_fields(out, &tag.shape())
+}
+
+fn show_fields(out: &mut impl Write, shape: &Shape) -> Result<()> {
     if shape.fields.is_empty() {
-        writeln!(out, "    none")?;
+        writeln!(out, "    no other fields")?;
     }
     for field in &shape.fields {
-        writeln!(
-            out,
-            "    {:18} {:28} {}",
-            field.name,
-            field.wire_type,
-            presence(field)
-        )?;
+        let wire_type = field.enumeration.unwrap_or(&field.wire_type);
+        writeln!(out, "    {:18} {wire_type:28} {}", field.name, notes(field))?;
+    }
+    if shape.keeps_others {
+        writeln!(out, "    other members are kept")?;
     }
     Ok(())
 }
 
-fn presence(field: &Field) -> String {
-    match (field.default, field.sparse) {
+/// Whether a field must be there, and by what other names it goes.
+fn notes(field: &Field) -> String {
+    let mut notes = match (field.default, field.sparse) {
         (_, true) => "left out when there is nothing to say".into(),
-        (Some(default), _) if default.starts_with('(') => "made by the sender".into(),
-        (Some(default), _) => format!("default {default}"),
+        (Some(Default::Made(_)), _) => "made by the sender".into(),
+        (Some(Default::Literal(default)), _) => format!("default {default}"),
         (None, _) => "required".into(),
+    };
+    if let Some(mirror) = field.mirror {
+        notes += &format!("; also written as {mirror}");
     }
+    if !field.aliases.is_empty() {
+        notes += &format!("; also read as {}", field.aliases.join(", "));
+    }
+    notes
 }
 
-fn describe(tag: Tag) -> Value {
-    let fields = tag.shape().fields.into_iter().map(|field| {
-        json!({
-            "name": field.name,
-            "type": field.wire_type,
-            "enum": field.enumeration,
-            "required": field.default.is_none() && !field.sparse,
-            "default": field.default.and_then(|text| serde_json::from_str::<Value>(text).ok()),
-        })
-    });
+fn message_json(tag: Tag) -> Value {
     json!({
         "type": tag.as_str(),
         "from": direction(tag),
@@ -146,8 +190,31 @@ fn describe(tag: Tag) -> Value {
         "response": tag.response().map(Tag::as_str),
         "accepted_spellings": tag.aliases(),
         "carries_req_id": tag.carries_req_id(),
-        "fields": fields.collect::<Vec<_>>(),
+        "fields": fields_json(&tag.shape()),
     })
+}
+
+fn fields_json(shape: &Shape) -> Value {
+    let field = |field: &Field| {
+        let mut object = json!({
+            "name": field.name,
+            "type": field.wire_type,
+            "enum": field.enumeration,
+            "required": field.default.is_none() && !field.sparse,
+            "sparse": field.sparse,
+            "also_written_as": field.mirror,
+            "also_read_as": field.aliases,
+        });
+        match field.default {
+            Some(Default::Literal(literal)) => {
+                object["default"] = serde_json::from_str(literal).unwrap_or_default();
+            }
+            Some(Default::Made(name)) => object["made_by_sender"] = name.into(),
+            None => {}
+        }
+        object
+    };
+    shape.fields.iter().map(field).collect()
 }
 
 fn direction(tag: Tag) -> &'static str {

@@ -47,42 +47,112 @@ fn types_shows_one_message() {
     ] {
         assert!(out.contains(word), "{word} is not in\n{out}");
     }
-    let (status, _, error) = frith(&["types", "tools/call"], "");
-    assert_eq!(status, 1);
-    assert!(error.contains("did you mean"), "{error}");
+    for tag in a2e_wire::Tag::ALL {
+        let (_, out, _) = frith(&["types", tag.as_str()], "");
+        assert!(out.starts_with(tag.as_str()), "{out}");
+    }
 }
 
 #[test]
-fn check_names_what_is_wrong() {
-    let input =
-        "{\"type\":\"ping\",\"id\":5}\n\nnot json\n{\"type\":\"ping\"}\n{\"type\":\"my/own\"}";
-    let (status, out, _) = frith(&["check"], input);
-    assert_eq!(status, 1);
-    assert_eq!(
-        out,
-        "message 1: schema_violation: ping: field `id` must be a string, not a number\n\
-         message 2: parse_error: not JSON: expected a value at byte 0\n\
-         4 messages, 2 wrong, 1 of a type that the catalogue does not have\n"
-    );
-    let (status, out, _) = frith(&["check", "-", "--json"], "{\"type\":\"pong\"}\n");
-    assert_eq!(
-        (status, out.as_str()),
-        (0, "{\"messages\":1,\"unknown_types\":0,\"wrong\":0}\n")
-    );
-    let (status, out, _) = frith(&["check", "--max-line", "10"], "{\"type\":\"pong\"}\n");
-    assert_eq!(status, 1);
+fn types_shows_what_messages_are_made_of() {
+    let (_, out, _) = frith(&["types", "ToolDefinition"], "");
     assert!(
-        out.contains("invalid_message: the line is longer than 10 bytes"),
+        out.contains("input_parameters") && out.contains("list<ToolParameter>"),
+        "{out}"
+    );
+    let (_, out, _) = frith(&["types", "MemoryTier"], "");
+    assert!(out.contains("working, episodic, semantic"), "{out}");
+    let (_, out, _) = frith(&["types", "--json", "env/state_push"], "");
+    let push: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let fields = push["fields"].as_array().unwrap();
+    assert!(
+        fields
+            .iter()
+            .any(|field| field["also_written_as"] == "state_delta"),
         "{out}"
     );
 }
 
 #[test]
-fn check_says_which_file_it_cannot_read() {
-    let (status, _, error) = frith(&["check", "/nonexistent"], "");
+fn types_says_what_there_is_instead() {
+    for (wrong, hint) in [
+        ("pingg", "did you mean `ping`?"),
+        ("tools/call/req", "did you mean `tool/call/req`?"),
+        ("tool", "there are tool/list/req, tool/list/resp"),
+        ("nonsense", "`frith types` lists all"),
+    ] {
+        let (status, _, error) = frith(&["types", wrong], "");
+        assert_eq!(status, 2);
+        assert!(error.contains(hint), "{error}");
+    }
+}
+
+#[test]
+fn check_names_what_is_wrong() {
+    let input = "{\"type\":\"ping\",\"id\":5}\n\nnot json\n{\"type\":\"ping\"}\n";
+    let (status, out, _) = frith(&["check"], input);
+    assert_eq!(status, 1);
+    assert_eq!(
+        out,
+        "line 1: schema_violation: ping: field `id` must be a string, not a number\n\
+         line 3: parse_error: not JSON: expected a value at byte 0\n\
+         3 messages, 2 wrong\n"
+    );
+    let (status, out, _) = frith(&["check", "-", "--json"], "{\"type\":\"pong\"}\n");
+    assert_eq!(
+        (status, out.as_str()),
+        (0, "{\"messages\":1,\"wrong\":0}\n")
+    );
+    let (status, out, _) = frith(&["check", "--max-line", "10"], "{\"type\":\"pong\"}\n");
     assert_eq!(status, 1);
     assert!(
-        error.starts_with("frith: cannot read /nonexistent"),
-        "{error}"
+        out.contains("longer than 10 bytes; --max-line takes longer ones"),
+        "{out}"
     );
+}
+
+#[test]
+fn check_notes_what_is_probably_misspelled() {
+    let input = "{\"type\":\"pingg\"}\n{\"type\":\"tool/call/req\",\"tool_nam\":\"x\"}\n";
+    let (status, out, _) = frith(&["check"], input);
+    assert_eq!(status, 0);
+    assert_eq!(
+        out,
+        "line 1: note: type `pingg` is not in the catalogue; did you mean `ping`?\n\
+         line 2: note: tool/call/req: field `tool_nam` is not in the catalogue; did you mean `tool_name`?\n\
+         2 messages, 0 wrong\n"
+    );
+}
+
+/// Two spellings mean one message from an agent and another from a host.
+#[test]
+fn check_knows_who_may_send_what() {
+    let line = "{\"type\":\"env/plan/resp\",\"suggested_actions\":5}\n";
+    assert_eq!(frith(&["check"], line).0, 1);
+    assert_eq!(frith(&["check", "--from", "host"], line).0, 1);
+    assert_eq!(frith(&["check", "--from", "agent"], line).0, 0);
+}
+
+#[test]
+fn check_of_nothing_is_not_well() {
+    for input in ["", "\n\n"] {
+        let (status, out, _) = frith(&["check"], input);
+        assert_eq!(
+            (status, out.as_str()),
+            (1, "there is no message in the input\n")
+        );
+    }
+    assert_eq!(frith(&["check", "--max-line", "0"], "").0, 2);
+}
+
+#[test]
+fn check_says_which_file_it_cannot_read() {
+    for file in ["/nonexistent", "/"] {
+        let (status, _, error) = frith(&["check", file], "");
+        assert_eq!(status, 1);
+        assert!(
+            error.starts_with(&format!("frith: cannot read {file}")),
+            "{error}"
+        );
+    }
 }
