@@ -1,0 +1,136 @@
+//! Errors as they are answered: one table of refusals.
+
+use a2e_wire::messages::base::Error;
+use a2e_wire::{Capability, DecodeError, ErrorCode, Namespace, Object, Retry};
+
+/// Why a request was not answered with what it asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// The code.
+    pub code: ErrorCode<'static>,
+    /// What went wrong, for a person.
+    pub message: String,
+    /// What went wrong, for a program.
+    pub detail: Object<'static>,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// The capability that failed.
+    pub capability: Option<Capability<'static>>,
+}
+
+impl Failure {
+    /// A failure in a namespace, with the retry hint that the table of codes has for it.
+    #[must_use]
+    pub fn new(code: ErrorCode<'static>, namespace: Namespace, message: impl Into<String>) -> Self {
+        Self {
+            retryable: code.retry(namespace) == Retry::Yes,
+            code,
+            message: message.into(),
+            detail: Object::EMPTY,
+            capability: namespace.capability(),
+        }
+    }
+
+    /// The same failure with a `reason` in its detail.
+    #[must_use]
+    pub fn because(mut self, reason: &'static str) -> Self {
+        let json = format!("{{\"reason\":\"{reason}\"}}");
+        if let Ok(detail) = Object::parse(&json) {
+            self.detail = a2e_wire::wire::ToStatic::to_static(detail);
+        }
+        self
+    }
+
+    /// The message that tells a peer.
+    #[must_use]
+    pub fn into_message(self) -> Error<'static> {
+        Error {
+            code: self.code,
+            message: self.message.into(),
+            detail: self.detail,
+            retryable: self.retryable,
+            capability_name: self
+                .capability
+                .map_or_else(String::new, |capability| capability.to_string())
+                .into(),
+        }
+    }
+}
+
+impl From<&DecodeError> for Failure {
+    fn from(error: &DecodeError) -> Self {
+        Self::new(error.code.clone(), Namespace::Base, error.to_string())
+    }
+}
+
+/// The refusals of a session, one function each.
+pub mod failures {
+    use a2e_wire::{ErrorCode, Namespace, Tag};
+
+    use super::Failure;
+
+    /// A request before the handshake, where agents must authenticate.
+    #[must_use]
+    pub fn unauthorized() -> Failure {
+        let text = "shake hands first: send handshake/req with a valid auth_token";
+        Failure::new(ErrorCode::Unauthorized, Namespace::Base, text)
+    }
+
+    /// A request before the handshake, where they need not.
+    #[must_use]
+    pub fn no_handshake(namespace: Namespace) -> Failure {
+        let text = "shake hands first: send handshake/req with the capabilities you want";
+        Failure::new(ErrorCode::CapabilityMissing, namespace, text)
+    }
+
+    /// A capability that was not accepted in the handshake.
+    #[must_use]
+    pub fn capability_missing(namespace: Namespace) -> Failure {
+        let name = namespace
+            .capability()
+            .map_or_else(String::new, |name| name.to_string());
+        let text = format!("the capability `{name}` was not accepted in the handshake");
+        Failure::new(ErrorCode::CapabilityMissing, namespace, text)
+    }
+
+    /// More requests wait than the session allows.
+    #[must_use]
+    pub fn queue_full(namespace: Namespace) -> Failure {
+        let text = "too many requests wait in this session; try again when some are answered";
+        let mut failure = Failure::new(ErrorCode::RuntimeError, namespace, text);
+        failure.retryable = true;
+        failure.because("queue_full")
+    }
+
+    /// A type that nobody serves.
+    #[must_use]
+    pub fn unknown_type(name: &str) -> Failure {
+        let name: String = name.chars().take(64).collect();
+        let text = format!("nobody here serves messages of type `{name}`");
+        Failure::new(ErrorCode::InvalidMessage, Namespace::Base, text)
+    }
+
+    /// A type that only the other side may send.
+    #[must_use]
+    pub fn wrong_direction(tag: Tag) -> Failure {
+        let text = format!("`{}` is not for this side to answer", tag.as_str());
+        Failure::new(ErrorCode::InvalidMessage, tag.namespace(), text)
+    }
+
+    /// A request that took too long.
+    #[must_use]
+    pub fn timeout(namespace: Namespace) -> Failure {
+        Failure::new(
+            ErrorCode::Timeout,
+            namespace,
+            "the time limit of the request has passed",
+        )
+    }
+
+    /// A request that the end of its session cut off.
+    #[must_use]
+    pub fn closing(namespace: Namespace) -> Failure {
+        let text = "the session is closing";
+        Failure::new(ErrorCode::Timeout, namespace, text).because("closing")
+    }
+}

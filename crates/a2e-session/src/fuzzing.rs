@@ -1,0 +1,167 @@
+//! What the fuzz targets run. Not part of the interface.
+//!
+//! The input is a list of operations: a byte that names one, and what it needs behind it. A line is
+//! a length byte and that many bytes.
+
+use std::time::Duration;
+
+use a2e_wire::messages::base::{HandshakeReason, Ping};
+use a2e_wire::messages::tool::{ToolEvent, ToolListResponse};
+use a2e_wire::{Capability, LineTooLong, Timestamp};
+
+use crate::{
+    AgentConfig, AgentEvent, AgentSession, HostEvent, HostSession, Limits, Now, Offer,
+    OfferedCapability, Random,
+};
+
+/// The operations left, and the time.
+struct Script<'b> {
+    bytes: &'b [u8],
+    time: Duration,
+}
+
+impl<'b> Script<'b> {
+    const fn new(bytes: &'b [u8]) -> Self {
+        Self {
+            bytes,
+            time: Duration::ZERO,
+        }
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(*first)
+    }
+
+    fn line(&mut self) -> &'b [u8] {
+        let length = usize::from(self.byte().unwrap_or_default());
+        let (line, rest) = self.bytes.split_at(length.min(self.bytes.len()));
+        self.bytes = rest;
+        line
+    }
+
+    fn wait(&mut self) {
+        let seconds = u64::from(self.byte().unwrap_or_default());
+        self.time = self.time.saturating_add(Duration::from_secs(seconds));
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            monotonic: self.time,
+            unix: Timestamp::default(),
+        }
+    }
+}
+
+fn counter() -> Box<dyn Random> {
+    let mut count = 0_u128;
+    Box::new(move || {
+        count = count.wrapping_add(1);
+        count
+    })
+}
+
+/// Any operations on a host's session: no panic, no second answer, bounded queues.
+pub fn a2e_host_ops(bytes: &[u8]) {
+    let mut script = Script::new(bytes);
+    let limits = Limits {
+        max_parallel: 2,
+        max_queue: 3,
+        max_outbound: 2000,
+        max_replay: 500,
+        ..Limits::default()
+    };
+    let offer = Offer {
+        capabilities: vec![OfferedCapability {
+            capability: Capability::Tools,
+            name: "tools".into(),
+            priority: 0,
+            exclusive: false,
+        }],
+        authentication: true,
+        ..Offer::default()
+    };
+    let mut session = HostSession::new(script.now(), limits, offer, counter());
+    let mut open = Vec::new();
+    while let Some(operation) = script.byte() {
+        let now = script.now();
+        match operation % 12 {
+            0..=3 => session.handle_line(now, Ok(script.line())),
+            4 => session.handle_line(now, Err(LineTooLong { limit: 1 })),
+            5 => {
+                script.wait();
+                session.handle_timeout(script.now());
+            }
+            6 => session.disconnected(now),
+            7 => {
+                let last_eid = script.byte().unwrap_or_default().into();
+                session.resume(now, "again".into(), "S".into(), last_eid);
+            }
+            8 => drop(session.poll_transmit(now)),
+            9 => session.shutdown(now, Duration::from_secs(5)),
+            other => {
+                let pick = usize::from(script.byte().unwrap_or_default());
+                if let Some(token) = open.get(pick & 7).copied() {
+                    if other == 10 {
+                        let first = session.respond(now, token, Ok(ToolListResponse::new().into()));
+                        let second =
+                            session.respond(now, token, Ok(ToolListResponse::new().into()));
+                        assert!(second.is_err() || first.is_err());
+                    } else {
+                        let _ = session.event(now, token, ToolEvent::new().into());
+                    }
+                }
+            }
+        }
+        while let Some(event) = session.poll_event() {
+            match event {
+                HostEvent::Login(login) if login.auth_token.is_empty() => {
+                    session.login_refused(now, HandshakeReason::AuthFailed);
+                }
+                HostEvent::Login(_) => session.login_accepted(now),
+                HostEvent::Start(request) => open.push(request.token),
+                HostEvent::Cancel(token, _) => open.retain(|other| *other != token),
+                HostEvent::Reply(_) | HostEvent::Closed(_) => {}
+            }
+        }
+        assert!(session.requests_running() <= limits.max_parallel);
+        assert!(session.requests_waiting() <= limits.max_queue);
+    }
+}
+
+/// Any operations on an agent's session: no panic, one outcome for each call.
+pub fn a2e_agent_ops(bytes: &[u8]) {
+    let mut script = Script::new(bytes);
+    let mut session = AgentSession::connect(script.now(), AgentConfig::default(), counter());
+    let mut calls = 0_usize;
+    let mut outcomes = 0_usize;
+    while let Some(operation) = script.byte() {
+        let now = script.now();
+        match operation % 8 {
+            0..=3 => session.handle_line(now, Ok(script.line())),
+            4 => {
+                session.call(now, Ping::new().into(), Duration::from_secs(10));
+                calls = calls.saturating_add(1);
+            }
+            5 => {
+                script.wait();
+                session.handle_timeout(script.now());
+            }
+            6 => session.reconnect(now),
+            _ => drop(session.poll_transmit()),
+        }
+        outcomes = outcomes.saturating_add(take_outcomes(&mut session));
+        assert!(outcomes <= calls, "a call has two outcomes");
+    }
+    session.reconnect(script.now());
+    session.disconnected();
+    outcomes = outcomes.saturating_add(take_outcomes(&mut session));
+    assert_eq!(outcomes, calls, "a call has no outcome");
+}
+
+fn take_outcomes(session: &mut AgentSession) -> usize {
+    std::iter::from_fn(|| session.poll_event())
+        .filter(|event| matches!(event, AgentEvent::Response(..) | AgentEvent::Failed(..)))
+        .count()
+}

@@ -1,0 +1,166 @@
+//! Which capabilities an agent gets (seed 001).
+
+use a2e_wire::messages::base::{AcceptedCapability, CapabilityMetadata, HandshakeReason};
+use a2e_wire::{Capability, Object};
+
+/// What a host has to offer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Offer {
+    /// The capabilities with a plugin, each once: its plugin of highest priority.
+    pub capabilities: Vec<OfferedCapability>,
+    /// A plugin takes messages of types that the catalogue does not have.
+    pub catch_all: bool,
+    /// Types beside the catalogue that a plugin serves.
+    pub extra_types: Vec<String>,
+    /// Whether agents must authenticate.
+    pub authentication: bool,
+}
+
+/// A capability with a plugin behind it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfferedCapability {
+    /// The capability.
+    pub capability: Capability<'static>,
+    /// The plugin's name in the configuration.
+    pub name: String,
+    /// The plugin's priority.
+    pub priority: i64,
+    /// Whether it alone handles its messages.
+    pub exclusive: bool,
+}
+
+/// What a negotiation came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Negotiated {
+    /// One entry for each capability asked for, in the order asked.
+    pub(crate) answers: Vec<AcceptedCapability<'static>>,
+    /// Those that may be used.
+    pub(crate) accepted: Vec<Capability<'static>>,
+}
+
+impl Offer {
+    /// Whether some plugin serves messages of a type that is not in the catalogue.
+    pub(crate) fn serves_unknown(&self, type_name: &str) -> bool {
+        self.catch_all || self.extra_types.iter().any(|known| known == type_name)
+    }
+
+    /// Answers a list of wanted names. Foreign names are passed over, aliases understood, repeated
+    /// ones answered once.
+    ///
+    /// # Errors
+    /// `no_caps` if at least one real capability was asked for and none is there.
+    pub(crate) fn negotiate<'n>(
+        &self,
+        wanted: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Negotiated, HandshakeReason<'static>> {
+        let mut asked: Vec<Capability<'static>> = Vec::new();
+        for capability in wanted.into_iter().filter_map(Capability::from_name) {
+            if !asked.contains(&capability) {
+                asked.push(capability);
+            }
+        }
+        let answers: Vec<_> = asked
+            .iter()
+            .map(|capability| self.answer(capability))
+            .collect();
+        let accepted: Vec<_> = answers
+            .iter()
+            .filter(|answer| answer.enabled)
+            .map(|answer| answer.capability.clone())
+            .collect();
+        if accepted.is_empty() && !asked.is_empty() {
+            return Err(HandshakeReason::NoCaps);
+        }
+        Ok(Negotiated { answers, accepted })
+    }
+
+    fn answer(&self, capability: &Capability<'static>) -> AcceptedCapability<'static> {
+        let offered = self
+            .capabilities
+            .iter()
+            .find(|offered| offered.capability == *capability);
+        let metadata = match offered {
+            Some(offered) => CapabilityMetadata {
+                name: offered.name.clone().into(),
+                kind: capability.to_string().into(),
+                priority: offered.priority,
+                exclusive: offered.exclusive,
+                reason: None,
+            },
+            None => CapabilityMetadata {
+                reason: Some("no plugin loaded".into()),
+                ..CapabilityMetadata::new()
+            },
+        };
+        AcceptedCapability {
+            capability: capability.clone(),
+            enabled: offered.is_some(),
+            metadata: Object::from_record(&metadata).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer() -> Offer {
+        let offered = |capability: Capability<'static>| OfferedCapability {
+            name: format!("my-{capability}"),
+            capability,
+            priority: 3,
+            exclusive: false,
+        };
+        Offer {
+            capabilities: [Capability::Tools, Capability::Memory, Capability::Env]
+                .map(offered)
+                .into(),
+            ..Offer::default()
+        }
+    }
+
+    /// Seed 001, "Example": a capability without a plugin is answered, and not enabled.
+    #[test]
+    fn the_seeds_example() {
+        let negotiated = offer()
+            .negotiate(["tools", "memory", "env", "chains"])
+            .unwrap();
+        let enabled: Vec<bool> = negotiated
+            .answers
+            .iter()
+            .map(|answer| answer.enabled)
+            .collect();
+        assert_eq!(enabled, [true, true, true, false]);
+        assert_eq!(
+            negotiated.answers[0].metadata.raw().as_str(),
+            r#"{"name":"my-tools","type":"tools","priority":3,"exclusive":false}"#
+        );
+        assert!(
+            negotiated.answers[3]
+                .metadata
+                .raw()
+                .as_str()
+                .contains("no plugin loaded")
+        );
+    }
+
+    #[test]
+    fn aliases_repetitions_and_foreign_names() {
+        let negotiated = offer()
+            .negotiate(["tool", "tools", "streaming", "artifacts"])
+            .unwrap();
+        assert_eq!(negotiated.accepted, [Capability::Tools]);
+        assert_eq!(negotiated.answers.len(), 1);
+        assert!(offer().negotiate(["streaming"]).unwrap().answers.is_empty());
+        assert!(offer().negotiate([]).unwrap().answers.is_empty());
+    }
+
+    #[test]
+    fn no_caps_only_if_a_real_one_was_asked_for() {
+        assert_eq!(offer().negotiate(["chains"]), Err(HandshakeReason::NoCaps));
+        assert_eq!(
+            offer().negotiate(["chains", "x"]),
+            Err(HandshakeReason::NoCaps)
+        );
+    }
+}
