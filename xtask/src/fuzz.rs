@@ -69,7 +69,7 @@ fn one(target: &str, seconds: u64) -> Result<(), String> {
     let merge = capture(&mut fuzz(
         target,
         &[&kept, &scratch],
-        &["-merge=1", "-use_counters=0", "-max_len=1024"],
+        &["-merge=1", "-use_counters=0", "-max_len=256"],
     ));
     if !merge.success {
         return Err(format!(
