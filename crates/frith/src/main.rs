@@ -4,8 +4,11 @@
     reason = "this is the command line; libraries never print"
 )]
 
+mod agent;
 mod check;
+mod connect;
 mod nearest;
+mod stdio;
 mod types;
 
 use std::process::ExitCode;
@@ -28,6 +31,21 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Be an A2E host for the process that started this one: NDJSON on standard input and output
+    #[command(after_help = EXIT_STATUS)]
+    Stdio,
+    /// Ask whether a host is there
+    #[command(after_help = EXIT_STATUS)]
+    Ping(connect::Arguments),
+    /// Show which capabilities a host has
+    #[command(after_help = EXIT_STATUS)]
+    Caps(connect::Arguments),
+    /// List the tools of a host
+    #[command(after_help = EXIT_STATUS)]
+    Tools(connect::Arguments),
+    /// Call a tool of a host
+    #[command(after_help = EXIT_STATUS)]
+    Call(agent::CallArguments),
     /// List the messages of the A2E protocol, or show one of them
     #[command(after_help = EXIT_STATUS)]
     Types(types::Arguments),
@@ -51,11 +69,14 @@ Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 
 wrong.";
 
 const AFTER_HELP: &str = "\
-Frith is young: today it has the complete A2E wire format and these two commands. The host, the
-client and the node that talks to other agents come next (see README.md).
+Frith is young: today it is an A2E host for a parent process with four small tools, a client for any
+A2E host that speaks NDJSON, and a help for people who write an A2E peer. The server with its other
+transports, the real capabilities and the node that talks to other agents come next (see README.md).
 
 Try:
-  frith types
+  frith tools
+  frith call echo '{\"text\":\"hi\"}'
+  frith call stream '{\"count\":3}' --events --host 'cmd:frith stdio'
   frith types tool/call/req
   echo '{\"type\":\"ping\",\"id\":5}' | frith check      # finds that an id must be a string
 
@@ -65,6 +86,11 @@ wrong.";
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
+        Some(Command::Stdio) => stdio::run(),
+        Some(Command::Ping(host)) => agent::ping(&host, arguments.json),
+        Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
+        Some(Command::Tools(host)) => agent::tools(&host, arguments.json),
+        Some(Command::Call(call)) => agent::call(&call, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
         None => help(),

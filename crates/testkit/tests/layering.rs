@@ -95,7 +95,6 @@ impl Graph {
                 "--format-version=1",
                 "--all-features",
                 "--locked",
-                "--offline",
             ])
             .current_dir(testkit::workspace())
             .output()

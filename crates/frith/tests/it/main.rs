@@ -21,8 +21,93 @@ fn frith(arguments: &[&str], input: &str) -> (i32, String, String) {
 fn without_arguments_it_says_what_it_is() {
     let (status, out, _) = frith(&[], "");
     assert_eq!(status, 0);
-    for word in ["environment", "other agents", "types", "check", "Try:"] {
+    for word in [
+        "environment",
+        "other agents",
+        "stdio",
+        "call",
+        "types",
+        "check",
+        "Try:",
+    ] {
         assert!(out.contains(word), "{word} is not in\n{out}");
+    }
+}
+
+/// A client that we did not write: nothing but Python's standard library.
+#[test]
+fn stdio_serves_a_foreign_client() {
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../conformance/a2e_stdio.py"
+    );
+    let output = Command::new("python3")
+        .args([script, env!("CARGO_BIN_EXE_frith"), "stdio"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+}
+
+fn on_own_host(arguments: &[&str]) -> (i32, String, String) {
+    let host = concat!("cmd:", env!("CARGO_BIN_EXE_frith"), " stdio");
+    frith(&[arguments, &["--host", host]].concat(), "")
+}
+
+#[test]
+fn a_host_can_be_asked_from_the_command_line() {
+    let (status, out, error) = on_own_host(&["ping"]);
+    assert_eq!(status, 0, "{error}");
+    assert!(out.starts_with("the host answers in"), "{out}");
+    let (_, out, _) = on_own_host(&["caps"]);
+    assert!(out.contains("tools        yes  (plugin demo)"), "{out}");
+    assert!(
+        out.contains("memory       no   (no plugin loaded)"),
+        "{out}"
+    );
+    let (_, out, _) = on_own_host(&["tools"]);
+    assert_eq!(out.lines().count(), 4, "{out}");
+    let (status, out, _) = on_own_host(&["call", "echo", r#"{"text":"hi"}"#, "--json"]);
+    assert_eq!(status, 0);
+    let result: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["data"], serde_json::json!({"text": "hi"}));
+    let (_, _, events) = on_own_host(&["call", "stream", r#"{"count":2}"#, "--events"]);
+    assert_eq!(events.lines().count(), 2, "{events}");
+}
+
+#[test]
+fn without_a_host_there_is_one_inside() {
+    let (status, out, error) = frith(&["call", "echo", r#"{"text":"hi"}"#], "");
+    assert_eq!(
+        (status, out.as_str()),
+        (0, "{\n  \"text\": \"hi\"\n}\n"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_failed_call_says_why() {
+    let (status, _, error) = on_own_host(&["call", "none"]);
+    assert_eq!(status, 1);
+    assert!(
+        error.contains("unknown_tool: there is no tool `none`; tool/list/req lists"),
+        "{error}"
+    );
+    let (status, _, error) = on_own_host(&["call", "echo", "not json"]);
+    assert_eq!(status, 2);
+    assert!(error.contains("must be a JSON object"), "{error}");
+    for (host, hint) in [
+        ("nowhere", "say tcp:ADDRESS:PORT, unix:PATH or cmd:PROGRAM"),
+        ("unix:/nonexistent", "cannot reach unix:/nonexistent"),
+        ("cmd:/nonexistent", "cannot reach cmd:/nonexistent"),
+        (
+            "cmd:true",
+            "cmd:true is there, but: the connection to the host is closed",
+        ),
+    ] {
+        let (status, _, error) = frith(&["ping", "--host", host], "");
+        assert_eq!(status, 1);
+        assert!(error.contains(hint), "{error}");
     }
 }
 

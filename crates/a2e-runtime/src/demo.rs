@@ -1,0 +1,150 @@
+//! A plugin with four small tools: to try a host with, and to copy from.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use a2e_session::Failure;
+use a2e_wire::messages::tool::{
+    ToolCallRequest, ToolCallResponse, ToolDefinition, ToolEvent, ToolListRequest,
+    ToolListResponse, ToolParameter, ToolParameterType, ToolResult,
+};
+use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Object, Raw, Tag, Timestamp};
+
+use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
+
+/// Tools `echo`, `clock`, `fail` and `stream`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Demo;
+
+impl Plugin for Demo {
+    fn name(&self) -> &'static str {
+        "demo"
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(Capability::Tools)
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Tags(vec![Tag::ToolListRequest, Tag::ToolCallRequest])
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(async move {
+            #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
+            match request.body {
+                Body::ToolListRequest(filter) => Ok(Outcome::answer(list(&filter))),
+                Body::ToolCallRequest(call) => self.call(call, context).await,
+                _ => Ok(Outcome::Pass),
+            }
+        })
+    }
+}
+
+impl Demo {
+    async fn call(
+        &self,
+        call: ToolCallRequest<'static>,
+        context: Context,
+    ) -> Result<Outcome, Failure> {
+        let data = match &*call.tool_name {
+            "echo" => call.arguments.clone().into_raw(),
+            "clock" => json(&format!("{{\"unix_seconds\":{}}}", now().unix_seconds())),
+            "fail" => {
+                return Err(Failure::new(
+                    ErrorCode::ToolError,
+                    Namespace::Tool,
+                    "this tool always fails",
+                ));
+            }
+            "stream" => self.stream(&call, &context).await?,
+            _ => return Ok(Outcome::Pass),
+        };
+        let result = ToolResult {
+            data: Some(data),
+            ..ToolResult::new(true, call.tool_name, 0)
+        };
+        Ok(Outcome::answer(ToolCallResponse::new(result, now())))
+    }
+
+    /// Counts to `count` (at most 1000), with an event for each number if the caller wants events.
+    async fn stream(
+        &self,
+        call: &ToolCallRequest<'_>,
+        context: &Context,
+    ) -> Result<Raw<'static>, Failure> {
+        let arguments: Count = call.arguments.raw().deserialize().map_err(|error| {
+            let text = format!("`stream` needs a number `count`: {error}");
+            Failure::new(ErrorCode::ToolError, Namespace::Tool, text)
+        })?;
+        let count = arguments.count.min(1000);
+        for number in 1..=count {
+            let event = ToolEvent {
+                kind: "progress".into(),
+                data: Object::parse(&format!("{{\"number\":{number}}}"))
+                    .map(a2e_wire::wire::ToStatic::to_static)
+                    .unwrap_or_default(),
+                ..ToolEvent::new()
+            };
+            // Nobody waits any more: the task is about to be dropped.
+            if call.streaming && context.event(event).await.is_err() {
+                break;
+            }
+        }
+        Ok(json(&format!("{{\"counted\":{count}}}")))
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Count {
+    count: u64,
+}
+
+fn list(filter: &ToolListRequest<'_>) -> ToolListResponse<'static> {
+    let tools = [
+        ("echo", "Gives its arguments back", vec![]),
+        ("clock", "Tells the time of the host", vec![]),
+        ("fail", "Always fails", vec![]),
+        (
+            "stream",
+            "Counts, with an event for each number",
+            vec![("count", "How far to count")],
+        ),
+    ];
+    let tools = tools
+        .into_iter()
+        .filter(|(name, text, _)| matches(&filter.query, name) || matches(&filter.query, text))
+        .map(|(name, text, parameters)| ToolDefinition {
+            input_parameters: parameters
+                .into_iter()
+                .map(|(name, text)| ToolParameter {
+                    required: true,
+                    ..ToolParameter::new(name.into(), ToolParameterType::Integer, text.into())
+                })
+                .collect(),
+            streaming: name == "stream",
+            tags: vec!["demo".into()],
+            ..ToolDefinition::new(name.into(), text.into())
+        });
+    ToolListResponse {
+        tools: tools.collect(),
+    }
+}
+
+fn matches(query: &str, text: &str) -> bool {
+    text.to_lowercase().contains(&query.to_lowercase())
+}
+
+fn json(text: &str) -> Raw<'static> {
+    Raw::parse(text, a2e_wire::OWN_VALUES).map_or(Raw::NULL, Raw::into_owned)
+}
+
+fn now() -> Timestamp {
+    let elapsed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp::from_unix_seconds(elapsed.as_secs_f64()).unwrap_or_default()
+}

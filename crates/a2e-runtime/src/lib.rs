@@ -1,0 +1,26 @@
+//! A2E over real connections: plugins on one side, clients on the other.
+//!
+//! A [`Host`] has [`Plugin`]s. It serves any byte stream ([`Host::serve`]): each connection is one
+//! task that drives an `a2e_session::HostSession`, and each request a task of its own that can be
+//! cancelled. A [`Client`] drives the agent's end over any byte stream.
+//!
+//! It is deliberately without capabilities (those are plugins, in `a2e-caps`) and without protocol
+//! rules (those are in `a2e-session`).
+//!
+//! Reading order: [`plugin`](Plugin), `registry`, [`host`](Host), `driver`, [`client`](Client),
+//! [`demo`] for a plugin to copy from.
+
+mod auth;
+mod client;
+mod clock;
+pub mod demo;
+mod driver;
+mod host;
+mod plugin;
+mod registry;
+
+pub use a2e_session::{AgentConfig, Failure, Limits};
+pub use auth::{Authenticator, Identity, Login, OneToken, Open};
+pub use client::{CallOptions, Client, ClientError};
+pub use host::{Host, HostBuilder};
+pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};

@@ -1,0 +1,11 @@
+//! A host and a client over real streams: one set of scenarios for every transport.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod bad_input;
+mod plugins;
+mod scenarios;
+mod support;

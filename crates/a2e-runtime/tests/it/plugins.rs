@@ -1,0 +1,239 @@
+//! Several plugins, plugins that misbehave, and cancellation for real.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use a2e_runtime::{
+    BoxFuture, CallOptions, ClientError, Context, Failure, Host, Outcome, Plugin, Serves,
+};
+use a2e_wire::messages::tool::{
+    ToolCallRequest, ToolDefinition, ToolListRequest, ToolListResponse,
+};
+use a2e_wire::{Body, Capability, ErrorCode, Message, Tag, Unknown};
+use tokio::sync::Notify;
+
+use crate::support::{Transport, call, data, demo};
+
+/// A plugin made of a closure.
+struct Made<F> {
+    name: &'static str,
+    priority: i64,
+    exclusive: bool,
+    serves: Serves,
+    handle: F,
+}
+
+impl<F> Plugin for Made<F>
+where
+    F: Fn(Message<'static>, Context) -> BoxFuture<'static, Result<Outcome, Failure>>
+        + Send
+        + Sync
+        + 'static,
+{
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        matches!(self.serves, Serves::Tags(_)).then_some(Capability::Tools)
+    }
+
+    fn priority(&self) -> i64 {
+        self.priority
+    }
+
+    fn exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    fn serves(&self) -> Serves {
+        self.serves.clone()
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        (self.handle)(request, context)
+    }
+}
+
+fn lists(tool: &'static str, priority: i64, exclusive: bool) -> impl Plugin {
+    Made {
+        name: tool,
+        priority,
+        exclusive,
+        serves: Serves::Tags(vec![Tag::ToolListRequest]),
+        handle: move |_, _| -> BoxFuture<'static, _> {
+            let tools = vec![ToolDefinition::new(tool.into(), "".into())];
+            Box::pin(async move { Ok(Outcome::answer(ToolListResponse { tools })) })
+        },
+    }
+}
+
+async fn listed(host: Host) -> Vec<String> {
+    let client = Transport::Memory.client(&host).await;
+    let list = client
+        .rpc(ToolListRequest::new(), CallOptions::default())
+        .await
+        .unwrap();
+    let Body::ToolListResponse(list) = list.body else {
+        panic!()
+    };
+    list.tools
+        .into_iter()
+        .map(|tool| tool.name.into())
+        .collect()
+}
+
+/// Row 37: lists of all plugins become one response, higher priority first; an exclusive one is alone.
+#[tokio::test]
+async fn lists_are_merged_by_priority() {
+    let host = demo()
+        .plugin(lists("low", -1, false))
+        .plugin(lists("high", 5, false))
+        .build();
+    assert_eq!(
+        listed(host).await,
+        ["high", "echo", "clock", "fail", "stream", "low"]
+    );
+    let host = demo().plugin(lists("only", 5, true)).build();
+    assert_eq!(listed(host).await, ["only"]);
+}
+
+#[tokio::test]
+async fn a_plugin_that_panics_fails_its_request_alone() {
+    let host = demo()
+        .plugin(Made {
+            name: "bomb",
+            priority: 1,
+            exclusive: false,
+            serves: Serves::Tags(vec![Tag::ToolCallRequest]),
+            handle: |request: Message<'static>, _| -> BoxFuture<'static, _> {
+                Box::pin(async move {
+                    let Body::ToolCallRequest(call) = request.body else {
+                        return Ok(Outcome::Pass);
+                    };
+                    assert!(call.tool_name != "bomb", "as it was asked to");
+                    Ok(Outcome::Pass)
+                })
+            },
+        })
+        .build();
+    let client = Transport::Memory.client(&host).await;
+    let outcome = client.rpc(call("bomb", "{}"), CallOptions::default()).await;
+    let Err(ClientError::Host { error, .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(error.code, ErrorCode::RuntimeError);
+    let echo = client
+        .rpc(call("echo", r#"{"x":1}"#), CallOptions::default())
+        .await
+        .unwrap();
+    assert_eq!(data(&echo), r#"{"x":1}"#);
+}
+
+/// A tool that never ends, and that tells when it is dropped.
+fn endless(dropped: Arc<AtomicUsize>, started: Arc<Notify>) -> impl Plugin {
+    struct Guard(Arc<AtomicUsize>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    Made {
+        name: "endless",
+        priority: 9,
+        exclusive: true,
+        serves: Serves::Tags(vec![Tag::ToolCallRequest]),
+        handle: move |_, _| -> BoxFuture<'static, _> {
+            let guard = Guard(Arc::clone(&dropped));
+            started.notify_one();
+            Box::pin(async move {
+                let _guard = guard;
+                std::future::pending().await
+            })
+        },
+    }
+}
+
+/// A request whose time passes is stopped, not only answered. Time is virtual here.
+#[tokio::test(start_paused = true)]
+async fn a_timeout_stops_the_work() {
+    let (dropped, started) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let host = demo()
+        .plugin(endless(Arc::clone(&dropped), started))
+        .build();
+    let client = Transport::Memory.client(&host).await;
+    let request = ToolCallRequest {
+        timeout: 5,
+        ..call("endless", "{}")
+    };
+    let outcome = client.rpc(request, CallOptions::default()).await;
+    let Err(ClientError::Host { error, .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(error.code, ErrorCode::Timeout);
+    while dropped.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_leaves_stops_its_work() {
+    let (dropped, started) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let host = demo()
+        .plugin(endless(Arc::clone(&dropped), Arc::clone(&started)))
+        .build();
+    let client = Transport::Memory.client(&host).await;
+    let asking = tokio::spawn({
+        let client = client.clone();
+        async move {
+            client
+                .rpc(call("endless", "{}"), CallOptions::default())
+                .await
+        }
+    });
+    started.notified().await;
+    asking.abort();
+    drop(client);
+    let _ = asking.await;
+    while dropped.load(Ordering::SeqCst) == 0 {
+        tokio::time::advance(std::time::Duration::from_millis(100)).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Seed 002: unknown types can be routed to a catch-all handler.
+#[tokio::test]
+async fn types_of_a_plugins_own() {
+    let host = demo()
+        .plugin(Made {
+            name: "rest",
+            priority: 0,
+            exclusive: false,
+            serves: Serves::CatchAll,
+            handle: |request: Message<'static>, _| -> BoxFuture<'static, _> {
+                Box::pin(async move {
+                    let name = request.type_name().to_owned();
+                    let text = format!("{{\"type\":\"my/answer\",\"asked\":\"{name}\"}}");
+                    Ok(Outcome::answer(Body::Unknown(Unknown {
+                        type_name: "my/answer".into(),
+                        raw: a2e_wire::Raw::parse(&text, a2e_wire::OWN_VALUES)
+                            .unwrap()
+                            .into_owned(),
+                    })))
+                })
+            },
+        })
+        .build();
+    let client = Transport::Memory.client(&host).await;
+    let raw = r#"{"type":"my/question","id":"q1"}"#;
+    let body = Body::Unknown(Unknown {
+        type_name: "my/question".into(),
+        raw: a2e_wire::Raw::parse(raw, a2e_wire::OWN_VALUES).unwrap(),
+    });
+    client.notify(body).await.unwrap();
+    client.ping().await.unwrap();
+}

@@ -1,0 +1,196 @@
+//! `frith ping`, `caps`, `tools`, `call`: the agent's side, from the command line.
+
+use std::io::Write;
+use std::time::Duration;
+
+use a2e_runtime::{CallOptions, ClientError};
+use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition, ToolListRequest};
+use a2e_wire::{Body, Capability, Enumeration, Message, Object};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::Outcome;
+use crate::connect;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CallArguments {
+    /// The tool's name
+    tool: String,
+
+    /// Its arguments, a JSON object
+    #[arg(default_value = "{}")]
+    arguments: String,
+
+    /// Show the tool's events as they come
+    #[arg(long)]
+    events: bool,
+
+    /// Seconds to wait
+    #[arg(long, default_value_t = 30)]
+    timeout: u32,
+
+    #[command(flatten)]
+    host: connect::Arguments,
+}
+
+pub(crate) fn ping(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
+    block_on(async {
+        let connection = host.connect(&[]).await?;
+        let took = connection.client.ping().await?;
+        connection.close().await?;
+        let milliseconds = took.as_secs_f64() * 1000.0;
+        match as_json {
+            true => print(&json!({"milliseconds": milliseconds}))?,
+            false => print(&format!("the host answers in {milliseconds:.2} ms"))?,
+        }
+        Ok(Outcome::Good)
+    })
+}
+
+pub(crate) fn caps(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
+    block_on(async {
+        let Enumeration { values, .. } = Capability::ENUMERATION;
+        let connection = host.connect(values).await?;
+        for capability in connection.client.capabilities() {
+            let metadata: Value = capability.metadata.raw().deserialize()?;
+            if as_json {
+                print(&json!({
+                    "capability": capability.capability.as_str(),
+                    "enabled": capability.enabled,
+                    "metadata": metadata,
+                }))?;
+                continue;
+            }
+            let note = match capability.enabled {
+                true => format!("yes  (plugin {})", metadata["name"].as_str().unwrap_or("?")),
+                false => format!(
+                    "no   ({})",
+                    metadata["reason"].as_str().unwrap_or("not enabled")
+                ),
+            };
+            print(&format!("{:12} {note}", capability.capability.as_str()))?;
+        }
+        connection.close().await?;
+        Ok(Outcome::Good)
+    })
+}
+
+pub(crate) fn tools(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
+    block_on(async {
+        let connection = host.connect(&["tools"]).await?;
+        let response = connection
+            .client
+            .rpc(ToolListRequest::new(), CallOptions::default())
+            .await;
+        let response = response.context("cannot list the tools")?;
+        let Body::ToolListResponse(list) = response.body else {
+            bail!("the host answered with `{}`", response.type_name());
+        };
+        for tool in &list.tools {
+            match as_json {
+                true => print(&tool_json(tool)?)?,
+                false => print(&format!("{:16} {}", tool.name, tool.description))?,
+            }
+        }
+        connection.close().await?;
+        Ok(Outcome::Good)
+    })
+}
+
+pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
+    let Ok(arguments) = Object::parse(&call.arguments) else {
+        let text = format!(
+            "the tool's arguments must be a JSON object, not `{}`",
+            call.arguments
+        );
+        return Ok(Outcome::WrongArguments(text));
+    };
+    let request = ToolCallRequest {
+        tool_name: call.tool.clone().into(),
+        arguments: a2e_wire::wire::ToStatic::to_static(arguments),
+        streaming: call.events,
+        timeout: call.timeout.into(),
+        ..ToolCallRequest::new()
+    };
+    block_on(async {
+        let connection = call.host.connect(&["tools"]).await?;
+        let (events, mut received) = mpsc::unbounded_channel();
+        let options = CallOptions {
+            // The host ends it first, if it can.
+            timeout: Duration::from_secs(u64::from(call.timeout) + 5),
+            events: Some(events),
+        };
+        let printer = tokio::spawn(async move {
+            while let Some(event) = received.recv().await {
+                print_event(&event)?;
+            }
+            anyhow::Ok(())
+        });
+        let response = connection.client.rpc(request, options).await;
+        printer.await??;
+        connection.close().await?;
+        show_result(response, as_json)
+    })
+}
+
+fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -> Result<Outcome> {
+    let response = match response {
+        Ok(response) => response,
+        Err(ClientError::Host { error, .. }) if as_json => {
+            print(&json!({"success": false, "code": error.code.as_str(), "error": error.message}))?;
+            return Ok(Outcome::Bad);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let Body::ToolCallResponse(response) = response.body else {
+        bail!("the host answered with `{}`", response.type_name());
+    };
+    let result = response.data;
+    let data: Value = match &result.data {
+        Some(data) => data.deserialize()?,
+        None => Value::Null,
+    };
+    match as_json {
+        true => print(&json!({"success": result.success, "data": data, "error": result.error}))?,
+        false => print(&format!("{data:#}"))?,
+    }
+    if let (false, Some(error), false) = (result.success, &result.error, as_json) {
+        bail!("the tool says: {error}");
+    }
+    Ok(if result.success {
+        Outcome::Good
+    } else {
+        Outcome::Bad
+    })
+}
+
+fn print_event(event: &Message<'_>) -> Result<()> {
+    let Body::ToolEvent(event) = &event.body else {
+        return Ok(());
+    };
+    writeln!(
+        std::io::stderr(),
+        "{:>4} {} {}",
+        event.seq,
+        event.kind,
+        event.data.raw()
+    )?;
+    Ok(())
+}
+
+fn tool_json(tool: &ToolDefinition<'_>) -> Result<Value> {
+    Ok(Object::from_record(tool)?.raw().deserialize()?)
+}
+
+fn print(line: &impl std::fmt::Display) -> Result<()> {
+    writeln!(std::io::stdout(), "{line}")?;
+    Ok(())
+}
+
+fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(future)
+}
