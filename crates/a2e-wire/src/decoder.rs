@@ -67,8 +67,12 @@ impl Decoder {
         let line = utf8(line).map_err(unreadable)?;
         let mut reader = EnvelopeReader::new(received);
         let scan = self.scanner.scan_with(line, |member| {
-            let name = member.name();
-            match reader.take(&name, &mut One::new(member, received)) {
+            let mut value = One::new(member, received);
+            let taken = match member.plain_name() {
+                Some(name) => reader.take(name, &mut value),
+                None => reader.take(member.name().as_bytes(), &mut value),
+            };
+            match taken {
                 true => Remember::No,
                 false => Remember::Yes,
             }

@@ -119,18 +119,20 @@ impl<'a> EnvelopeReader<'a> {
 
     /// Takes a member if it is the envelope's; says whether it did.
     #[inline]
-    pub(crate) fn take<M: MemberSource<'a>>(&mut self, name: &str, member: &mut M) -> bool {
+    pub(crate) fn take<M: MemberSource<'a>>(&mut self, name: &[u8], member: &mut M) -> bool {
         match name {
-            "type" => self.set(name, member, |this, text| this.type_name = Some(text)),
-            "id" => self.set(name, member, Self::set_id),
-            "ts" => self.set(name, member, |this, ts| this.envelope.ts = ts),
-            "req_id" => self.set(name, member, |this, id| {
+            b"type" => self.set("type", member, |this, text| this.type_name = Some(text)),
+            b"id" => self.set("id", member, Self::set_id),
+            b"ts" => self.set("ts", member, |this, ts| this.envelope.ts = ts),
+            b"req_id" => self.set("req_id", member, |this, id| {
                 this.envelope.req_id = this.checked(id, "req_id");
             }),
-            "a2e" => self.set(name, member, |this, text| this.seed_version = Some(text)),
-            "version" => self.set(name, member, |this, text| this.sdk_version = Some(text)),
+            b"a2e" => self.set("a2e", member, |this, text| this.seed_version = Some(text)),
+            b"version" => self.set("version", member, |this, text| {
+                this.sdk_version = Some(text)
+            }),
             // Ours alone: to another peer the key may mean anything.
-            "eid" => match member.value().cursor.number() {
+            b"eid" => match member.value().cursor.number() {
                 Some(number) => self.envelope.eid = number.parse().ok(),
                 None => member.skip(),
             },

@@ -205,7 +205,7 @@ impl<'de: 'a, 'a> FromMembers<'de> for NestedEnvelope<'a> {
     fn from_members<M: MemberSource<'de>>(members: &mut M) -> Result<Self, Invalid> {
         let mut reader = EnvelopeReader::new(members.ts());
         while let Some(name) = members.next_name() {
-            if !reader.take(&name, members) {
+            if !reader.take(name.as_bytes(), members) {
                 members.skip();
             }
             // What was not taken has not been passed either.

@@ -191,6 +191,18 @@ impl<'a> Member<'a> {
         Cow::Borrowed(name)
     }
 
+    /// The name's bytes, if it is written without escapes.
+    #[must_use]
+    #[inline]
+    pub fn plain_name(&self) -> Option<&'a [u8]> {
+        let key = self.span.key;
+        let range = key.start as usize..key.end as usize;
+        match key.escaped {
+            true => None,
+            false => self.text.as_bytes().get(range),
+        }
+    }
+
     /// The value, checked.
     #[must_use]
     #[inline]
