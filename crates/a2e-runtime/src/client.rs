@@ -39,13 +39,36 @@ impl Drop for Task {
     }
 }
 
+/// What is called with each event of a call, or each push. It runs on the connection's own task, so
+/// a slow one holds back the host instead of filling a queue; it must not block.
+pub struct Handler(Box<dyn FnMut(Message<'static>) + Send>);
+
 /// How to make a call.
 #[derive(Debug)]
 pub struct CallOptions {
     /// How long to wait for the response.
     pub timeout: Duration,
-    /// Where the call's events go.
-    pub events: Option<mpsc::UnboundedSender<Message<'static>>>,
+    /// Called with each of the call's events, in order, before the response is returned.
+    pub on_event: Handler,
+}
+
+impl Handler {
+    /// Calls a function.
+    pub fn new(function: impl FnMut(Message<'static>) + Send + 'static) -> Self {
+        Self(Box::new(function))
+    }
+
+    /// Passes over what comes.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new(drop)
+    }
+}
+
+impl std::fmt::Debug for Handler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handler").finish_non_exhaustive()
+    }
 }
 
 /// Why something did not work.
@@ -92,20 +115,20 @@ impl Default for CallOptions {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
-            events: None,
+            on_event: Handler::none(),
         }
     }
 }
 
 impl Client {
-    /// Shakes hands over a connection. What nobody asked for goes to `pushes`.
+    /// Shakes hands over a connection. `on_push` is called with what nobody asked for.
     ///
     /// # Errors
     /// If the host refuses, does not answer, or the connection fails.
     pub async fn connect(
         stream: impl AsyncRead + AsyncWrite + Send + 'static,
         config: AgentConfig,
-        pushes: mpsc::UnboundedSender<Message<'static>>,
+        on_push: Handler,
     ) -> Result<Self, ClientError> {
         let clock = Clock::start();
         let session = AgentSession::connect(clock.now(), config, system_random());
@@ -118,7 +141,7 @@ impl Client {
             inbox,
             connected: Some(connected),
             calls: HashMap::new(),
-            pushes,
+            on_push,
             output: Vec::new(),
         };
         let task = Task(tokio::spawn(async move {
@@ -232,7 +255,7 @@ struct Connected {
 
 struct Waiting {
     done: oneshot::Sender<Result<Message<'static>, CallError>>,
-    events: Option<mpsc::UnboundedSender<Message<'static>>>,
+    on_event: Handler,
 }
 
 /// Drives the connection.
@@ -243,7 +266,7 @@ struct Driver {
     inbox: mpsc::Receiver<Command>,
     connected: Option<oneshot::Sender<Result<Connected, ConnectError>>>,
     calls: HashMap<Call, Waiting>,
-    pushes: mpsc::UnboundedSender<Message<'static>>,
+    on_push: Handler,
     output: Vec<u8>,
 }
 
@@ -299,8 +322,8 @@ impl Driver {
             } => {
                 let call = self.session.call(now, *body, options.timeout);
                 let _ = id.send(call.0.to_string());
-                let events = options.events;
-                self.calls.insert(call, Waiting { done, events });
+                let on_event = options.on_event;
+                self.calls.insert(call, Waiting { done, on_event });
             }
             Command::Notify(body) => self.session.notify(now, *body),
             Command::Close(grace) => self.session.close(now, grace),
@@ -331,14 +354,13 @@ impl Driver {
             })),
             AgentEvent::NotConnected(error) => self.tell_connected(Err(error)),
             AgentEvent::Event(call, message) => {
-                let waiting = self.calls.get(&call);
-                if let Some(events) = waiting.and_then(|waiting| waiting.events.as_ref()) {
-                    let _ = events.send(message);
+                if let Some(waiting) = self.calls.get_mut(&call) {
+                    (waiting.on_event.0)(message);
                 }
             }
             AgentEvent::Response(call, message) => self.finish(&call, Ok(message)),
             AgentEvent::Failed(call, error) => self.finish(&call, Err(error)),
-            AgentEvent::Push(message) => drop(self.pushes.send(message)),
+            AgentEvent::Push(message) => (self.on_push.0)(message),
         }
     }
 

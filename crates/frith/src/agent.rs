@@ -3,12 +3,11 @@
 use std::io::Write;
 use std::time::Duration;
 
-use a2e_runtime::{CallOptions, ClientError};
+use a2e_runtime::{CallOptions, ClientError, Handler};
 use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition, ToolListRequest};
 use a2e_wire::{Body, Capability, Enumeration, Message, Object};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::Outcome;
 use crate::connect;
@@ -115,20 +114,12 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
     };
     block_on(async {
         let connection = call.host.connect(&["tools"]).await?;
-        let (events, mut received) = mpsc::unbounded_channel();
         let options = CallOptions {
             // The host ends it first, if it can.
             timeout: Duration::from_secs(u64::from(call.timeout) + 5),
-            events: Some(events),
+            on_event: Handler::new(|event| print_event(&event)),
         };
-        let printer = tokio::spawn(async move {
-            while let Some(event) = received.recv().await {
-                print_event(&event)?;
-            }
-            anyhow::Ok(())
-        });
         let response = connection.client.rpc(request, options).await;
-        printer.await??;
         connection.close().await?;
         show_result(response, as_json)
     })
@@ -165,18 +156,11 @@ fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -
     })
 }
 
-fn print_event(event: &Message<'_>) -> Result<()> {
-    let Body::ToolEvent(event) = &event.body else {
-        return Ok(());
-    };
-    writeln!(
-        std::io::stderr(),
-        "{:>4} {} {}",
-        event.seq,
-        event.kind,
-        event.data.raw()
-    )?;
-    Ok(())
+/// Events go to standard error, so that standard output is the result alone.
+fn print_event(event: &Message<'_>) {
+    if let Body::ToolEvent(event) = &event.body {
+        eprintln!("{:>4} {} {}", event.seq, event.kind, event.data.raw());
+    }
 }
 
 fn tool_json(tool: &ToolDefinition<'_>) -> Result<Value> {

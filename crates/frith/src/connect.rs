@@ -2,11 +2,10 @@
 
 use std::process::Stdio;
 
-use a2e_runtime::{AgentConfig, Client};
+use a2e_runtime::{AgentConfig, Client, Handler};
 use anyhow::{Context, Result, bail};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
-use tokio::sync::mpsc;
 
 use crate::stdio;
 
@@ -37,11 +36,11 @@ impl Arguments {
             wanted: wanted.iter().map(|name| (*name).into()).collect(),
             ..AgentConfig::default()
         };
-        let (pushes, _) = mpsc::unbounded_channel();
+        let on_push = Handler::none();
         let Some(host) = &self.host else {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
             tokio::spawn(async move { stdio::host().serve(theirs).await });
-            let client = Client::connect(ours, config, pushes).await?;
+            let client = Client::connect(ours, config, on_push).await?;
             return Ok(Connection {
                 client,
                 child: None,
@@ -55,11 +54,11 @@ impl Arguments {
                     .await
                     .with_context(unreachable)?;
                 stream.set_nodelay(true)?;
-                Client::connect(stream, config, pushes).await
+                Client::connect(stream, config, on_push).await
             }
             Some(("unix", path)) => {
                 let stream = UnixStream::connect(path).await.with_context(unreachable)?;
-                Client::connect(stream, config, pushes).await
+                Client::connect(stream, config, on_push).await
             }
             Some(("cmd", command)) => {
                 let mut started = start(command).with_context(unreachable)?;
@@ -68,7 +67,7 @@ impl Arguments {
                     bail!("{command} has no standard input and output");
                 };
                 child = Some(started);
-                Client::connect(tokio::io::join(output, input), config, pushes).await
+                Client::connect(tokio::io::join(output, input), config, on_push).await
             }
             _ => bail!("`{host}` is no host; say tcp:ADDRESS:PORT, unix:PATH or cmd:PROGRAM"),
         };

@@ -1,12 +1,12 @@
 //! What must hold over every transport.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2e_runtime::{CallOptions, ClientError, Host, Limits};
+use a2e_runtime::{CallOptions, ClientError, Handler, Host, Limits};
 use a2e_wire::messages::base::HandshakeReason;
 use a2e_wire::messages::tool::{ToolCallRequest, ToolListRequest};
 use a2e_wire::{Body, Capability, ErrorCode};
-use tokio::sync::mpsc;
 
 use crate::support::{TOKEN, TRANSPORTS, Transport, call, client, data, demo};
 
@@ -97,9 +97,15 @@ async fn events_before_the_response() {
             ..Limits::default()
         };
         let client = transport.client(&demo().limits(limits).build()).await;
-        let (events, mut received) = mpsc::unbounded_channel();
+        let seqs = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&seqs);
         let options = CallOptions {
-            events: Some(events),
+            on_event: Handler::new(move |event| {
+                let Body::ToolEvent(event) = event.body else {
+                    panic!()
+                };
+                seen.lock().unwrap().push(event.seq);
+            }),
             ..CallOptions::default()
         };
         let request = ToolCallRequest {
@@ -108,15 +114,8 @@ async fn events_before_the_response() {
         };
         let response = client.rpc(request, options).await.unwrap();
         assert_eq!(data(&response), r#"{"counted":200}"#);
-        let mut count = 0;
-        while let Ok(event) = received.try_recv() {
-            let Body::ToolEvent(event) = event.body else {
-                panic!()
-            };
-            assert_eq!(event.seq, count);
-            count += 1;
-        }
-        assert_eq!(count, 200, "{transport:?}");
+        let expected: Vec<i64> = (0..200).collect();
+        assert_eq!(*seqs.lock().unwrap(), expected, "{transport:?}");
     }
 }
 

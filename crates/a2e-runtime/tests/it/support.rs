@@ -1,12 +1,11 @@
 //! Hosts behind each kind of stream, and clients that connect to them.
 
 use a2e_runtime::demo::Demo;
-use a2e_runtime::{AgentConfig, Client, ClientError, Host, HostBuilder, OneToken};
+use a2e_runtime::{AgentConfig, Client, ClientError, Handler, Host, HostBuilder, OneToken};
 use a2e_wire::messages::tool::ToolCallRequest;
 use a2e_wire::{Message, Object};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::mpsc;
 
 pub(crate) const TOKEN: &str = "open sesame";
 
@@ -83,8 +82,7 @@ pub(crate) async fn client(
         wanted: wanted.iter().map(|name| (*name).into()).collect(),
         ..AgentConfig::default()
     };
-    let (pushes, _) = mpsc::unbounded_channel();
-    Client::connect(stream, config, pushes).await
+    Client::connect(stream, config, Handler::none()).await
 }
 
 pub(crate) fn call(tool: &'static str, arguments: &'static str) -> ToolCallRequest<'static> {
