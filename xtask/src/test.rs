@@ -42,10 +42,6 @@ pub(crate) fn run() -> Result<(), String> {
         "dependencies",
         &mut cargo("deny --all-features check bans licenses sources"),
     );
-    tally.step(
-        "benchmarks run",
-        &mut cargo("run --locked --package benches --bin wire -- --smoke"),
-    );
     tally.close()
 }
 
