@@ -278,13 +278,14 @@ impl Driver {
         loop {
             self.settle();
             if closing && self.output.is_empty() {
+                writer.flush().await?;
                 return writer.shutdown().await;
             }
             let timeout = self.clock.wait_until(self.session.poll_timeout());
             tokio::select! {
                 written = writer.write(&self.output), if !self.output.is_empty() => {
+                    // Not flushed: waiting for a slow reader here would stop everything else.
                     self.output.drain(..written?);
-                    writer.flush().await?;
                 }
                 read = reader.read(&mut chunk) => {
                     let size = read?;

@@ -94,8 +94,8 @@ impl Driver {
             let timeout = self.clock.wait_until(self.session.poll_timeout());
             tokio::select! {
                 written = writer.write(&self.output), if !self.output.is_empty() => {
+                    // Not flushed: waiting for a slow reader here would stop everything else.
                     self.output.drain(..written?);
-                    writer.flush().await?;
                 }
                 read = reader.read(&mut chunk), if open && self.session.wants_input() => {
                     let size = read?;
@@ -110,6 +110,7 @@ impl Driver {
                 }
             }
         }
+        writer.flush().await?;
         writer.shutdown().await
     }
 

@@ -49,6 +49,18 @@ fn stdio_serves_a_foreign_client() {
     assert!(output.status.success(), "{text}");
 }
 
+/// A parent that writes all it has and closes its side gets every answer, to the last byte.
+#[test]
+fn stdio_answers_after_the_end_of_input() {
+    let handshake = r#"{"type":"handshake/req","id":"h","agent_caps":["tools"]}"#;
+    let call = r#"{"type":"tool/call/req","id":"c","tool_name":"echo","arguments":{"x":1}}"#;
+    for _ in 0..20 {
+        let (status, out, _) = frith(&["stdio"], &format!("{handshake}\n{call}"));
+        assert_eq!((status, out.lines().count()), (0, 2), "{out}");
+        assert!(out.ends_with("}\n"), "{out}");
+    }
+}
+
 fn on_own_host(arguments: &[&str]) -> (i32, String, String) {
     let host = concat!("cmd:", env!("CARGO_BIN_EXE_frith"), " stdio");
     frith(&[arguments, &["--host", host]].concat(), "")
