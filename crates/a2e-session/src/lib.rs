@@ -14,13 +14,14 @@
 //! to be checked, are events, and their outcome is handed back.
 //!
 //! Reading order: [`config`](Limits), [`now`](Now), [`negotiate`](Offer), `outbox`, `requests`,
-//! [`host`](HostSession), [`agent`](AgentSession).
+//! [`event`](HostEvent), [`host`](HostSession), [`agent`](AgentSession).
 
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod agent;
 mod config;
+mod event;
 mod failure;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -32,10 +33,9 @@ mod requests;
 
 pub use agent::{AgentConfig, AgentEvent, AgentSession, Call, CallError, ConnectError};
 pub use config::Limits;
+pub use event::{CancelReason, CloseReason, EventError, HostEvent, Login, Request, Stale, Token};
 pub use failure::{Failure, failures};
-pub use host::{
-    CancelReason, CloseReason, EventError, HostEvent, HostSession, Login, Request, Stale, Token,
-};
+pub use host::HostSession;
 pub use negotiate::{Offer, OfferedCapability};
 pub use now::{Now, Random};
 pub use outbox::{Backpressure, Transmit};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2e_wire::{Body, Message, MessageId, Namespace, Tag};
 
-use crate::host::{Request, Token};
+use crate::event::{Request, Token};
 
 /// The requests of one session.
 #[derive(Debug, Default)]

@@ -8,8 +8,9 @@ use a2e_wire::{
     looks_like_request,
 };
 
-use super::{HostEvent, HostSession, Login, PendingLogin, State};
+use super::{HostSession, PendingLogin, State};
 use crate::Now;
+use crate::event::{HostEvent, Login};
 use crate::failure::{Failure, failures};
 
 impl HostSession {

@@ -1,4 +1,4 @@
-//! `design.md` §2: order, parallelism, one response, events, cancellation, drain, limits.
+//! What a host must hold to: order, parallelism, one response, events, cancellation, drain, limits.
 
 use std::time::Duration;
 
