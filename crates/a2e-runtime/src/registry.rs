@@ -64,7 +64,8 @@ impl Registry {
         for plugin in self.serving(&request) {
             match plugin.handle(request.clone(), context.clone()).await? {
                 Outcome::Pass => {}
-                Outcome::Done => return Ok(Outcome::Done),
+                Outcome::Done if gets_no_answer(&request) => return Ok(Outcome::Done),
+                Outcome::Done => return Err(no_answer(plugin.name(), namespace)),
                 Outcome::Answer(body) => match merge(merged.take(), *body) {
                     Merged::Final(body) => return Ok(Outcome::answer(body)),
                     Merged::More(body) => merged = Some(body),
@@ -137,6 +138,19 @@ fn merge(earlier: Option<Body<'static>>, body: Body<'static>) -> Merged {
         ) => Merged::More(body),
         (_, body) => Merged::Final(body),
     }
+}
+
+/// Whether the catalogue has no response to such a request.
+fn gets_no_answer(request: &Message<'_>) -> bool {
+    request
+        .body
+        .tag()
+        .is_some_and(|tag| tag.response().is_none())
+}
+
+fn no_answer(plugin: &str, namespace: Namespace) -> Failure {
+    let text = format!("the plugin `{plugin}` gave no answer to a request that needs one");
+    Failure::new(ErrorCode::RuntimeError, namespace, text)
 }
 
 fn unknown_tool(name: &str) -> Failure {

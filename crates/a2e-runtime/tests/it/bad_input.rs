@@ -1,15 +1,24 @@
 //! Bad input over every transport: the right code each time, session and neighbours unharmed.
 
+use a2e_runtime::Host;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use crate::support::{Stream, TOKEN, TRANSPORTS, demo};
+use crate::support::{Stream, TOKEN, TRANSPORTS, Transport, demo};
 
 /// A client that speaks raw lines.
-struct Wire(BufReader<Box<dyn Stream>>);
+pub(crate) struct Wire(BufReader<Box<dyn Stream>>);
 
 impl Wire {
-    async fn say(&mut self, line: &str) -> Value {
+    /// One that has shaken hands for tools.
+    pub(crate) async fn connected(transport: Transport, host: &Host) -> Self {
+        let mut wire = Self(BufReader::new(transport.connect(host).await));
+        let handshake = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": TOKEN});
+        assert_eq!(wire.say(&handshake.to_string()).await["ok"], true);
+        wire
+    }
+
+    pub(crate) async fn say(&mut self, line: &str) -> Value {
         self.0.write_all(line.as_bytes()).await.unwrap();
         self.0.write_all(b"\n").await.unwrap();
         self.hear().await

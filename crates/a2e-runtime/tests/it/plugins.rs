@@ -12,6 +12,7 @@ use a2e_wire::messages::tool::{
 use a2e_wire::{Body, Capability, ErrorCode, Message, Tag, Unknown};
 use tokio::sync::Notify;
 
+use crate::bad_input::Wire;
 use crate::support::{Transport, call, data, demo};
 
 /// A plugin made of a closure.
@@ -216,24 +217,40 @@ async fn types_of_a_plugins_own() {
             serves: Serves::CatchAll,
             handle: |request: Message<'static>, _| -> BoxFuture<'static, _> {
                 Box::pin(async move {
-                    let name = request.type_name().to_owned();
-                    let text = format!("{{\"type\":\"my/answer\",\"asked\":\"{name}\"}}");
+                    let (name, id) = (request.type_name(), &request.envelope.id);
+                    let text =
+                        format!(r#"{{"type":"my/answer","req_id":"{id}","asked":"{name}"}}"#);
+                    let raw = a2e_wire::Raw::parse(&text, a2e_wire::OWN_VALUES).unwrap();
                     Ok(Outcome::answer(Body::Unknown(Unknown {
                         type_name: "my/answer".into(),
-                        raw: a2e_wire::Raw::parse(&text, a2e_wire::OWN_VALUES)
-                            .unwrap()
-                            .into_owned(),
+                        raw: raw.into_owned(),
                     })))
                 })
             },
         })
         .build();
+    let mut wire = Wire::connected(Transport::Memory, &host).await;
+    let answer = wire.say(r#"{"type":"my/question","id":"q1"}"#).await;
+    let expected = serde_json::json!({"type": "my/answer", "req_id": "q1", "asked": "my/question"});
+    assert_eq!(answer, expected);
+}
+
+/// Every request gets its one response, even from a plugin that has none.
+#[tokio::test]
+async fn a_plugin_that_does_not_answer_fails_its_request() {
+    let host = demo()
+        .plugin(Made {
+            name: "mute",
+            priority: 9,
+            exclusive: true,
+            serves: Serves::Tags(vec![Tag::ToolCallRequest]),
+            handle: |_, _| -> BoxFuture<'static, _> { Box::pin(async { Ok(Outcome::Done) }) },
+        })
+        .build();
     let client = Transport::Memory.client(&host).await;
-    let raw = r#"{"type":"my/question","id":"q1"}"#;
-    let body = Body::Unknown(Unknown {
-        type_name: "my/question".into(),
-        raw: a2e_wire::Raw::parse(raw, a2e_wire::OWN_VALUES).unwrap(),
-    });
-    client.notify(body).await.unwrap();
-    client.ping().await.unwrap();
+    let outcome = client.rpc(call("any", "{}"), CallOptions::default()).await;
+    let Err(ClientError::Host { error, .. }) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(error.code, ErrorCode::RuntimeError);
 }
