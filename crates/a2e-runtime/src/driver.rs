@@ -88,6 +88,11 @@ impl Driver {
         let mut stopped = false;
         loop {
             self.settle();
+            if !open && !self.session.is_logging_in() {
+                // A peer that has said all it wants to say may still wait for answers.
+                self.session.shutdown(self.clock.now(), AFTER_EOF);
+                self.settle();
+            }
             if self.output.is_empty() && self.session.is_closed() {
                 break;
             }
@@ -121,8 +126,6 @@ impl Driver {
             if let Some(line) = self.framer.finish() {
                 self.session.handle_line(now, line);
             }
-            // A peer that has said all it wants to say may still wait for answers.
-            self.session.shutdown(now, AFTER_EOF);
             return;
         }
         let mut lines = self.framer.feed(bytes);

@@ -100,6 +100,11 @@ impl HostSession {
         let Some(login) = self.login.take() else {
             return;
         };
+        if matches!(self.state, State::Draining { .. } | State::Closed) {
+            // It came too late: the session is ending and stays so.
+            self.refuse_handshake(now, login.request, HandshakeReason::ServerError);
+            return self.take_held(now);
+        }
         match self
             .offer
             .negotiate(login.wanted.iter().map(String::as_str))
@@ -353,6 +358,12 @@ impl HostSession {
             && self.state != State::Closed
     }
 
+    /// Whether a token is being checked.
+    #[must_use]
+    pub const fn is_logging_in(&self) -> bool {
+        self.login.is_some()
+    }
+
     /// Whether the session has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -434,6 +445,7 @@ impl HostSession {
 
     fn close_if_drained(&mut self) {
         if matches!(self.state, State::Draining { .. })
+            && self.login.is_none()
             && self.requests.is_idle()
             && self.outbox.is_empty()
         {

@@ -97,3 +97,18 @@ async fn answers_after_the_end_of_input() {
         );
     }
 }
+
+/// Even a handshake that is the last thing a peer says, without a newline.
+#[tokio::test]
+async fn a_handshake_at_the_end_of_input() {
+    for transport in TRANSPORTS {
+        let mut wire = Wire(BufReader::new(transport.connect(&demo().build()).await));
+        let handshake =
+            json!({"type": "handshake/req", "id": "h", "auth_token": TOKEN}).to_string();
+        wire.0.write_all(handshake.as_bytes()).await.unwrap();
+        wire.0.shutdown().await.unwrap();
+        assert_eq!(wire.hear().await["ok"], true, "{transport:?}");
+        let mut rest = String::new();
+        assert_eq!(wire.0.read_line(&mut rest).await.unwrap(), 0);
+    }
+}

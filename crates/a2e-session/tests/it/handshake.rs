@@ -151,3 +151,18 @@ fn lines_behind_a_handshake_wait_for_it() {
         .collect();
     assert_eq!(started, ["1", "2"]);
 }
+
+/// A session that ends while a token is checked does not come back to life.
+#[test]
+fn a_login_does_not_outlive_the_end_of_its_session() {
+    let mut host = Host::new(Limits::default());
+    let now = host.now();
+    host.session
+        .handle_line(now, Ok(handshake(&["tools"]).to_string().as_bytes()));
+    host.session
+        .shutdown(now, std::time::Duration::from_secs(5));
+    assert!(!host.session.is_closed());
+    let answers = host.drain();
+    assert_eq!(answers[0]["reason"], "server_error");
+    assert_eq!(host.events, [HostEvent::Closed(CloseReason::Shutdown)]);
+}
