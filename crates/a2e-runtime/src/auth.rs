@@ -1,5 +1,7 @@
 //! Who an agent is.
 
+use std::net::IpAddr;
+
 use a2e_wire::messages::base::HandshakeReason;
 
 use crate::plugin::BoxFuture;
@@ -13,6 +15,17 @@ pub struct Identity {
     pub agent: String,
 }
 
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// This process, or the one that started it.
+    Own,
+    /// A user of this machine, over a Unix socket.
+    User(u32),
+    /// A machine.
+    Address(IpAddr),
+}
+
 /// Checks the credentials of a handshake.
 pub trait Authenticator: Send + Sync + 'static {
     /// Whether agents must have a credential at all.
@@ -22,6 +35,7 @@ pub trait Authenticator: Send + Sync + 'static {
     fn authenticate<'a>(
         &'a self,
         login: &'a Login,
+        source: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>>;
 }
 
@@ -63,6 +77,7 @@ impl Authenticator for Open {
     fn authenticate<'a>(
         &'a self,
         _: &'a Login,
+        _: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
         let agent = "default".to_owned();
         Box::pin(async move { Ok(Identity { agent }) })
@@ -77,6 +92,7 @@ impl Authenticator for OneToken {
     fn authenticate<'a>(
         &'a self,
         login: &'a Login,
+        _: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
         let good = same(login.auth_token.as_bytes(), self.token.as_bytes());
         Box::pin(async move {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{Identity, Login};
+use crate::auth::{Identity, Login, Source};
 use crate::clock::Clock;
 use crate::host::Host;
 use crate::plugin::{Context, Outcome, SendError};
@@ -36,6 +36,7 @@ pub(crate) struct Driver {
     host: Host,
     session: HostSession,
     clock: Clock,
+    source: Source,
     framer: Framer,
     identity: Identity,
     /// The tasks of running requests.
@@ -58,13 +59,14 @@ const GRACE: Duration = Duration::from_secs(10);
 const AFTER_EOF: Duration = Duration::from_secs(2);
 
 impl Driver {
-    pub(crate) fn new(host: Host, session: HostSession, clock: Clock) -> Self {
+    pub(crate) fn new(host: Host, session: HostSession, clock: Clock, source: Source) -> Self {
         let (commands, inbox) = mpsc::channel(64);
         Self {
             framer: Framer::new(host.inner.max_line),
             host,
             session,
             clock,
+            source,
             identity: Identity {
                 agent: String::new(),
             },
@@ -174,11 +176,12 @@ impl Driver {
 
     fn check_login(&self, login: Login) {
         let (host, commands) = (self.host.clone(), self.commands.clone());
+        let source = self.source;
         tokio::spawn(async move {
             let outcome = match login.resume {
                 // Sessions end with their connection here, so there is none to go on with.
                 Some(_) => Err(HandshakeReason::AuthFailed),
-                None => host.inner.authenticator.authenticate(&login).await,
+                None => host.inner.authenticator.authenticate(&login, source).await,
             };
             let _ = commands.send(Command::LoggedIn(outcome)).await;
         });

@@ -7,7 +7,7 @@ use a2e_wire::MAX_LINE;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::{Authenticator, Open};
+use crate::auth::{Authenticator, Open, Source};
 use crate::clock::{Clock, system_random};
 use crate::driver::Driver;
 use crate::plugin::Plugin;
@@ -110,14 +110,20 @@ impl Host {
     ///
     /// # Errors
     /// If reading or writing fails; the session has ended then too.
-    pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Send) -> std::io::Result<()> {
+    pub async fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send,
+        source: Source,
+    ) -> std::io::Result<()> {
         let clock = Clock::start();
         let offer = self
             .inner
             .registry
             .offer(self.inner.authenticator.required());
         let session = HostSession::new(clock.now(), self.inner.limits, offer, system_random());
-        Driver::new(self.clone(), session, clock).run(stream).await
+        Driver::new(self.clone(), session, clock, source)
+            .run(stream)
+            .await
     }
 
     /// Begins to stop: every session may finish what it runs for a while, and takes nothing new.

@@ -20,7 +20,7 @@ mod plugin;
 mod registry;
 
 pub use a2e_session::{AgentConfig, Failure, Limits};
-pub use auth::{Authenticator, Identity, Login, OneToken, Open};
+pub use auth::{Authenticator, Identity, Login, OneToken, Open, Source};
 pub use client::{CallOptions, Client, ClientError, Handler};
 pub use host::{Host, HostBuilder};
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};

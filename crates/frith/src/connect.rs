@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use a2e_runtime::{AgentConfig, Client, Handler};
+use a2e_runtime::{AgentConfig, Client, Handler, Source};
 use anyhow::{Context, Result, bail};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
@@ -39,7 +39,7 @@ impl Arguments {
         let on_push = Handler::none();
         let Some(host) = &self.host else {
             let (ours, theirs) = tokio::io::duplex(64 * 1024);
-            tokio::spawn(async move { stdio::host().serve(theirs).await });
+            tokio::spawn(async move { stdio::host().serve(theirs, Source::Own).await });
             let client = Client::connect(ours, config, on_push).await?;
             return Ok(Connection {
                 client,

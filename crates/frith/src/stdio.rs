@@ -1,7 +1,7 @@
 //! `frith stdio`: a host for the process that started this one.
 
-use a2e_runtime::Host;
 use a2e_runtime::demo::Demo;
+use a2e_runtime::{Host, Source};
 use anyhow::{Context, Result};
 
 use crate::Outcome;
@@ -15,7 +15,10 @@ pub(crate) fn run() -> Result<Outcome> {
         .build()
         .context("cannot start")?;
     runtime
-        .block_on(host().serve(tokio::io::join(tokio::io::stdin(), tokio::io::stdout())))
+        .block_on(host().serve(
+            tokio::io::join(tokio::io::stdin(), tokio::io::stdout()),
+            Source::Own,
+        ))
         .context("the parent's side broke")?;
     // Reading standard input blocks a thread; do not wait for it.
     runtime.shutdown_background();

@@ -1,7 +1,7 @@
 //! Hosts behind each kind of stream, and clients that connect to them.
 
 use a2e_runtime::demo::Demo;
-use a2e_runtime::{AgentConfig, Client, ClientError, Handler, Host, HostBuilder, OneToken};
+use a2e_runtime::{AgentConfig, Client, ClientError, Handler, Host, HostBuilder, OneToken, Source};
 use a2e_wire::messages::tool::ToolCallRequest;
 use a2e_wire::{Message, Object};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -47,20 +47,26 @@ impl Transport {
                     64 * 1024
                 };
                 let (ours, theirs) = tokio::io::duplex(size);
-                tokio::spawn(async move { host.serve(theirs).await });
+                tokio::spawn(async move { host.serve(theirs, Source::Own).await });
                 Box::new(ours)
             }
             Self::Tcp => {
                 let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
                 let address = listener.local_addr().unwrap();
-                tokio::spawn(async move { host.serve(listener.accept().await.unwrap().0).await });
+                tokio::spawn(async move {
+                    host.serve(listener.accept().await.unwrap().0, Source::Own)
+                        .await
+                });
                 Box::new(TcpStream::connect(address).await.unwrap())
             }
             Self::Unix => {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("host.sock");
                 let listener = UnixListener::bind(&path).unwrap();
-                tokio::spawn(async move { host.serve(listener.accept().await.unwrap().0).await });
+                tokio::spawn(async move {
+                    host.serve(listener.accept().await.unwrap().0, Source::Own)
+                        .await
+                });
                 Box::new(UnixStream::connect(&path).await.unwrap())
             }
         }
