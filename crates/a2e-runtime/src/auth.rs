@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use a2e_wire::messages::base::HandshakeReason;
+use serde::{Deserialize, Serialize};
 
 use crate::plugin::BoxFuture;
 
@@ -13,6 +14,14 @@ pub use a2e_session::Login;
 pub struct Identity {
     /// The agent its credential belongs to.
     pub agent: String,
+}
+
+/// To whom a session belongs: who may go on with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    pub(crate) agent: String,
+    /// Without authentication, the user of this machine.
+    pub(crate) user: Option<u32>,
 }
 
 /// Where a connection comes from.

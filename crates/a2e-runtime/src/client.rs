@@ -335,8 +335,8 @@ impl Driver {
         while let Some(event) = self.session.poll_event() {
             self.take_event(event);
         }
-        while let Some(transmit) = self.session.poll_transmit() {
-            self.output.extend_from_slice(&transmit.line);
+        while let Some(line) = self.session.poll_transmit() {
+            self.output.extend_from_slice(&line);
             self.output.push(b'\n');
         }
     }

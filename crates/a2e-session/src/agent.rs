@@ -12,17 +12,17 @@ use a2e_wire::{
     Sender, SessionId, Tag,
 };
 
-use crate::now::message_id;
-use crate::outbox::Outbox;
-use crate::{Now, Random, Transmit};
+use crate::now::MessageIds;
+use crate::{Now, Random};
 
 /// The agent's end of a session: connecting, active, closing.
 pub struct AgentSession {
     config: AgentConfig,
-    random: Box<dyn Random>,
+    ids: MessageIds,
     decoder: Decoder,
     state: State,
-    outbox: Outbox,
+    /// Written, not yet taken by the transport.
+    written: VecDeque<Vec<u8>>,
     /// Calls without their response, oldest first.
     pending: Vec<Pending>,
     events: VecDeque<AgentEvent>,
@@ -154,11 +154,11 @@ impl Default for AgentConfig {
 impl AgentSession {
     /// A session over a new connection: the handshake is the first thing to be written.
     #[must_use]
-    pub fn connect(now: Now, config: AgentConfig, random: Box<dyn Random>) -> Self {
+    pub fn connect(now: Now, config: AgentConfig, mut random: Box<dyn Random>) -> Self {
         let mut session = Self {
-            outbox: Outbox::new(config.max_outbound, 0),
+            written: VecDeque::new(),
             config,
-            random,
+            ids: MessageIds::new(&mut *random),
             decoder: Decoder::default(),
             state: State::Closed,
             pending: Vec::new(),
@@ -177,11 +177,6 @@ impl AgentSession {
             last_eid: i64::try_from(self.last_eid).unwrap_or(i64::MAX),
         });
         self.shake_hands(now, resume);
-    }
-
-    /// Which characters the transport can carry unescaped.
-    pub const fn set_charset(&mut self, charset: Charset) {
-        self.outbox.set_charset(charset);
     }
 
     /// Sends a request; its response or failure comes as an event.
@@ -269,8 +264,8 @@ impl AgentSession {
 
     /// The next message to write to the host. Ask again after every other call.
     #[must_use]
-    pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.outbox.pop()
+    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.written.pop_front()
     }
 
     /// The next thing that happened. Ask again after every other call.
@@ -291,7 +286,7 @@ impl AgentSession {
             request: envelope.id.clone(),
             until: now.after(self.config.handshake),
         };
-        self.outbox.push_first(envelope, request.into());
+        self.written.push_front(encode(envelope, request.into()));
     }
 
     fn handle_message(&mut self, message: Message<'static>) {
@@ -419,13 +414,19 @@ impl AgentSession {
     ) -> MessageId<'static> {
         let envelope = self.envelope(now, req_id);
         let id = envelope.id.clone();
-        self.outbox.push_plain(envelope, body);
+        self.written.push_back(encode(envelope, body));
         id
     }
 
     fn envelope(&mut self, now: Now, req_id: MessageId<'static>) -> Envelope<'static> {
-        Envelope::new(message_id(&mut *self.random), now.unix).in_reply_to(req_id)
+        Envelope::new(self.ids.next(), now.unix).in_reply_to(req_id)
     }
+}
+
+fn encode(envelope: Envelope<'static>, body: Body<'static>) -> Vec<u8> {
+    let mut line = Vec::new();
+    Message { envelope, body }.encode_to(&mut line, Charset::Utf8);
+    line
 }
 
 /// A response or an error that no call waits for: it came too late, or twice.
