@@ -71,6 +71,11 @@ impl HttpServer {
         }
     }
 
+    /// How many sessions its host may have.
+    pub(crate) fn max_sessions(&self) -> usize {
+        self.host.settings().max_sessions
+    }
+
     /// Serves one connection until it ends.
     ///
     /// # Errors
