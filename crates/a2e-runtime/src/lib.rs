@@ -13,14 +13,20 @@
 mod auth;
 mod client;
 mod clock;
+mod data_dir;
 pub mod demo;
 mod driver;
 mod host;
 mod plugin;
 mod registry;
+mod secret;
+mod tokens;
 
 pub use a2e_session::{AgentConfig, Failure, Limits};
-pub use auth::{Authenticator, Identity, Login, OneToken, Open, Source};
+pub use auth::{Authenticator, Identity, Login, Open, Source};
 pub use client::{CallOptions, Client, ClientError, Handler};
+pub use data_dir::{Claim, DataDir, DataError};
 pub use host::{Host, HostBuilder};
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};
+pub use secret::Secret;
+pub use tokens::{DEFAULT_AGENT, NewToken, Revoked, TokenError, TokenInfo, TokenStore};
