@@ -10,6 +10,7 @@
 //! Reading order: [`plugin`](Plugin), `registry`, [`host`](Host), `driver`, [`client`](Client),
 //! [`demo`] for a plugin to copy from.
 
+mod attempts;
 mod auth;
 mod client;
 mod clock;
@@ -23,6 +24,7 @@ mod secret;
 mod tokens;
 
 pub use a2e_session::{AgentConfig, Failure, Limits};
+pub use attempts::Limited;
 pub use auth::{Authenticator, Identity, Login, Open, Source};
 pub use client::{CallOptions, Client, ClientError, Handler};
 pub use data_dir::{Claim, DataDir, DataError};
