@@ -7,7 +7,6 @@
 mod agent;
 mod check;
 mod connect;
-mod nearest;
 mod stdio;
 mod types;
 
