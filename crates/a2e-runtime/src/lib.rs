@@ -20,6 +20,7 @@ pub mod demo;
 mod driver;
 mod host;
 mod nearest;
+pub mod operator;
 mod plugin;
 mod registry;
 mod secret;
