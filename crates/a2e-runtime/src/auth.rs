@@ -1,6 +1,7 @@
 //! Who an agent is.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use a2e_wire::messages::base::HandshakeReason;
 
@@ -55,5 +56,20 @@ impl Authenticator for Open {
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
         let agent = "default".to_owned();
         Box::pin(async move { Ok(Identity { agent }) })
+    }
+}
+
+/// Shared with those who change what it knows.
+impl<A: Authenticator> Authenticator for Arc<A> {
+    fn required(&self) -> bool {
+        A::required(self)
+    }
+
+    fn authenticate<'a>(
+        &'a self,
+        login: &'a Login,
+        source: Source,
+    ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
+        A::authenticate(self, login, source)
     }
 }

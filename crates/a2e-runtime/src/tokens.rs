@@ -151,10 +151,7 @@ impl TokenStore {
     /// # Errors
     /// If a file is damaged, open to others, or cannot be read or written.
     pub fn open(claim: &Claim, configured: Option<&Secret>) -> Result<Self, TokenError> {
-        let first = match configured {
-            Some(token) => configured_entry(token)?,
-            None => file::first_token(claim)?,
-        };
+        let first = first_entry(Some(claim), configured)?;
         let made = file::read(claim)?;
         Ok(Self::with(Some(claim.clone()), Tokens { first, made }))
     }
@@ -165,10 +162,23 @@ impl TokenStore {
     /// If it is empty or longer than any token.
     pub fn in_memory(token: &Secret) -> Result<Self, TokenError> {
         let tokens = Tokens {
-            first: configured_entry(token)?,
+            first: first_entry(None, Some(token))?,
             made: Vec::new(),
         };
         Ok(Self::with(None, tokens))
+    }
+
+    /// Changes where the default agent's first token comes from, as [`TokenStore::open`] does: for
+    /// a configuration that was read again.
+    ///
+    /// # Errors
+    /// As [`TokenStore::open`]; what held before holds on.
+    pub fn configure(&self, configured: Option<&Secret>) -> Result<(), TokenError> {
+        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = first_entry(self.claim.as_ref(), configured)?;
+        let made = self.current().made.clone();
+        self.replace(Tokens { first, made });
+        Ok(())
     }
 
     /// Makes a further token for an agent, new or known.
@@ -264,7 +274,7 @@ impl TokenStore {
     }
 }
 
-impl Authenticator for Arc<TokenStore> {
+impl Authenticator for TokenStore {
     fn required(&self) -> bool {
         true
     }
@@ -316,14 +326,20 @@ impl Entry {
     }
 }
 
-fn configured_entry(token: &Secret) -> Result<Entry, TokenError> {
-    if token.reveal().is_empty() || token.reveal().len() > MAX_TOKEN {
+/// The default agent's: of the configuration, or else of the file.
+fn first_entry(claim: Option<&Claim>, configured: Option<&Secret>) -> Result<Entry, TokenError> {
+    let token = match (configured, claim) {
+        (Some(token), _) => token.reveal(),
+        (None, Some(claim)) => return file::first_token(claim),
+        (None, None) => return Err(TokenError::BadToken),
+    };
+    if token.is_empty() || token.len() > MAX_TOKEN {
         return Err(TokenError::BadToken);
     }
     Ok(Entry {
         id: CONFIGURED_ID.to_owned(),
         agent: DEFAULT_AGENT.to_owned(),
-        hash: Digest::of(token.reveal().as_bytes()),
+        hash: Digest::of(token.as_bytes()),
         created: None,
         label: "auth_token of the configuration".to_owned(),
     })

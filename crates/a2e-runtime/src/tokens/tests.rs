@@ -120,6 +120,14 @@ fn a_configured_token_stands_instead_of_the_file() {
     for name in ["default", CONFIGURED_ID] {
         assert!(matches!(store.revoke(name), Err(TokenError::Configured)));
     }
+    // The configuration is read again, and says nothing, and another one.
+    store.configure(None).unwrap();
+    let file = text(claim.dir().token());
+    assert!(agent(&store, file.trim()).is_some() && agent(&store, "open sesame").is_none());
+    store.configure(Some(&Secret::new("other"))).unwrap();
+    assert!(agent(&store, file.trim()).is_none() && agent(&store, "other").is_some());
+    assert!(store.configure(Some(&Secret::new(""))).is_err());
+    assert!(agent(&store, "other").is_some());
     let memory = TokenStore::in_memory(&secret).unwrap();
     let made = memory.create("ada", "").unwrap();
     assert_eq!(agent(&memory, made.token.reveal()).as_deref(), Some("ada"));

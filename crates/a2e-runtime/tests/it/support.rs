@@ -1,7 +1,5 @@
 //! Hosts behind each kind of stream, and clients that connect to them.
 
-use std::sync::Arc;
-
 use a2e_runtime::demo::Demo;
 use a2e_runtime::{
     AgentConfig, Client, ClientError, Handler, Host, HostBuilder, Secret, Source, TokenStore,
@@ -35,7 +33,7 @@ pub(crate) const TRANSPORTS: [Transport; 4] = [
 
 pub(crate) fn demo() -> HostBuilder {
     let tokens = TokenStore::in_memory(&Secret::new(TOKEN)).unwrap();
-    Host::builder().plugin(Demo).authenticator(Arc::new(tokens))
+    Host::builder().plugin(Demo).authenticator(tokens)
 }
 
 impl Transport {
