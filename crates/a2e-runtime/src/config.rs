@@ -3,6 +3,7 @@
 //! A file becomes a tree that knows where each of its parts stands (`tree`), and the tree becomes
 //! these types (`sections`), which collects every mistake with its place instead of the first one.
 
+mod error;
 mod read;
 mod secrets;
 mod sections;
@@ -18,6 +19,7 @@ use a2e_session::Limits;
 
 use crate::secret::Secret;
 
+pub use error::{ConfigError, Problem};
 pub use tree::Location;
 
 /// A node's configuration.
@@ -177,24 +179,6 @@ pub enum LogFormat {
     Json,
 }
 
-/// All that is wrong with a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The file, if it is about one.
-    pub file: Option<PathBuf>,
-    /// What is wrong, in the order of the file.
-    pub problems: Vec<Problem>,
-}
-
-/// One mistake.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// Where it is, if it is in one place.
-    pub at: Option<Location>,
-    /// What is wrong and what is allowed.
-    pub text: String,
-}
-
 /// The names that are looked for in a folder.
 const NAMES: [&str; 3] = ["frith.yaml", "frith.yml", "frith.toml"];
 
@@ -352,39 +336,6 @@ impl Config {
         let config = sections::config(&tree.map_err(|problem| vec![problem])?, surroundings)?;
         config.validate().map_err(|error| error.problems)?;
         Ok(config)
-    }
-}
-
-impl ConfigError {
-    fn of(text: String) -> Self {
-        Self {
-            file: None,
-            problems: vec![Problem { at: None, text }],
-        }
-    }
-
-    fn add(&mut self, text: String) {
-        self.problems.push(Problem { at: None, text });
-    }
-}
-
-impl std::error::Error for ConfigError {}
-
-impl std::fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            let newline = if index > 0 { "\n" } else { "" };
-            f.write_str(newline)?;
-            if let Some(file) = &self.file {
-                write!(f, "{}:", file.display())?;
-            }
-            match (problem.at, &self.file) {
-                (Some(at), _) => write!(f, "{}:{}: {}", at.line, at.column, problem.text)?,
-                (None, Some(_)) => write!(f, " {}", problem.text)?,
-                (None, None) => f.write_str(&problem.text)?,
-            }
-        }
-        Ok(())
     }
 }
 
