@@ -1,9 +1,9 @@
 //! The data directory: where a node keeps what outlives it, and which only its user may read.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -149,7 +149,14 @@ impl DataDir {
                 owner: metadata.uid(),
             });
         }
-        check_mode(path, metadata.mode(), 0o700)?;
+        if let Err(error) = check_mode(path, metadata.mode(), 0o700) {
+            // One that the user just made holds nothing yet that anybody could have read.
+            let mut entries = fs::read_dir(path).map_err(at("read", path))?;
+            if entries.next().is_some() {
+                return Err(error);
+            }
+            fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(at("close", path))?;
+        }
         Ok(Claim {
             dir: self.clone(),
             _lock: Arc::new(self.lock()?),
@@ -269,8 +276,6 @@ fn check_mode(path: &Path, mode: u32, wanted: u32) -> Result<(), DataError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -307,12 +312,22 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_directory_is_closed_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        DataDir::new(folder.path()).claim().unwrap();
+        let mode = fs::metadata(folder.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700);
+    }
+
+    #[test]
     fn what_others_can_read_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let dir = DataDir::new(folder.path());
         let set = |path: &Path, mode| {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
         };
+        fs::write(dir.path().join("something"), "").unwrap();
         set(dir.path(), 0o750);
         let error = dir.claim().unwrap_err().to_string();
         let hint = format!("run `chmod 700 {}`", dir.path().display());
