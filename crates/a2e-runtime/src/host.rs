@@ -165,7 +165,7 @@ impl Host {
                 max_sessions: MAX_SESSIONS,
                 drain: DRAIN,
                 snapshots: None,
-                snapshot_mode: SnapshotMode::Host,
+                snapshot_mode: SnapshotMode::default(),
             },
         }
     }

@@ -40,11 +40,11 @@ pub trait SnapshotStore: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SnapshotMode {
     /// The host does, with the session.
-    #[default]
     Host,
     /// Each plugin does; the host saves the session alone.
     Plugin,
     /// The host saves what plugins give it, and plugins may have more.
+    #[default]
     Hybrid,
 }
 

@@ -167,12 +167,12 @@ fn tool_json(tool: &ToolDefinition<'_>) -> Result<Value> {
     Ok(Object::from_record(tool)?.raw().deserialize()?)
 }
 
-fn print(line: &impl std::fmt::Display) -> Result<()> {
+pub(crate) fn print(line: &impl std::fmt::Display) -> Result<()> {
     writeln!(std::io::stdout(), "{line}")?;
     Ok(())
 }
 
-fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -7,8 +7,9 @@
 mod agent;
 mod check;
 mod connect;
-mod nearest;
+mod data;
 mod stdio;
+mod token;
 mod types;
 
 use std::process::ExitCode;
@@ -46,6 +47,9 @@ enum Command {
     /// Call a tool of a host
     #[command(after_help = EXIT_STATUS)]
     Call(agent::CallArguments),
+    /// Say who may come in: make, list and revoke the tokens of agents of a running node
+    #[command(after_help = EXIT_STATUS)]
+    Token(token::Arguments),
     /// List the messages of the A2E protocol, or show one of them
     #[command(after_help = EXIT_STATUS)]
     Types(types::Arguments),
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
+        Some(Command::Token(options)) => token::run(&options, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
         None => help(),
