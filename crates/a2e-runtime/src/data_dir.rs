@@ -213,6 +213,15 @@ impl Claim {
         &self.dir
     }
 
+    /// Says where the node that works here is, whole or not at all.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write_endpoints(&self, endpoints: &serde_json::Value) -> Result<(), DataError> {
+        let text = format!("{endpoints:#}\n");
+        self.write_private(&self.dir.endpoints(), text.as_bytes())
+    }
+
     /// Reads a file that only its owner may read; `None` if there is none.
     pub(crate) fn read_private(&self, path: &Path) -> Result<Option<Vec<u8>>, DataError> {
         let metadata = match fs::metadata(path) {

@@ -7,7 +7,7 @@ mod ws;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use a2e_session::Login;
@@ -34,7 +34,7 @@ use sse::{Inbound, Mailbox};
 #[derive(Debug, Clone)]
 pub struct HttpServer {
     host: Host,
-    guard: Arc<Guard>,
+    guard: Arc<RwLock<Guard>>,
     mailboxes: Mailboxes,
 }
 
@@ -66,9 +66,14 @@ impl HttpServer {
     pub fn new(host: Host, guard: Guard) -> Self {
         Self {
             host,
-            guard: Arc::new(guard),
+            guard: Arc::new(RwLock::new(guard)),
             mailboxes: Mailboxes::default(),
         }
+    }
+
+    /// Lets others through from now on.
+    pub fn set_guard(&self, guard: Guard) {
+        *self.guard.write().unwrap_or_else(PoisonError::into_inner) = guard;
     }
 
     /// How many sessions its host may have.
@@ -101,7 +106,11 @@ impl HttpServer {
         request: Request<Incoming>,
         connection: Connection,
     ) -> Result<Response<Answer>, hyper::Error> {
-        if let Err(refusal) = self.guard.check(request.headers(), connection.local) {
+        let allowed = {
+            let guard = self.guard.read().unwrap_or_else(PoisonError::into_inner);
+            guard.check(request.headers(), connection.local)
+        };
+        if let Err(refusal) = allowed {
             return Ok(refusal.response());
         }
         let source = Source::Address(connection.peer.ip());

@@ -8,9 +8,12 @@ mod agent;
 mod check;
 mod connect;
 mod data;
+mod log;
+mod node;
 mod stdio;
 mod token;
 mod types;
+mod up;
 
 use std::process::ExitCode;
 
@@ -32,6 +35,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Start the node: an A2E host for agents on this machine, over HTTP, WebSocket and a Unix socket
+    #[command(after_help = EXIT_STATUS)]
+    Up(up::Arguments),
     /// Be an A2E host for the process that started this one: NDJSON on standard input and output
     #[command(after_help = EXIT_STATUS)]
     Stdio,
@@ -90,6 +96,7 @@ wrong.";
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
+        Some(Command::Up(options)) => up::run(&options),
         Some(Command::Stdio) => stdio::run(),
         Some(Command::Ping(host)) => agent::ping(&host, arguments.json),
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),

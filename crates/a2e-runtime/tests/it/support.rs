@@ -33,7 +33,9 @@ pub(crate) const TRANSPORTS: [Transport; 4] = [
 
 pub(crate) fn demo() -> HostBuilder {
     let tokens = TokenStore::in_memory(&Secret::new(TOKEN)).unwrap();
-    Host::builder().plugin(Demo).authenticator(tokens)
+    Host::builder()
+        .plugin(Demo::default())
+        .authenticator(tokens)
 }
 
 impl Transport {
