@@ -264,9 +264,17 @@ fn command(field: &Field<'_>) -> Option<Vec<String>> {
 fn url(field: &Field<'_>) -> Option<String> {
     let url = field.word()?;
     let schemes = ["http://", "https://", "ws://", "wss://", "tcp:", "unix:"];
-    match schemes.iter().any(|scheme| url.starts_with(scheme)) {
-        true => Some(url),
-        false => field.wrong(&format!("must begin with one of {}", schemes.join(", "))),
+    let Some(rest) = schemes.iter().find_map(|scheme| url.strip_prefix(scheme)) else {
+        return field.wrong(&format!("must begin with one of {}", schemes.join(", ")));
+    };
+    // A name and a password there would be shown wherever the address is.
+    match rest
+        .split('/')
+        .next()
+        .is_some_and(|host| host.contains('@'))
+    {
+        true => field.wrong("must not hold a credential; `token` is for that"),
+        false => Some(url),
     }
 }
 

@@ -353,6 +353,12 @@ fn secrets_are_never_shown() {
             "{shown}"
         );
     }
+    let text = "plugins: [{name: a, type: mounted, url: 'http://me:hunter2@host/'}]";
+    let error = mistakes(text, Format::Yaml);
+    assert!(
+        error.contains("`token` is for that") && !error.contains("hunter2"),
+        "{error}"
+    );
     let error = mistakes("auth_token = \"hunter2\nhost_id = hunter2", Format::Toml);
     assert!(!error.contains("hunter2"), "{error}");
 }

@@ -11,12 +11,18 @@ use super::tree::{Entry, Kind, Location, Node};
 /// No section is that deep.
 const MAX_DEPTH: usize = 32;
 
+/// What `*name` may stand for in all, in parts: more is a bomb.
+const MAX_REPLAYED: usize = 10_000;
+
 /// Reads a text; an empty one is an empty section.
 pub(super) fn parse(text: &str) -> Result<Node, Problem> {
     let mut budget = serde_saphyr::Budget::default();
     budget.max_depth = MAX_DEPTH;
+    let mut aliases = serde_saphyr::options::AliasLimits::default();
+    aliases.max_total_replayed_events = MAX_REPLAYED;
     let options = serde_saphyr::options! {
         budget: Some(budget),
+        alias_limits: aliases,
         // A merged key would stand in two places.
         merge_keys: MergeKeyPolicy::Error,
         // `no` is a word, not a boolean.

@@ -87,6 +87,7 @@ async fn exchange(dir: &DataDir, line: &[u8]) -> io::Result<Vec<u8>> {
     reader.read_until(b'\n', &mut answer).await?;
     if answer.is_empty() {
         written?;
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(answer)
 }

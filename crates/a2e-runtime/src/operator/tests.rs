@@ -139,6 +139,23 @@ async fn what_a_dead_node_left_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_node_that_ends_before_it_answers_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = DataDir::new(folder.path());
+    let listener = tokio::net::UnixListener::bind(dir.operator_socket()).unwrap();
+    let (asked, _) = tokio::join!(ask::<Status>(&dir, "status", &Nothing {}), async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 16];
+        stream.read_exact(&mut request).await.unwrap();
+    });
+    let error = asked.unwrap_err().to_string();
+    assert!(
+        error.contains("cannot speak to the node on") && error.contains("end of file"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn bad_input_is_answered() {
     for (input, error) in [
         ("\n", "at byte 0"),

@@ -192,7 +192,7 @@ fn a_damaged_file_is_an_error_that_says_what_to_do() {
         ),
         (&good.replace("sha256:", "sha25:"), "lacks a part"),
         (&good.replace("label", "lable"), "lacks a part"),
-        (&good.replace("ada", "a da"), "impossible name"),
+        (&good.replace("\"ada\"", "\"a da\""), "impossible name"),
         (
             &good.replace(entry, &format!("{entry},{entry}")),
             "two with one id",
