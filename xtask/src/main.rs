@@ -8,6 +8,7 @@
 mod bench;
 mod full;
 mod fuzz;
+mod python;
 mod step;
 mod test;
 mod tools;

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::python;
 use crate::step::{Tally, cargo};
 use crate::tools::{DENY, NEXTEST};
 
@@ -12,6 +13,7 @@ const CORPUS: &str = "test(/corpus_of_/)";
 pub(crate) fn run() -> Result<(), String> {
     NEXTEST.ensure()?;
     DENY.ensure()?;
+    python::ensure()?;
     println!("this takes a few minutes on a fresh machine; each step prints when it ends");
     let mut tally = Tally::default();
     tally.step("format (mend: cargo fmt)", &mut cargo("fmt --all --check"));

@@ -103,7 +103,7 @@ pub struct Plugin {
 /// What a plugin is: the key `type`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PluginKind {
-    /// Four small tools to try things with.
+    /// Five small tools to try things with.
     Demo,
     /// Another A2E host.
     Mounted(Mounted),

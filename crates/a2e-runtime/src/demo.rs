@@ -1,4 +1,4 @@
-//! A plugin with four small tools: to try a host with, and to copy from.
+//! A plugin with five small tools: to try a host with, and to copy from.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Object, Raw, Tag
 
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
 
-/// Tools `echo`, `clock`, `fail` and `stream`.
+/// Tools `echo`, `clock`, `fail`, `stream` and `wait`.
 #[derive(Debug, Clone)]
 pub struct Demo {
     name: String,
@@ -89,6 +89,7 @@ impl Demo {
                 ));
             }
             "stream" => self.stream(&call, &context).await?,
+            "wait" => wait(&call).await?,
             _ => return Ok(Outcome::Pass),
         };
         let result = ToolResult {
@@ -126,6 +127,22 @@ impl Demo {
     }
 }
 
+/// Does nothing for so many seconds.
+async fn wait(call: &ToolCallRequest<'_>) -> Result<Raw<'static>, Failure> {
+    let arguments: Wait = call.arguments.raw().deserialize().map_err(|error| {
+        let text = format!("`wait` needs a number `seconds`: {error}");
+        Failure::new(ErrorCode::ToolError, Namespace::Tool, text)
+    })?;
+    let seconds = arguments.seconds.min(3600);
+    tokio::time::sleep(std::time::Duration::from_secs(seconds)).await;
+    Ok(json(&format!("{{\"waited\":{seconds}}}")))
+}
+
+#[derive(serde::Deserialize)]
+struct Wait {
+    seconds: u64,
+}
+
 #[derive(serde::Deserialize)]
 struct Count {
     count: u64,
@@ -140,6 +157,11 @@ fn list(filter: &ToolListRequest<'_>) -> ToolListResponse<'static> {
             "stream",
             "Counts, with an event for each number",
             vec![("count", "How far to count")],
+        ),
+        (
+            "wait",
+            "Does nothing for a while",
+            vec![("seconds", "How long")],
         ),
     ];
     let tools = tools

@@ -28,6 +28,18 @@ pub fn vectors(name: &str) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Python with the packages of `conformance/requirements.txt`.
+///
+/// # Panics
+/// If they are not installed.
+#[must_use]
+pub fn python() -> PathBuf {
+    let python = workspace().join("target/python/bin/python");
+    let hint = "run `cargo xtask test` once: it installs the Python packages of the tests";
+    assert!(python.exists(), "{hint}");
+    python
+}
+
 /// Runs a fuzz target over its corpus.
 ///
 /// # Panics

@@ -97,7 +97,7 @@ async fn lists_are_merged_by_priority() {
         .build();
     assert_eq!(
         listed(host).await,
-        ["high", "echo", "clock", "fail", "stream", "low"]
+        ["high", "echo", "clock", "fail", "stream", "wait", "low"]
     );
     let host = demo().plugin(lists("only", 5, true)).build();
     assert_eq!(listed(host).await, ["only"]);

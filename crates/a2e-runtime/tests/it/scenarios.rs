@@ -25,7 +25,7 @@ async fn connect_list_call_and_leave() {
         let Body::ToolListResponse(list) = list.body else {
             panic!()
         };
-        assert_eq!(list.tools.len(), 4);
+        assert_eq!(list.tools.len(), 5);
         let echo = client
             .rpc(call("echo", r#"{"text":"hé\n"}"#), CallOptions::default())
             .await

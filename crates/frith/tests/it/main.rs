@@ -1,7 +1,10 @@
 //! The command line, as a user meets it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod foreign;
+mod node;
 mod token;
+mod up;
 
 use assert_cmd::Command;
 
@@ -36,21 +39,6 @@ fn without_arguments_it_says_what_it_is() {
     }
 }
 
-/// A client that we did not write: nothing but Python's standard library.
-#[test]
-fn stdio_serves_a_foreign_client() {
-    let script = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../conformance/a2e_stdio.py"
-    );
-    let output = Command::new("python3")
-        .args([script, env!("CARGO_BIN_EXE_frith"), "stdio"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
-}
-
 /// A parent that writes all it has and closes its side gets every answer, to the last byte.
 #[test]
 fn stdio_answers_after_the_end_of_input() {
@@ -80,7 +68,7 @@ fn a_host_can_be_asked_from_the_command_line() {
         "{out}"
     );
     let (_, out, _) = on_own_host(&["tools"]);
-    assert_eq!(out.lines().count(), 4, "{out}");
+    assert_eq!(out.lines().count(), 5, "{out}");
     let (status, out, _) = on_own_host(&["call", "echo", r#"{"text":"hi"}"#, "--json"]);
     assert_eq!(status, 0);
     let result: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -1,0 +1,108 @@
+//! A node of our own: `frith up` in a process of its own, with a data directory of its own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+pub(crate) struct Node {
+    process: Child,
+    folder: PathBuf,
+    pub(crate) endpoints: Value,
+    pub(crate) token: String,
+}
+
+/// A connection to a node's Unix socket that speaks raw lines.
+pub(crate) struct Wire(BufReader<UnixStream>);
+
+impl Node {
+    /// Starts a node in a folder, and waits until it has said where it is.
+    pub(crate) fn start(folder: &Path, config: &str) -> Self {
+        std::fs::write(folder.join("frith.yaml"), config).unwrap();
+        let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
+            .args(["up", "--listen", "127.0.0.1:0", "--data"])
+            .arg(folder.join("data"))
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(process.stdout.take().unwrap());
+        let last = out
+            .lines()
+            .map(Result::unwrap)
+            .find(|line| line.contains("Ctrl-C"));
+        assert!(last.is_some(), "the node did not come up");
+        let read = |name: &str| std::fs::read_to_string(folder.join("data").join(name)).unwrap();
+        Self {
+            process,
+            folder: folder.to_owned(),
+            endpoints: serde_json::from_str(&read("endpoints.json")).unwrap(),
+            token: read("token").trim().to_owned(),
+        }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// One of its addresses, as `endpoints.json` has it.
+    pub(crate) fn at(&self, name: &str) -> &str {
+        self.endpoints[name].as_str().unwrap()
+    }
+
+    pub(crate) fn wire(&self) -> Wire {
+        let path = self.at("unix").strip_prefix("unix:").unwrap();
+        Wire(BufReader::new(UnixStream::connect(path).unwrap()))
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.process.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([name, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
+    /// Waits for its end; returns its exit status.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.process.wait().unwrap().code()
+    }
+
+    /// Ends it as a crash would.
+    pub(crate) fn crash(mut self) -> PathBuf {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.folder.clone()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Wire {
+    pub(crate) fn say(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        self.0.get_mut().write_all(line.as_bytes()).unwrap();
+    }
+
+    /// The next message; nothing at the end.
+    pub(crate) fn hear(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
+    }
+
+    pub(crate) fn ask(&mut self, message: &Value) -> Value {
+        self.say(message);
+        self.hear().unwrap()
+    }
+}

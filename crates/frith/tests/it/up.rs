@@ -1,0 +1,245 @@
+//! `frith up`: a node from its start to its end.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::node::{Node, Wire};
+
+fn handshake(node: &Node) -> Value {
+    json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": node.token})
+}
+
+fn back(node: &Node, session: &Value, last_eid: u64) -> Value {
+    let mut handshake = handshake(node);
+    handshake["resume"] = json!({"session_id": session, "last_eid": last_eid});
+    handshake
+}
+
+fn stream(id: &str, count: u64) -> Value {
+    json!({"type": "tool/call/req", "id": id, "tool_name": "stream", "arguments": {"count": count}, "streaming": true})
+}
+
+fn opened(node: &Node) -> (Wire, Value) {
+    let mut wire = node.wire();
+    let hello = wire.ask(&handshake(node));
+    assert_eq!(hello["ok"], true, "{hello}");
+    (wire, hello["session_id"].clone())
+}
+
+#[test]
+fn says_where_it_is_and_keeps_others_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Node::start(folder.path(), "{}");
+    let mut names: Vec<_> = node.endpoints.as_object().unwrap().keys().collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["a2a", "did", "http", "mcp", "pid", "tcp", "unix", "ws"]
+    );
+    assert!(node.at("http").starts_with("http://127.0.0.1:"));
+    assert_eq!(node.at("ws"), node.at("http").replace("http", "ws") + "/ws");
+    assert_eq!(node.endpoints["tcp"], Value::Null);
+    let mode = |name: &str| {
+        let path = node.data().join(name);
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(mode(""), 0o700);
+    for name in ["token", "endpoints.json", "a2e.sock", "operator.sock"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    // A second one on the same data is told who is there.
+    let second = Command::new(env!("CARGO_BIN_EXE_frith"))
+        .args(["up", "--listen", "127.0.0.1:0", "--data"])
+        .arg(node.data())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(
+        text.contains(&format!("in use by process {}", node.endpoints["pid"])),
+        "{text}"
+    );
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0));
+    for gone in ["endpoints.json", "a2e.sock", "operator.sock"] {
+        assert!(!node.data().join(gone).exists(), "{gone}");
+    }
+}
+
+/// Acknowledged messages survive `kill -9`: the agent goes on where it was.
+#[test]
+fn sessions_survive_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "{}");
+    let (mut wire, session) = opened(&node);
+    wire.say(&stream("s", 3));
+    let heard: Vec<_> = (0..4).map(|_| wire.hear().unwrap()).collect();
+    assert_eq!(heard[3]["eid"], 5);
+    // A second agent has a session too, and asks for something that will not be answered.
+    let (mut other, others) = opened(&node);
+    other.say(&json!({"type": "tool/call/req", "id": "w", "tool_name": "wait", "arguments": {"seconds": 1000}}));
+    assert_eq!(
+        other.ask(&json!({"type": "ping", "id": "p"}))["type"],
+        "pong"
+    );
+    node.crash();
+
+    let node = Node::start(folder.path(), "{}");
+    let mut wire = node.wire();
+    // It says it has only the first two messages.
+    let hello = wire.ask(&back(&node, &session, 2));
+    assert_eq!(
+        (&hello["ok"], &hello["resumed"]),
+        (&json!(true), &json!(true)),
+        "{hello}"
+    );
+    assert_eq!(
+        (&hello["session_id"], hello.get("missed")),
+        (&session, None)
+    );
+    let again: Vec<_> = (0..3).map(|_| wire.hear().unwrap()).collect();
+    assert_eq!(again, heard[1..], "byte for byte what it had missed");
+    let call =
+        json!({"type": "tool/call/req", "id": "e", "tool_name": "echo", "arguments": {"x": 1}});
+    assert_eq!(wire.ask(&call)["eid"], 6);
+    // What was done before the crash is not done again.
+    let repeated = wire.ask(&stream("s", 3));
+    assert_eq!(repeated["data"], heard[3]["data"]);
+
+    let mut other = node.wire();
+    let hello = other.ask(&back(&node, &others, 2));
+    assert_eq!(hello["resumed"], true, "{hello}");
+    let error = other.hear().unwrap();
+    assert_eq!(
+        (&error["req_id"], &error["code"]),
+        (&json!("w"), &json!("runtime_error"))
+    );
+    assert_eq!(error["detail"]["reason"], "host_restarted");
+}
+
+#[test]
+fn only_its_owner_goes_on_with_a_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "{}");
+    let (wire, session) = opened(&node);
+    drop(wire);
+    let made = Command::new(env!("CARGO_BIN_EXE_frith"))
+        .args(["token", "new", "mallory", "--data"])
+        .arg(node.data())
+        .output()
+        .unwrap();
+    let token = String::from_utf8(made.stdout).unwrap();
+    let mut stolen = back(&node, &session, 0);
+    stolen["auth_token"] = json!(token.trim());
+    let refused = node.wire().ask(&stolen);
+    assert_eq!(
+        (&refused["ok"], &refused["reason"]),
+        (&json!(false), &json!("auth_failed"))
+    );
+    let unknown = node.wire().ask(&back(&node, &json!("0".repeat(32)), 0));
+    assert_eq!(unknown["reason"], "auth_failed");
+    assert_eq!(node.wire().ask(&back(&node, &session, 0))["resumed"], true);
+}
+
+/// The first signal lets requests finish, the second does not wait.
+#[test]
+fn stops_with_grace_and_at_once() {
+    let wait = json!({"type": "tool/call/req", "id": "w", "tool_name": "wait", "arguments": {"seconds": 1000}});
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Node::start(folder.path(), "global_limits: {drain_seconds: 600}");
+    let (mut wire, session) = opened(&node);
+    wire.say(&wait);
+    node.signal("-TERM");
+    // Nothing new is taken, which also shows that the signal has arrived.
+    let refused = loop {
+        let answer = wire.ask(&json!({"type": "tool/list/req", "id": "l"}));
+        if answer["type"] == "error" {
+            break answer;
+        }
+    };
+    assert_eq!(refused["detail"]["reason"], "closing");
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0));
+    // A node that was stopped keeps its sessions for the next one.
+    let mut node = Node::start(folder.path(), "global_limits: {drain_seconds: 0}");
+    let mut wire = node.wire();
+    let hello = wire.ask(&back(&node, &session, 0));
+    assert_eq!(hello["resumed"], true, "{hello}");
+    // One whose requests do not end in time answers for them.
+    wire.say(&json!({"type": "tool/call/req", "id": "w2", "tool_name": "wait", "arguments": {"seconds": 1000}}));
+    assert_eq!(
+        wire.ask(&json!({"type": "ping", "id": "p"}))["type"],
+        "handshake/resp"
+    );
+    node.signal("-INT");
+    let mut answers = Vec::new();
+    while let Some(message) = wire.hear() {
+        answers.push((message["req_id"].clone(), message["code"].clone()));
+    }
+    assert!(
+        answers.contains(&(json!("w2"), json!("timeout"))),
+        "{answers:?}"
+    );
+    assert_eq!(node.wait(), Some(0));
+}
+
+#[test]
+fn reads_its_configuration_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "{}");
+    let origin = "http://page.example";
+    let health = || {
+        let output = Command::new("curl")
+            .args(["-s", "-o", "/dev/null", "-w", "%{http_code}"])
+            .args([
+                "-H",
+                &format!("Origin: {origin}"),
+                &format!("{}/health", node.at("http")),
+            ])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(health(), "403");
+    let write = |text: &str| std::fs::write(folder.path().join("frith.yaml"), text).unwrap();
+    write("server: {origins: [no origin");
+    node.signal("-HUP");
+    write(&format!("server: {{origins: [\"{origin}\"]}}"));
+    node.signal("-HUP");
+    while health() != "200" {}
+}
+
+/// TLS 1.3 by certificate files; nothing older.
+#[test]
+fn speaks_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let made =
+        rcgen::generate_simple_self_signed(["localhost".into(), "127.0.0.1".into()]).unwrap();
+    std::fs::write(folder.path().join("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(
+        folder.path().join("key.pem"),
+        made.signing_key.serialize_pem(),
+    )
+    .unwrap();
+    let config = "server: {tls: {certificate: cert.pem, key: key.pem}}";
+    let node = Node::start(folder.path(), config);
+    assert!(node.at("http").starts_with("https://"));
+    let get = |version: &[&str]| {
+        Command::new("curl")
+            .args(["-sS", "--cacert"])
+            .arg(folder.path().join("cert.pem"))
+            .args(version)
+            .arg(format!("{}/health", node.at("http")))
+            .output()
+            .unwrap()
+    };
+    assert_eq!(get(&[]).stdout, br#"{"status":"ok"}"#);
+    let old = get(&["--tls-max", "1.2"]);
+    assert!(!old.status.success());
+    let text = String::from_utf8_lossy(&old.stderr).into_owned();
+    assert!(
+        text.contains("protocol version") || text.contains("alert"),
+        "{text}"
+    );
+}
