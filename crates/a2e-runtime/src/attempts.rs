@@ -23,6 +23,10 @@ const BURST: u32 = 10;
 /// After so long one failure is forgiven.
 const PER_FAILURE: Duration = Duration::from_secs(6);
 
+/// The same for all processes of this machine that come over TCP together: one that retries with a
+/// wrong token must not lock out the others.
+const PER_LOOPBACK_FAILURE: Duration = Duration::from_millis(100);
+
 const ROWS: usize = 4;
 const CELLS: usize = 16 * 1024;
 
@@ -153,7 +157,7 @@ impl<H: BuildHasher> Rows<H> {
     }
 
     fn add(&mut self, now: Duration, source: Counted) {
-        let forgiven = self.forgiven(source).max(milliseconds(now)) + milliseconds(PER_FAILURE);
+        let forgiven = self.forgiven(source).max(milliseconds(now)) + milliseconds(source.cost());
         for row in 0..ROWS {
             let at = self.cell(row, source);
             if let Some(cell) = self.cells.get_mut(at) {
@@ -180,6 +184,14 @@ impl<H: BuildHasher> Rows<H> {
 }
 
 impl Counted {
+    /// How long one failure counts.
+    const fn cost(self) -> Duration {
+        match self {
+            Self::Loopback => PER_LOOPBACK_FAILURE,
+            Self::User(_) | Self::V4(_) | Self::V6(_) => PER_FAILURE,
+        }
+    }
+
     fn of(source: Source) -> Option<Self> {
         let address = match source {
             Source::Own => return None,

@@ -7,6 +7,7 @@ use a2e_session::{HostSession, Limits, failures};
 use a2e_wire::MAX_LINE;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::auth::{Authenticator, Open, Source};
 use crate::clock::{Clock, system_random};
@@ -188,7 +189,8 @@ impl Host {
             return stream.shutdown().await;
         };
         let link = Bytes::new(stream, settings.max_line);
-        driver.run(Some(Box::new(link))).await
+        let span = session_span(source);
+        driver.run(Some(Box::new(link))).instrument(span).await
     }
 
     /// Serves one peer over a link; says whether there was a place for it.
@@ -196,11 +198,12 @@ impl Host {
         let Some(driver) = self.driver(self.settings(), source) else {
             return false;
         };
-        tokio::spawn(async move {
+        let run = async move {
             if let Err(error) = driver.run(Some(link)).await {
                 tracing::debug!(%error, "a connection broke");
             }
-        });
+        };
+        tokio::spawn(run.instrument(session_span(source)));
         true
     }
 
@@ -258,6 +261,11 @@ impl Host {
         let session = HostSession::new(now, settings.limits, offer, system_random());
         Some(Driver::new(self.clone(), settings, session, source, place))
     }
+}
+
+/// What a session logs stands under this; its agent is written in when it is known.
+pub(crate) fn session_span(source: Source) -> tracing::Span {
+    tracing::info_span!("session", ?source, agent = tracing::field::Empty)
 }
 
 const MAX_SESSIONS: usize = 16_384;

@@ -37,6 +37,18 @@ fn ten_failures_at_once_and_then_one_in_six_seconds() {
     assert_eq!(exhaust(&mut attempts, seconds(1000), source), 10);
 }
 
+/// All processes of the machine count as one over TCP, so it takes more of them.
+#[test]
+fn a_local_agent_with_a_wrong_token_does_not_lock_out_the_others() {
+    let mut attempts = attempts();
+    let local = from("127.0.0.1");
+    for second in 0..10_000 {
+        assert!(attempts.may_try(seconds(second), local));
+        attempts.failed(seconds(second), local);
+    }
+    assert_eq!(exhaust(&mut attempts, seconds(20_000), local), 541);
+}
+
 #[test]
 fn what_counts_as_one_source() {
     for (one, other, same) in [

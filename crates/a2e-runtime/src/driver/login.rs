@@ -8,11 +8,12 @@ use a2e_session::{HostSession, Login, failures};
 use a2e_wire::messages::base::{HandshakeReason, Resume};
 use a2e_wire::{Raw, SessionId};
 use tokio::sync::mpsc::error::SendError;
+use tracing::Instrument;
 
 use super::{Attach, Command, Driver};
 use crate::auth::{Identity, Owner, Source};
 use crate::clock::system_random;
-use crate::host::{Host, Settings};
+use crate::host::{Host, Settings, session_span};
 use crate::journal::{self, Journal, Restored};
 use crate::link::Reader;
 use crate::metrics::add;
@@ -74,7 +75,7 @@ impl Driver {
             }
             Err(reason) => {
                 add(&self.host.inner.metrics.logins_refused, 1);
-                tracing::info!(source = ?self.source, reason = reason.as_str(), "refused a handshake");
+                tracing::info!(reason = reason.as_str(), "refused a handshake");
                 self.session.login_refused(now, reason);
             }
         }
@@ -169,7 +170,8 @@ impl Driver {
         };
         self.forget();
         add(&self.host.inner.metrics.sessions_opened, 1);
-        tracing::info!(agent = identity.agent, source = ?self.source, "a session has begun");
+        tracing::Span::current().record("agent", &identity.agent);
+        tracing::info!("a session has begun");
         let owner = self.owner(&identity);
         if owner.is_none() {
             self.session.keep_nothing();
@@ -297,7 +299,9 @@ fn restore(
     );
     driver.adopt(restored);
     let commands = driver.commands.clone();
-    tokio::spawn(driver.run(None));
+    let span = session_span(Source::Own);
+    span.record("agent", &owner.agent);
+    tokio::spawn(driver.run(None).instrument(span));
     Some(Entry {
         owner: owner.clone(),
         commands,

@@ -13,6 +13,7 @@ use a2e_wire::{
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{Command, Driver, MAX_ASKED};
 use crate::metrics::{Ended, add, subtract};
@@ -69,8 +70,10 @@ impl Driver {
             cancelled: cancelled.clone(),
         };
         let settings = Arc::clone(&self.settings);
-        let mut job: BoxFuture<'static, _> =
-            Box::pin(async move { settings.registry.dispatch(message, context).await });
+        let span =
+            tracing::debug_span!("request", kind = message.type_name(), id = work.id.as_str());
+        let job = async move { settings.registry.dispatch(message, context).await };
+        let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
         // Most requests finish at once; the others get a task of their own.
         let mut nobody = Waiting::from_waker(Waker::noop());
         match poll_caught(&mut job, &mut nobody) {
