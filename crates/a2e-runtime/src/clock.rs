@@ -29,6 +29,15 @@ impl Clock {
         }
     }
 
+    /// The moment that a session means by a time.
+    pub(crate) fn instant(self, at: Duration) -> Instant {
+        // Further away than the clock reaches is never.
+        let never = Duration::from_secs(86_400 * 365);
+        self.start
+            .checked_add(at)
+            .unwrap_or_else(|| Instant::now() + never)
+    }
+
     /// Waits for the moment that a session means by a time; for none, for ever.
     pub(crate) async fn wait_until(self, at: Option<Duration>) {
         match at.and_then(|at| self.start.checked_add(at)) {

@@ -21,6 +21,9 @@ mod registry;
 
 pub use a2e_session::{AgentConfig, Failure, Limits};
 pub use auth::{Authenticator, Identity, Login, OneToken, Open, Source};
-pub use client::{CallOptions, Client, ClientError, Handler};
+pub use client::{
+    A2eError, CallOptions, Client, ClientError, Connector, Dial, Handler, HandlerId, Link,
+    Reconnect, Reply,
+};
 pub use host::{Host, HostBuilder};
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};

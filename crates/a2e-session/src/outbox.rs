@@ -62,12 +62,6 @@ impl Outbox {
         });
     }
 
-    /// Writes a message without a number, as agents do.
-    pub(crate) fn push_plain(&mut self, envelope: Envelope<'static>, body: Body<'static>) {
-        let line = self.encode(envelope, body);
-        self.enqueue(Transmit { eid: None, line });
-    }
-
     /// Writes a message before all others, outside of what a returning peer is sent again.
     pub(crate) fn push_first(&mut self, envelope: Envelope<'static>, body: Body<'static>) {
         let line = self.encode(envelope, body);

@@ -128,7 +128,7 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
 fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -> Result<Outcome> {
     let response = match response {
         Ok(response) => response,
-        Err(ClientError::Host { error, .. }) if as_json => {
+        Err(ClientError::Host(error)) if as_json => {
             print(&json!({"success": false, "code": error.code.as_str(), "error": error.message}))?;
             return Ok(Outcome::Bad);
         }
