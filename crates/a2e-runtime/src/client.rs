@@ -3,12 +3,22 @@
 //! Reading order: [`Client`], `shared` (what a call is), `driver` (the connection's task),
 //! [`link`](Link), [`reconnect`](Reconnect), [`address`](Address).
 
+mod address;
+mod child;
+mod custom;
 mod driver;
 mod error;
+mod facades;
 mod handlers;
+mod http;
+mod http1;
 mod link;
+mod net;
 mod reconnect;
 mod shared;
+mod sse;
+mod typed;
+mod ws;
 
 use std::io;
 use std::sync::Arc;
@@ -20,10 +30,14 @@ use a2e_wire::{Body, Charset, DecodeError, Decoder, Message, Sender, SessionId};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
+pub use self::address::{Address, AddressError, Roots};
+pub use self::custom::{CustomMessage, CustomRequest, custom_body, read_custom};
 pub use self::error::{A2eError, ClientError};
+pub use self::facades::{Calling, Episode, Memory, Skills, Tools};
 pub use self::handlers::{Handler, HandlerId, Reply};
 pub use self::link::Link;
 pub use self::reconnect::{Dial, Reconnect};
+pub use self::typed::Asking;
 
 use self::driver::Driver;
 use self::handlers::{Handlers, RequestHandler};

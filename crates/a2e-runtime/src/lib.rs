@@ -11,6 +11,7 @@
 //! [`demo`] for a plugin to copy from.
 
 mod auth;
+pub mod blocking;
 mod client;
 mod clock;
 pub mod demo;
@@ -22,8 +23,9 @@ mod registry;
 pub use a2e_session::{AgentConfig, Failure, Limits};
 pub use auth::{Authenticator, Identity, Login, OneToken, Open, Source};
 pub use client::{
-    A2eError, CallOptions, Client, ClientError, Connector, Dial, Handler, HandlerId, Link,
-    Reconnect, Reply,
+    A2eError, Address, AddressError, Asking, CallOptions, Calling, Client, ClientError, Connector,
+    CustomMessage, CustomRequest, Dial, Episode, Handler, HandlerId, Link, Memory, Reconnect,
+    Reply, Roots, Skills, Tools, custom_body, read_custom,
 };
 pub use host::{Host, HostBuilder};
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};

@@ -60,11 +60,7 @@ impl std::fmt::Debug for Link {
 impl Link {
     /// A connection over a stream of bytes: one message on each line.
     pub fn new(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self(Box::new(StreamLink {
-            stream: Box::pin(stream),
-            framer: Framer::new(MAX_LINE),
-            flushed: true,
-        }))
+        Self(Box::new(StreamLink::new(stream)))
     }
 }
 
@@ -113,10 +109,20 @@ impl Output {
 }
 
 /// A stream of bytes.
-struct StreamLink<S> {
+pub(super) struct StreamLink<S> {
     stream: Pin<Box<S>>,
     framer: Framer,
     flushed: bool,
+}
+
+impl<S> StreamLink<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self {
+            stream: Box::pin(stream),
+            framer: Framer::new(MAX_LINE),
+            flushed: true,
+        }
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Send> Transport for StreamLink<S> {

@@ -1,0 +1,8 @@
+//! The client against scripted hosts, over links that break.
+
+mod addresses;
+mod calls;
+mod faults;
+mod http;
+mod script;
+mod ws;
