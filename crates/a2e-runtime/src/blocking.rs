@@ -34,7 +34,10 @@ impl Client {
     /// # Errors
     /// If the thread cannot be started, and as [`Connector::connect`].
     pub fn connect(connector: Connector) -> Result<Self, ClientError> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ClientError::Io)?;
         let handle = runtime.handle().clone();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -50,7 +53,8 @@ impl Client {
                         stopped.cancelled().await;
                     }
                 });
-            })?;
+            })
+            .map_err(ClientError::Io)?;
         let client = outcome.recv().map_err(|_| ClientError::Closed)??;
         Ok(Self {
             client,

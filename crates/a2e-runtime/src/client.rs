@@ -14,6 +14,7 @@ mod http;
 mod http1;
 mod link;
 mod net;
+mod raw;
 mod reconnect;
 mod shared;
 mod sse;
@@ -36,6 +37,7 @@ pub use self::error::{A2eError, ClientError};
 pub use self::facades::{Calling, Episode, Memory, Skills, Tools};
 pub use self::handlers::{Handler, HandlerId, Reply};
 pub use self::link::Link;
+pub use self::raw::RawLink;
 pub use self::reconnect::{Dial, Reconnect};
 pub use self::typed::Asking;
 
@@ -158,7 +160,8 @@ impl Connector {
     /// # Errors
     /// If the host cannot be reached, refuses, or does not answer.
     pub async fn connect(self) -> Result<Client, ClientError> {
-        let link = Arc::clone(&self.dial).dial().await?;
+        let dialed = Arc::clone(&self.dial).dial().await;
+        let link = dialed.map_err(ClientError::Unreachable)?;
         let clock = Clock::start();
         let config = AgentConfig {
             resumable: self.reconnect.is_some(),

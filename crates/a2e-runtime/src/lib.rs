@@ -24,8 +24,8 @@ pub use a2e_session::{AgentConfig, Failure, Limits};
 pub use auth::{Authenticator, Identity, Login, OneToken, Open, Source};
 pub use client::{
     A2eError, Address, AddressError, Asking, CallOptions, Calling, Client, ClientError, Connector,
-    CustomMessage, CustomRequest, Dial, Episode, Handler, HandlerId, Link, Memory, Reconnect,
-    Reply, Roots, Skills, Tools, custom_body, read_custom,
+    CustomMessage, CustomRequest, Dial, Episode, Handler, HandlerId, Link, Memory, RawLink,
+    Reconnect, Reply, Roots, Skills, Tools, custom_body, read_custom,
 };
 pub use host::{Host, HostBuilder};
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};

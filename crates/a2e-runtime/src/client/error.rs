@@ -54,9 +54,12 @@ pub enum ClientError {
     /// The connection ended.
     #[error("the connection to the host is closed")]
     Closed,
+    /// The host cannot be reached.
+    #[error("the host cannot be reached: {0}")]
+    Unreachable(io::Error),
     /// The connection failed.
     #[error("the connection to the host failed: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
 }
 
 impl std::fmt::Display for A2eError {
