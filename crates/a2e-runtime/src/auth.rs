@@ -1,8 +1,10 @@
 //! Who an agent is.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use a2e_wire::messages::base::HandshakeReason;
+use serde::{Deserialize, Serialize};
 
 use crate::plugin::BoxFuture;
 
@@ -13,6 +15,14 @@ pub use a2e_session::Login;
 pub struct Identity {
     /// The agent its credential belongs to.
     pub agent: String,
+}
+
+/// To whom a session belongs: who may go on with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Owner {
+    pub(crate) agent: String,
+    /// Without authentication, the user of this machine.
+    pub(crate) user: Option<u32>,
 }
 
 /// Where a connection comes from.
@@ -43,32 +53,6 @@ pub trait Authenticator: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy)]
 pub struct Open;
 
-/// Lets in who knows one token.
-#[derive(Clone)]
-pub struct OneToken {
-    token: String,
-    agent: String,
-}
-
-impl OneToken {
-    /// The agent of this name has this token.
-    #[must_use]
-    pub fn new(agent: impl Into<String>, token: impl Into<String>) -> Self {
-        Self {
-            token: token.into(),
-            agent: agent.into(),
-        }
-    }
-}
-
-impl std::fmt::Debug for OneToken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OneToken")
-            .field("agent", &self.agent)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Authenticator for Open {
     fn required(&self) -> bool {
         false
@@ -84,47 +68,17 @@ impl Authenticator for Open {
     }
 }
 
-impl Authenticator for OneToken {
+/// Shared with those who change what it knows.
+impl<A: Authenticator> Authenticator for Arc<A> {
     fn required(&self) -> bool {
-        true
+        A::required(self)
     }
 
     fn authenticate<'a>(
         &'a self,
         login: &'a Login,
-        _: Source,
+        source: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
-        let good = same(login.auth_token.as_bytes(), self.token.as_bytes());
-        Box::pin(async move {
-            match good {
-                true => Ok(Identity {
-                    agent: self.agent.clone(),
-                }),
-                false => Err(HandshakeReason::AuthFailed),
-            }
-        })
-    }
-}
-
-/// Compares in a time that does not tell where two secrets differ.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    let mut difference = a.len() ^ b.len();
-    for (index, byte) in b.iter().enumerate() {
-        difference |= usize::from(byte ^ a.get(index).unwrap_or(&0));
-    }
-    std::hint::black_box(difference) == 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::same;
-
-    #[test]
-    fn only_the_same_bytes_are_the_same() {
-        assert!(same(b"secret", b"secret"));
-        for other in [&b""[..], b"secre", b"secrets", b"sEcret", b"secret\0"] {
-            assert!(!same(other, b"secret"));
-        }
-        assert!(!same(b"", b"x"));
+        A::authenticate(self, login, source)
     }
 }

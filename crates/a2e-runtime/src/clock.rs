@@ -31,33 +31,34 @@ impl Clock {
 
     /// The moment that a session means by a time.
     pub(crate) fn instant(self, at: Duration) -> Instant {
-        // Further away than the clock reaches is never.
-        let never = Duration::from_secs(86_400 * 365);
+        // What is too far off for the clock is never.
         self.start
             .checked_add(at)
-            .unwrap_or_else(|| Instant::now() + never)
-    }
-
-    /// Waits for the moment that a session means by a time; for none, for ever.
-    pub(crate) async fn wait_until(self, at: Option<Duration>) {
-        match at.and_then(|at| self.start.checked_add(at)) {
-            Some(at) => tokio::time::sleep_until(at).await,
-            None => std::future::pending().await,
-        }
+            .unwrap_or_else(|| Instant::now() + FAR)
     }
 }
 
+/// As good as never.
+const FAR: Duration = Duration::from_secs(86400 * 365);
+
 /// Randomness of the operating system.
 pub(crate) fn system_random() -> Box<dyn Random> {
-    Box::new(|| {
-        let mut bytes = [0; 16];
-        // Without randomness ids would repeat; an id of zeros is refused by nobody, so say nothing
-        // and go on is not an option.
-        #[expect(
-            clippy::expect_used,
-            reason = "a machine without randomness cannot run a host"
-        )]
-        getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-        u128::from_le_bytes(bytes)
-    })
+    Box::new(random_bits)
+}
+
+/// A fresh secret: 32 hexadecimal digits.
+pub(crate) fn random_id() -> String {
+    format!("{:032x}", random_bits())
+}
+
+fn random_bits() -> u128 {
+    let mut bytes = [0; 16];
+    // Without randomness ids would repeat; an id of zeros is refused by nobody, so say nothing
+    // and go on is not an option.
+    #[expect(
+        clippy::expect_used,
+        reason = "a machine without randomness cannot run a host"
+    )]
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    u128::from_le_bytes(bytes)
 }

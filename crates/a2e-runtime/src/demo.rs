@@ -12,12 +12,30 @@ use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Object, Raw, Tag
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
 
 /// Tools `echo`, `clock`, `fail` and `stream`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Demo;
+#[derive(Debug, Clone)]
+pub struct Demo {
+    name: String,
+    priority: i64,
+    exclusive: bool,
+}
+
+impl Default for Demo {
+    fn default() -> Self {
+        Self::named("demo", 0, false)
+    }
+}
 
 impl Plugin for Demo {
-    fn name(&self) -> &'static str {
-        "demo"
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn priority(&self) -> i64 {
+        self.priority
+    }
+
+    fn exclusive(&self) -> bool {
+        self.exclusive
     }
 
     fn capability(&self) -> Option<Capability<'static>> {
@@ -45,6 +63,16 @@ impl Plugin for Demo {
 }
 
 impl Demo {
+    /// The plugin as a configuration describes it.
+    #[must_use]
+    pub fn named(name: &str, priority: i64, exclusive: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            priority,
+            exclusive,
+        }
+    }
+
     async fn call(
         &self,
         call: ToolCallRequest<'static>,

@@ -1,26 +1,39 @@
-//! One connection: bytes in and out, requests as tasks, around a session.
+//! One session: a task that moves lines between its link and its state machine, and runs its
+//! requests. It outlives a link that breaks, and is given the next one.
+
+mod login;
+mod work;
 
 use std::collections::HashMap;
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Waiting, Poll};
 use std::time::Duration;
 
-use a2e_session::{EventError, Failure, HostEvent, HostSession, Request, Token};
-use a2e_wire::messages::base::HandshakeReason;
-use a2e_wire::{Body, ErrorCode, Framer, Namespace};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use a2e_session::{Failure, HostEvent, HostSession, Token};
+use a2e_wire::messages::base::{HandshakeReason, Resume};
+use a2e_wire::{Body, LineTooLong, Message, MessageId};
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::auth::{Identity, Login, Source};
-use crate::clock::Clock;
-use crate::host::Host;
-use crate::plugin::{Context, Outcome, SendError};
+use crate::auth::{Identity, Source};
+use crate::host::{Host, Settings};
+use crate::journal::Journal;
+use crate::link::{Link, Reader, Received};
+use crate::metrics::{add, subtract};
+use crate::plugin::{Outcome, SendError};
+use crate::retries::Piece;
+use crate::sessions::Place;
 
-/// What tasks ask of the connection they work for.
-#[derive(Debug)]
+use login::{HandOver, Known};
+use work::Work;
+
+/// What others ask of a session's task.
 pub(crate) enum Command {
     /// A token was checked.
-    LoggedIn(Result<Identity, HandshakeReason<'static>>),
+    LoggedIn(Box<Result<Identity, HandshakeReason<'static>>>),
     /// A request is finished.
     Finished(Token, Box<Result<Outcome, Failure>>),
     /// An event is to be sent.
@@ -29,233 +42,379 @@ pub(crate) enum Command {
         body: Box<Body<'static>>,
         done: oneshot::Sender<Result<(), SendError>>,
     },
+    /// Something of a request that was sent again.
+    Again(Token, Piece),
+    /// Something the agent did not ask for is to be sent.
+    Push {
+        body: Box<Body<'static>>,
+        done: oneshot::Sender<Result<(), SendError>>,
+    },
+    /// The agent is to be asked for something.
+    Ask {
+        body: Box<Body<'static>>,
+        answered: oneshot::Sender<Message<'static>>,
+    },
+    /// The events of a request go on after its response.
+    KeepStream(Token),
+    /// They have ended.
+    EndStream(Token),
+    /// The agent is back, over another link.
+    Attach(Box<Attach>),
 }
 
-/// Drives one connection.
+/// An agent that is back.
+pub(crate) struct Attach {
+    link: Box<dyn Link>,
+    source: Source,
+    /// The id of its handshake.
+    request: MessageId<'static>,
+    last_eid: u64,
+    /// What it sent behind the handshake.
+    lines: Vec<Vec<u8>>,
+}
+
+/// Drives one session.
 pub(crate) struct Driver {
     host: Host,
+    settings: Arc<Settings>,
     session: HostSession,
-    clock: Clock,
     source: Source,
-    framer: Framer,
-    identity: Identity,
-    /// The tasks of running requests.
-    running: HashMap<Token, CancellationToken>,
-    /// Events that wait until the peer has caught up.
+    link: Option<Box<dyn Link>>,
+    input: Input,
+    /// Whether the link has messages to send.
+    unsent: bool,
+    /// The session that the handshake under way wants to go on with.
+    wants: Option<Resume<'static>>,
+    /// Who was let in by the handshake that is being answered.
+    identity: Option<Identity>,
+    /// The agent, after its handshake.
+    known: Option<Known>,
+    hand_over: Option<HandOver>,
+    work: Vec<Work>,
+    /// How many requests wait for their turn, as it was last counted.
+    waiting: usize,
+    /// What waits until the peer has caught up.
     held: Vec<Command>,
+    /// Requests of the host's that wait for the agent's answer.
+    asked: HashMap<MessageId<'static>, oneshot::Sender<Message<'static>>>,
     commands: mpsc::Sender<Command>,
     inbox: mpsc::Receiver<Command>,
-    /// Written by the session, not yet by the connection.
-    output: Vec<u8>,
+    journal: Option<Journal>,
+    alarm: Alarm,
+    stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    _place: Place,
 }
 
-/// How much is read at once, and how much is gathered before it is written.
-const CHUNK: usize = 16 * 1024;
+/// Whether more can come from the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Input {
+    Open,
+    /// It has ended; the peer may still wait for answers, until then.
+    Ended(Duration),
+}
 
-/// Time for requests to finish when the host stops.
-const GRACE: Duration = Duration::from_secs(10);
+/// Wakes the task at a time. It may ring too early, never too late: setting it anew for each message
+/// would cost more than to look again.
+#[derive(Default)]
+struct Alarm {
+    sleep: Option<Pin<Box<Sleep>>>,
+    at: Option<Duration>,
+}
 
 /// Time for requests to finish when the peer has closed its side.
-const AFTER_EOF: Duration = Duration::from_secs(2);
+const AFTER_END: Duration = Duration::from_secs(2);
+
+/// Commands that wait; who sends more waits too.
+const INBOX: usize = 16;
+
+/// Answers of agents that are waited for at once.
+const MAX_ASKED: usize = 1000;
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Command")
+    }
+}
 
 impl Driver {
-    pub(crate) fn new(host: Host, session: HostSession, clock: Clock, source: Source) -> Self {
-        let (commands, inbox) = mpsc::channel(64);
+    pub(crate) fn new(
+        host: Host,
+        settings: Arc<Settings>,
+        session: HostSession,
+        source: Source,
+        place: Place,
+    ) -> Self {
+        let (commands, inbox) = mpsc::channel(INBOX);
+        let stopping = host.inner.stopping.clone().cancelled_owned();
         Self {
-            framer: Framer::new(host.inner.max_line),
             host,
+            settings,
             session,
-            clock,
             source,
-            identity: Identity {
-                agent: String::new(),
-            },
-            running: HashMap::new(),
+            link: None,
+            input: Input::Open,
+            unsent: false,
+            wants: None,
+            identity: None,
+            known: None,
+            hand_over: None,
+            work: Vec::new(),
+            waiting: 0,
             held: Vec::new(),
+            asked: HashMap::new(),
             commands,
             inbox,
-            output: Vec::new(),
+            journal: None,
+            alarm: Alarm::default(),
+            stopping: Some(Box::pin(stopping)),
+            _place: place,
         }
     }
 
-    /// Runs until the session has ended and all it wrote is written.
-    pub(crate) async fn run(
-        mut self,
-        stream: impl AsyncRead + AsyncWrite + Send,
-    ) -> io::Result<()> {
-        let (mut reader, mut writer) = tokio::io::split(stream);
-        let mut chunk = vec![0; CHUNK];
-        let mut open = true;
-        let stopping = self.host.inner.stopping.clone();
-        let mut stopped = false;
+    /// Runs until the session has ended. It fails if its last link broke.
+    pub(crate) async fn run(mut self, link: Option<Box<dyn Link>>) -> io::Result<()> {
+        self.link = link;
+        let mut broken = Ok(());
         loop {
             self.settle();
-            if !open && !self.session.is_logging_in() {
-                // A peer that has said all it wants to say may still wait for answers.
-                self.session.shutdown(self.clock.now(), AFTER_EOF);
-                self.settle();
+            if let Some(hand_over) = self.hand_over.take() {
+                if self.give_away(hand_over).await {
+                    return Ok(());
+                }
+                continue;
             }
-            if self.output.is_empty() && self.session.is_closed() {
+            if self.session.is_closed() {
                 break;
             }
-            let timeout = self.clock.wait_until(self.session.poll_timeout());
-            tokio::select! {
-                written = writer.write(&self.output), if !self.output.is_empty() => {
-                    // Not flushed: waiting for a slow reader here would stop everything else.
-                    self.output.drain(..written?);
-                }
-                read = reader.read(&mut chunk), if open && self.session.wants_input() => {
-                    let size = read?;
-                    open = size > 0;
-                    self.take_bytes(chunk.get(..size).unwrap_or_default());
-                }
-                Some(command) = self.inbox.recv() => self.take_command(command),
-                () = timeout => self.session.handle_timeout(self.clock.now()),
-                () = stopping.cancelled(), if !stopped => {
-                    stopped = true;
-                    self.session.shutdown(self.clock.now(), GRACE);
-                }
+            let turn = std::future::poll_fn(|cx| self.poll(cx)).await;
+            if turn.is_err() || self.link.is_some() {
+                broken = turn;
             }
         }
-        writer.flush().await?;
-        writer.shutdown().await
+        self.finish().await;
+        broken
     }
 
-    /// Gives the session what was read; nothing means that the peer has closed its side.
-    fn take_bytes(&mut self, bytes: &[u8]) {
-        let now = self.clock.now();
-        if bytes.is_empty() {
-            if let Some(line) = self.framer.finish() {
-                self.session.handle_line(now, line);
+    /// Waits until something has happened; an error is the end of the link.
+    fn poll(&mut self, cx: &mut Waiting<'_>) -> Poll<io::Result<()>> {
+        let mut happened = false;
+        if let Poll::Ready(outcome) = self.poll_link(cx) {
+            if let Err(error) = outcome {
+                self.detach();
+                return Poll::Ready(Err(error));
             }
-            return;
+            happened = true;
         }
-        let mut lines = self.framer.feed(bytes);
-        while let Some(line) = lines.next() {
-            self.session.handle_line(now, line);
+        while let Poll::Ready(Some(command)) = self.inbox.poll_recv(cx) {
+            self.take_command(command);
+            happened = true;
+        }
+        let now = self.host.inner.clock.now();
+        if self.alarm.poll(cx, &self.host, self.deadline()).is_ready() {
+            self.session.handle_timeout(now);
+            if matches!(self.input, Input::Ended(until) if until <= now.monotonic) {
+                self.detach();
+            }
+            happened = true;
+        }
+        if let Some(stopping) = &mut self.stopping
+            && stopping.as_mut().poll(cx).is_ready()
+        {
+            self.stopping = None;
+            self.session.shutdown(now, self.settings.drain);
+            happened = true;
+        }
+        match happened {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
         }
     }
 
-    /// Does what the session asks for, and gathers what it writes.
+    fn poll_link(&mut self, cx: &mut Waiting<'_>) -> Poll<io::Result<()>> {
+        // Taken, so that each line can be acted on at once.
+        let Some(mut link) = self.link.take() else {
+            return Poll::Pending;
+        };
+        let mut happened = false;
+        if self.unsent
+            && let Poll::Ready(sent) = link.poll_flush(cx)
+        {
+            sent?;
+            self.unsent = false;
+            happened = true;
+        }
+        if self.input == Input::Open && self.session.wants_input() {
+            let received = link.poll_receive(cx, self);
+            if let Poll::Ready(received) = received {
+                self.take_received(received?);
+                happened = true;
+            }
+        }
+        self.link = Some(link);
+        match happened {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        }
+    }
+
+    fn take_received(&mut self, received: Received) {
+        let now = self.host.inner.clock.now();
+        match received {
+            Received::Lines => {}
+            Received::Rewind(last_eid) => self.session.rewind(last_eid),
+            Received::End => self.input = Input::Ended(now.monotonic.saturating_add(AFTER_END)),
+        }
+    }
+
+    /// Does what the session asks for, puts on record what it has written, and gives that to the
+    /// link.
     fn settle(&mut self) {
-        loop {
-            while let Some(event) = self.session.poll_event() {
-                self.take_event(event);
-            }
-            let now = self.clock.now();
-            while self.output.len() < CHUNK {
-                let Some(transmit) = self.session.poll_transmit(now) else {
+        self.take_events();
+        for command in std::mem::take(&mut self.held) {
+            self.take_command(command);
+        }
+        self.take_events();
+        self.end_input();
+        if let Some(journal) = &mut self.journal
+            && let Err(error) = journal.record(&mut self.session)
+        {
+            tracing::error!(%error, "a session cannot be put on record and will not survive a restart");
+            self.journal = None;
+        }
+        let now = self.host.inner.clock.now();
+        if let Some(link) = &mut self.link {
+            let mut bytes = 0_u64;
+            while link.has_room() {
+                let Some(message) = self.session.poll_transmit(now) else {
                     break;
                 };
-                self.output.extend_from_slice(&transmit.line);
-                self.output.push(b'\n');
+                bytes = bytes.saturating_add(message.line.len() as u64);
+                link.queue(message);
+                self.unsent = true;
             }
-            for command in std::mem::take(&mut self.held) {
-                self.take_command(command);
-            }
-            match self.session.poll_event() {
-                Some(event) => self.take_event(event),
-                None => break,
-            }
+            add(&self.host.inner.metrics.sent_bytes, bytes);
         }
+        self.take_events();
+        self.count_waiting(self.session.requests_waiting());
     }
 
-    fn take_event(&mut self, event: HostEvent) {
-        match event {
-            HostEvent::Login(login) => self.check_login(login),
-            HostEvent::Start(request) => self.start(request),
-            HostEvent::Cancel(token, _) => {
-                if let Some(task) = self.running.remove(&token) {
-                    task.cancel();
-                }
-            }
-            // No plugin asks agents for anything yet.
-            HostEvent::Reply(_) | HostEvent::Closed(_) => {}
-        }
+    fn count_waiting(&mut self, waiting: usize) {
+        let count = &self.host.inner.metrics.waiting;
+        add(count, waiting.saturating_sub(self.waiting) as u64);
+        subtract(count, self.waiting.saturating_sub(waiting) as u64);
+        self.waiting = waiting;
     }
 
-    fn check_login(&self, login: Login) {
-        let (host, commands) = (self.host.clone(), self.commands.clone());
-        let source = self.source;
-        tokio::spawn(async move {
-            let outcome = match login.resume {
-                // Sessions end with their connection here, so there is none to go on with.
-                Some(_) => Err(HandshakeReason::AuthFailed),
-                None => host.inner.authenticator.authenticate(&login, source).await,
-            };
-            let _ = commands.send(Command::LoggedIn(outcome)).await;
-        });
-    }
-
-    /// Starts a request's task. A panic in a plugin is that request's failure, nobody else's.
-    fn start(&mut self, request: Request) {
-        let cancelled = CancellationToken::new();
-        self.running.insert(request.token, cancelled.clone());
-        let context = Context {
-            identity: self.identity.clone(),
-            cancelled: cancelled.clone(),
-            token: request.token,
-            commands: self.commands.clone(),
-        };
-        let (host, commands) = (self.host.clone(), self.commands.clone());
-        tokio::spawn(async move {
-            let work = tokio::spawn(async move {
-                host.inner.registry.dispatch(request.message, context).await
-            });
-            let abort = work.abort_handle();
-            let outcome = tokio::select! {
-                outcome = work => outcome.unwrap_or_else(|_| Err(crashed())),
-                () = cancelled.cancelled() => {
-                    abort.abort();
-                    return;
-                }
-            };
-            let _ = commands
-                .send(Command::Finished(request.token, Box::new(outcome)))
-                .await;
-        });
-    }
-
-    fn take_command(&mut self, command: Command) {
-        let now = self.clock.now();
-        match command {
-            Command::LoggedIn(Ok(identity)) => {
-                self.identity = identity;
-                self.session.login_accepted(now);
-            }
-            Command::LoggedIn(Err(reason)) => self.session.login_refused(now, reason),
-            Command::Finished(token, outcome) => {
-                self.running.remove(&token);
-                // A request that timed out meanwhile has been answered.
-                let _ = match *outcome {
-                    Ok(Outcome::Answer(body)) => self.session.respond(now, token, Ok(*body)),
-                    Ok(Outcome::Done | Outcome::Pass) => self.session.done(now, token),
-                    Err(failure) => self.session.respond(now, token, Err(failure)),
-                };
-            }
-            Command::Event { token, body, done } => {
-                match self.session.event(now, token, (*body).clone()) {
-                    Ok(()) => drop(done.send(Ok(()))),
-                    Err(EventError::Stale(_)) => drop(done.send(Err(SendError))),
-                    Err(EventError::Backpressure(_)) => {
-                        self.held.push(Command::Event { token, body, done })
+    fn take_events(&mut self) {
+        while let Some(event) = self.session.poll_event() {
+            match event {
+                HostEvent::Login(login) => self.check_login(login),
+                HostEvent::Opened(id) => self.open(id),
+                HostEvent::Start(request) => self.start(request),
+                HostEvent::Cancel(token, _) => self.cancel(token),
+                HostEvent::Reply(message) => {
+                    if let Some(answered) = self.asked.remove(&message.envelope.req_id) {
+                        let _ = answered.send(message);
                     }
                 }
+                HostEvent::Closed(reason) => tracing::debug!(?reason, "a session has ended"),
             }
         }
+    }
+
+    /// A peer that has said all it wants to say may still wait for answers.
+    fn end_input(&mut self) {
+        if self.input == Input::Open || self.session.is_logging_in() {
+            return;
+        }
+        if self.known.as_ref().is_none_or(|known| !known.can_return) {
+            self.session
+                .shutdown(self.host.inner.clock.now(), AFTER_END);
+        } else if !self.unsent && self.session.is_idle() {
+            self.detach();
+        }
+    }
+
+    /// The link is gone.
+    fn detach(&mut self) {
+        self.link = None;
+        self.unsent = false;
+        self.input = Input::Open;
+        self.session.disconnected(self.host.inner.clock.now());
+    }
+
+    /// Writes the rest, and ends what was kept for the session.
+    async fn finish(mut self) {
+        if let Some(mut link) = self.link.take() {
+            let now = self.host.inner.clock.now();
+            let close = std::future::poll_fn(|cx| {
+                while link.has_room()
+                    && let Some(message) = self.session.poll_transmit(now)
+                {
+                    link.queue(message);
+                }
+                link.poll_close(cx)
+            });
+            let _ = tokio::time::timeout(AFTER_END, close).await;
+        }
+        self.take_events();
+        self.forget();
+    }
+
+    /// When to look again at the latest.
+    fn deadline(&self) -> Option<Duration> {
+        let input = match self.input {
+            Input::Open => None,
+            Input::Ended(until) => Some(until),
+        };
+        self.session.poll_timeout().into_iter().chain(input).min()
+    }
+}
+
+impl Reader for Driver {
+    fn take_line(&mut self, line: Result<&[u8], LineTooLong>) {
+        let size = line.map_or(0, <[u8]>::len);
+        add(&self.host.inner.metrics.received_bytes, size as u64);
+        self.session.handle_line(self.host.inner.clock.now(), line);
+        self.take_events();
     }
 }
 
 impl Drop for Driver {
-    /// Requests end with the connection they came over.
+    /// Requests end with their session, however it ends.
     fn drop(&mut self) {
-        for task in self.running.values() {
-            task.cancel();
+        for work in std::mem::take(&mut self.work) {
+            self.give_up(&work);
         }
+        self.count_waiting(0);
     }
 }
 
-fn crashed() -> Failure {
-    let text = "the plugin crashed; the host's log says more";
-    Failure::new(ErrorCode::RuntimeError, Namespace::Base, text)
+impl Alarm {
+    fn poll(&mut self, cx: &mut Waiting<'_>, host: &Host, at: Option<Duration>) -> Poll<()> {
+        let Some(at) = at else {
+            return Poll::Pending;
+        };
+        let clock = host.inner.clock;
+        if self.at.is_none_or(|set| at < set) {
+            let instant = clock.instant(at);
+            match &mut self.sleep {
+                Some(sleep) => sleep.as_mut().reset(instant),
+                None => self.sleep = Some(Box::pin(tokio::time::sleep_until(instant))),
+            }
+            self.at = Some(at);
+        }
+        let rings = |sleep: &mut Pin<Box<Sleep>>, cx: &mut Waiting<'_>| sleep.as_mut().poll(cx);
+        while let Some(sleep) = &mut self.sleep
+            && rings(sleep, cx).is_ready()
+        {
+            if at <= clock.now().monotonic {
+                self.at = None;
+                return Poll::Ready(());
+            }
+            self.at = Some(at);
+            sleep.as_mut().reset(clock.instant(at));
+        }
+        Poll::Pending
+    }
 }

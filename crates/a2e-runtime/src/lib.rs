@@ -10,22 +10,49 @@
 //! Reading order: [`plugin`](Plugin), `registry`, [`host`](Host), `driver`, [`client`](Client),
 //! [`demo`] for a plugin to copy from.
 
+mod attempts;
 mod auth;
 pub mod blocking;
 mod client;
 mod clock;
+pub mod config;
+mod data_dir;
 pub mod demo;
 mod driver;
 mod host;
+mod http;
+mod journal;
+mod link;
+mod listen;
+mod metrics;
+mod nearest;
+pub mod operator;
 mod plugin;
 mod registry;
+mod retries;
+mod secret;
+mod session;
+mod sessions;
+mod snapshot;
+mod tls;
+mod tokens;
 
 pub use a2e_session::{AgentConfig, Failure, Limits};
-pub use auth::{Authenticator, Identity, Login, OneToken, Open, Source};
+pub use attempts::Limited;
+pub use auth::{Authenticator, Identity, Login, Open, Source};
 pub use client::{
     A2eError, Address, AddressError, Asking, CallOptions, Calling, Client, ClientError, Connector,
     CustomMessage, CustomRequest, Dial, Episode, Handler, HandlerId, Link, Memory, RawLink,
     Reconnect, Reply, Roots, Skills, Tools, custom_body, read_custom,
 };
+pub use data_dir::{Claim, DataDir, DataError};
 pub use host::{Host, HostBuilder};
+pub use http::{Connection, Guard, HttpServer};
+pub use listen::{bind_unix, serve_http, serve_tcp, serve_unix};
+pub use nearest::nearest;
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};
+pub use secret::Secret;
+pub use session::Session;
+pub use snapshot::{FileStore, MemoryStore, SnapshotMode, SnapshotStore};
+pub use tls::{Tls, TlsError};
+pub use tokens::{DEFAULT_AGENT, NewToken, Revoked, TokenError, TokenInfo, TokenStore};

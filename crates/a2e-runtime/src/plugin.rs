@@ -1,19 +1,22 @@
 //! What serves the requests of a host.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use a2e_session::{Failure, Token};
-use a2e_wire::{Body, Capability, Message, Tag};
-use tokio::sync::{mpsc, oneshot};
+use a2e_wire::{Body, Capability, Message, Raw, Tag};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Identity;
 use crate::driver::Command;
+use crate::session::Session;
 
 /// A future that a trait object can return.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Something that serves requests.
+/// Something that serves requests. One value serves all sessions; what it keeps for all of them are
+/// its own fields, what it keeps for one is in [`Session::state`].
 pub trait Plugin: Send + Sync + 'static {
     /// Its name in the configuration.
     fn name(&self) -> &str;
@@ -34,12 +37,30 @@ pub trait Plugin: Send + Sync + 'static {
     /// Which messages it serves.
     fn serves(&self) -> Serves;
 
-    /// Serves a request. The future is dropped when the request is cancelled.
+    /// Serves a request. The future is dropped when the request is cancelled. It runs on the
+    /// connection's own task until it first waits, so what computes long belongs on a thread of its
+    /// own (`tokio::task::spawn_blocking`).
     fn handle(
         &self,
         request: Message<'static>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>>;
+
+    /// What must survive a restart for a session, as JSON; asked after each request it served.
+    fn save(&self, _session: &Session) -> Option<Raw<'static>> {
+        None
+    }
+
+    /// A session goes on that began in an earlier process; `state` is what was last saved for it.
+    fn restore(&self, _session: &Session, _state: Option<&Raw<'_>>) {}
+
+    /// A session has ended for good.
+    fn clear(&self, _session: &Session) {}
+
+    /// The host stops; its sessions have ended.
+    fn teardown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Which messages a plugin serves.
@@ -67,13 +88,11 @@ pub enum Outcome {
 /// What a plugin knows of the request it serves, and how it tells of its progress.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// Who asks.
-    pub identity: Identity,
-    /// Ends when the request is cancelled. The future of [`Plugin::handle`] is dropped then; this is
-    /// for what it has started elsewhere.
-    pub cancelled: CancellationToken,
+    pub(crate) session: Arc<Session>,
     pub(crate) token: Token,
-    pub(crate) commands: mpsc::Sender<Command>,
+    /// Ends when the request is over. The future of [`Plugin::handle`] is dropped when it is
+    /// cancelled; this is for what it has started elsewhere.
+    pub cancelled: CancellationToken,
 }
 
 /// The request is over, or its session is.
@@ -89,6 +108,18 @@ impl Outcome {
 }
 
 impl Context {
+    /// The session of the request.
+    #[must_use]
+    pub const fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        self.session.identity()
+    }
+
     /// Sends an event of the request. Waits while the peer is behind.
     ///
     /// # Errors
@@ -100,7 +131,24 @@ impl Context {
             body: Box::new(body.into()),
             done,
         };
-        self.commands.send(command).await.map_err(|_| SendError)?;
+        self.session.command(command).await?;
         outcome.await.map_err(|_| SendError)?
+    }
+
+    /// Lets events go on after the response (of a process that goes on), until
+    /// [`Context::end_stream`].
+    ///
+    /// # Errors
+    /// If the session is over.
+    pub async fn keep_stream(&self) -> Result<(), SendError> {
+        self.session.command(Command::KeepStream(self.token)).await
+    }
+
+    /// Ends the events that went on after the response.
+    ///
+    /// # Errors
+    /// If the session is over.
+    pub async fn end_stream(&self) -> Result<(), SendError> {
+        self.session.command(Command::EndStream(self.token)).await
     }
 }

@@ -1,5 +1,6 @@
 //! Which plugin serves what.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use a2e_session::{Failure, Offer, OfferedCapability, failures};
@@ -11,13 +12,47 @@ use crate::plugin::{Context, Outcome, Plugin, Serves};
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     plugins: Vec<Arc<dyn Plugin>>,
+    /// Those to ask for each type, in order.
+    by_tag: HashMap<Tag, Vec<Arc<dyn Plugin>>>,
+    by_type: HashMap<String, Vec<Arc<dyn Plugin>>>,
+    catch_all: Vec<Arc<dyn Plugin>>,
 }
 
 impl Registry {
     pub(crate) fn new(mut plugins: Vec<Arc<dyn Plugin>>) -> Self {
         // Stable: of equal priority the one configured first comes first.
         plugins.sort_by_key(|plugin| std::cmp::Reverse(plugin.priority()));
-        Self { plugins }
+        let mut registry = Self::default();
+        for plugin in &plugins {
+            match plugin.serves() {
+                Serves::Tags(tags) => {
+                    for tag in tags {
+                        add(registry.by_tag.entry(tag).or_default(), plugin);
+                    }
+                }
+                Serves::Types(types) => {
+                    for name in types {
+                        add(registry.by_type.entry(name).or_default(), plugin);
+                    }
+                }
+                Serves::CatchAll => add(&mut registry.catch_all, plugin),
+            }
+        }
+        registry.plugins = plugins;
+        registry
+    }
+
+    /// The plugins that may have served a request of this type.
+    pub(crate) fn served_by(&self, tag: Option<Tag>) -> &[Arc<dyn Plugin>] {
+        match tag {
+            Some(tag) => self.by_tag.get(&tag).map_or(&[], Vec::as_slice),
+            None => &self.plugins,
+        }
+    }
+
+    /// All plugins.
+    pub(crate) fn plugins(&self) -> &[Arc<dyn Plugin>] {
+        &self.plugins
     }
 
     /// What is offered in a handshake: each capability once, by its plugin of highest priority.
@@ -58,13 +93,23 @@ impl Registry {
         request: Message<'static>,
         context: Context,
     ) -> Result<Outcome, Failure> {
-        let type_name = request.type_name().to_owned();
+        let serving = self.serving(&request);
         let namespace = request.body.tag().map_or(Namespace::Base, Tag::namespace);
+        let gets_no_answer = gets_no_answer(&request);
+        let unserved = unserved(&request);
         let mut merged: Option<Body<'static>> = None;
-        for plugin in self.serving(&request) {
-            match plugin.handle(request.clone(), context.clone()).await? {
+        let mut request = Some(request);
+        for (index, plugin) in serving.iter().enumerate() {
+            let is_last = index.saturating_add(1) == serving.len();
+            let asked = if is_last {
+                request.take()
+            } else {
+                request.clone()
+            };
+            let Some(asked) = asked else { break };
+            match plugin.handle(asked, context.clone()).await? {
                 Outcome::Pass => {}
-                Outcome::Done if gets_no_answer(&request) => return Ok(Outcome::Done),
+                Outcome::Done if gets_no_answer => return Ok(Outcome::Done),
                 Outcome::Done => return Err(no_answer(plugin.name(), namespace)),
                 Outcome::Answer(body) => match merge(merged.take(), *body) {
                     Merged::Final(body) => return Ok(Outcome::answer(body)),
@@ -72,39 +117,50 @@ impl Registry {
                 },
             }
         }
-        match (merged, request.body) {
-            (Some(body), _) => Ok(Outcome::answer(body)),
-            (None, Body::ToolCallRequest(call)) => Err(unknown_tool(&call.tool_name)),
-            (None, _) if namespace == Namespace::Base => Err(failures::unknown_type(&type_name)),
-            (None, _) => Err(Failure::new(
-                ErrorCode::InvalidMessage,
-                namespace,
-                format!("no plugin serves `{type_name}`"),
-            )),
-        }
+        merged.map(Outcome::answer).ok_or_else(|| unserved.into())
     }
 
-    /// The plugins to ask for a request, in order; an exclusive first one alone.
-    fn serving(&self, request: &Message<'_>) -> Vec<&Arc<dyn Plugin>> {
-        let named: Vec<_> = self
-            .plugins
-            .iter()
-            .filter(|plugin| match plugin.serves() {
-                Serves::Tags(tags) => request.body.tag().is_some_and(|tag| tags.contains(&tag)),
-                Serves::Types(types) => types.iter().any(|known| known == request.type_name()),
-                Serves::CatchAll => false,
-            })
-            .collect();
-        let catch_all = |plugin: &&Arc<dyn Plugin>| plugin.serves() == Serves::CatchAll;
-        let serving = match named.is_empty() && request.body.tag().is_none() {
-            true => self.plugins.iter().filter(catch_all).collect(),
-            false => named,
+    /// The plugins to ask for a request, in order.
+    pub(crate) fn serving(&self, request: &Message<'_>) -> &[Arc<dyn Plugin>] {
+        let named = match request.body.tag() {
+            Some(tag) => return self.by_tag.get(&tag).map_or(&[], Vec::as_slice),
+            None => self.by_type.get(request.type_name()),
         };
-        let alone = serving.first().is_some_and(|plugin| plugin.exclusive());
-        serving
-            .into_iter()
-            .take(if alone { 1 } else { usize::MAX })
-            .collect()
+        named.unwrap_or(&self.catch_all)
+    }
+}
+
+/// Adds a plugin to those asked, unless an exclusive one is asked alone.
+fn add(asked: &mut Vec<Arc<dyn Plugin>>, plugin: &Arc<dyn Plugin>) {
+    if !asked.first().is_some_and(|first| first.exclusive()) {
+        asked.push(Arc::clone(plugin));
+    }
+}
+
+/// Why nobody served a request.
+enum Unserved {
+    Tool(String),
+    Type(String, Namespace),
+}
+
+fn unserved(request: &Message<'_>) -> Unserved {
+    match (&request.body, request.body.tag()) {
+        (Body::ToolCallRequest(call), _) => Unserved::Tool((*call.tool_name).to_owned()),
+        (_, Some(tag)) => Unserved::Type(tag.as_str().to_owned(), tag.namespace()),
+        (_, None) => Unserved::Type(request.type_name().to_owned(), Namespace::Base),
+    }
+}
+
+impl From<Unserved> for Failure {
+    fn from(unserved: Unserved) -> Self {
+        match unserved {
+            Unserved::Tool(name) => unknown_tool(&name),
+            Unserved::Type(name, Namespace::Base) => failures::unknown_type(&name),
+            Unserved::Type(name, namespace) => {
+                let text = format!("no plugin serves `{name}`");
+                Self::new(ErrorCode::InvalidMessage, namespace, text)
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a host's session asks for and is answered with.
 
 use a2e_wire::messages::base::Resume;
-use a2e_wire::{AgentId, Message};
+use a2e_wire::{AgentId, Message, SessionId};
 
 use crate::Backpressure;
 
@@ -34,6 +34,8 @@ pub struct Login {
 pub enum HostEvent {
     /// Check a token, then call [`HostSession::login_accepted`](crate::HostSession::login_accepted) or [`HostSession::login_refused`](crate::HostSession::login_refused).
     Login(Login),
+    /// The handshake is done, and the session has this id.
+    Opened(SessionId<'static>),
     /// Work on a request, then call [`HostSession::respond`](crate::HostSession::respond).
     Start(Request),
     /// Stop working on a request; it has been answered, or nobody waits for its answer.

@@ -1,7 +1,10 @@
 //! Errors as they are answered: one table of refusals.
 
 use a2e_wire::messages::base::Error;
-use a2e_wire::{Capability, DecodeError, ErrorCode, Namespace, Object, Retry};
+use a2e_wire::{
+    Body, Capability, Charset, DecodeError, Envelope, ErrorCode, Message, Namespace, Object, Retry,
+    Timestamp,
+};
 
 /// Why a request was not answered with what it asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +56,30 @@ impl Failure {
                 .capability
                 .map_or_else(String::new, |capability| capability.to_string())
                 .into(),
+        }
+    }
+}
+
+impl Failure {
+    /// The line that tells a peer who has asked nothing.
+    #[must_use]
+    pub fn into_line(self) -> Vec<u8> {
+        let mut line = Vec::new();
+        let envelope = Envelope::new("", Timestamp::default());
+        Message::<'_, Body<'_>>::new(envelope, self.into_message())
+            .encode_to(&mut line, Charset::Utf8);
+        line
+    }
+}
+
+impl From<Error<'static>> for Failure {
+    fn from(error: Error<'static>) -> Self {
+        Self {
+            code: error.code,
+            message: error.message.into_owned(),
+            detail: error.detail,
+            retryable: error.retryable,
+            capability: Capability::from_name(&error.capability_name),
         }
     }
 }
@@ -132,5 +159,31 @@ pub mod failures {
     pub fn closing(namespace: Namespace) -> Failure {
         let text = "the session is closing";
         Failure::new(ErrorCode::Timeout, namespace, text).because("closing")
+    }
+
+    /// A request that the end of the host's process cut off.
+    #[must_use]
+    pub fn restarted() -> Failure {
+        let text =
+            "the host was restarted while it worked on this; whether it was done is not known";
+        let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        failure.retryable = true;
+        failure.because("host_restarted")
+    }
+
+    /// An id that this agent has used for another request.
+    #[must_use]
+    pub fn id_reused(namespace: Namespace) -> Failure {
+        let text = "another request of yours has this id; use a fresh one";
+        Failure::new(ErrorCode::InvalidMessage, namespace, text).because("id_reused")
+    }
+
+    /// More sessions than the host allows.
+    #[must_use]
+    pub fn too_many_sessions() -> Failure {
+        let text = "the host has as many sessions as it allows; try again later";
+        let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        failure.retryable = true;
+        failure.because("too_many_sessions")
     }
 }

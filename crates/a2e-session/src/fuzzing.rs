@@ -102,9 +102,11 @@ pub fn a2e_host_ops(bytes: &[u8]) {
             6 => session.disconnected(now),
             7 => {
                 let last_eid = script.byte().unwrap_or_default().into();
-                session.resume(now, "again".into(), "S".into(), last_eid);
+                session.resume(now, "again".into(), last_eid);
             }
-            8 => drop(session.poll_transmit(now)),
+            8 => {
+                let _ = session.poll_transmit(now);
+            }
             9 => session.shutdown(now, Duration::from_secs(5)),
             other => {
                 let pick = usize::from(script.byte().unwrap_or_default());
@@ -128,7 +130,7 @@ pub fn a2e_host_ops(bytes: &[u8]) {
                 HostEvent::Login(_) => session.login_accepted(now),
                 HostEvent::Start(request) => open.push(request.token),
                 HostEvent::Cancel(token, _) => open.retain(|other| *other != token),
-                HostEvent::Reply(_) | HostEvent::Closed(_) => {}
+                HostEvent::Opened(_) | HostEvent::Reply(_) | HostEvent::Closed(_) => {}
             }
         }
         assert!(session.requests_running() <= limits.max_parallel);

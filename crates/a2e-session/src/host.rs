@@ -1,19 +1,23 @@
 //! The host's end of a session.
 
 mod lines;
+mod restore;
+mod serving;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse};
-use a2e_wire::{Body, Capability, Charset, Decoder, Envelope, MessageId, SessionId, Tag};
+use a2e_wire::{Body, Capability, Decoder, Envelope, MessageId, SessionId};
 
-use crate::event::{CancelReason, CloseReason, EventError, HostEvent, Stale, Token};
-use crate::failure::{Failure, failures};
-use crate::now::{message_id, session_id};
+pub use self::restore::{HandedOver, Saved};
+
+use crate::event::{CancelReason, CloseReason, HostEvent};
+use crate::failure::failures;
+use crate::now::{MessageIds, session_id};
 use crate::outbox::Outbox;
 use crate::requests::Requests;
-use crate::{Backpressure, Limits, Now, Offer, Random, Transmit};
+use crate::{Limits, Now, Offer, Random, Transmit};
 
 /// The host's end of a session: awaiting the handshake, active, draining, closed.
 pub struct HostSession {
@@ -29,6 +33,10 @@ pub struct HostSession {
     login: Option<PendingLogin>,
     /// Lines that came while a token was being checked.
     held: VecDeque<Vec<u8>>,
+    /// The session's id, once there is one.
+    session_id: SessionId<'static>,
+    /// What this session's message ids begin with, and how many there are.
+    ids: MessageIds,
     started: Duration,
     /// When the peer last spoke, or was last answered.
     last_active: Duration,
@@ -71,7 +79,8 @@ impl std::fmt::Debug for HostSession {
 impl HostSession {
     /// A session whose connection was made just now.
     #[must_use]
-    pub fn new(now: Now, limits: Limits, offer: Offer, random: Box<dyn Random>) -> Self {
+    pub fn new(now: Now, limits: Limits, offer: Offer, mut random: Box<dyn Random>) -> Self {
+        let ids = MessageIds::new(&mut *random);
         Self {
             state: State::AwaitingHandshake {
                 until: now.after(limits.handshake),
@@ -85,14 +94,11 @@ impl HostSession {
             events: VecDeque::new(),
             login: None,
             held: VecDeque::new(),
+            session_id: SessionId::default(),
+            ids,
             started: now.monotonic,
             last_active: now.monotonic,
         }
-    }
-
-    /// Which characters the transport can carry unescaped.
-    pub const fn set_charset(&mut self, charset: Charset) {
-        self.outbox.set_charset(charset);
     }
 
     /// The token of the last [`HostEvent::Login`] is good: negotiates and answers.
@@ -113,13 +119,15 @@ impl HostSession {
                 self.state = State::Active {
                     accepted: negotiated.accepted,
                 };
-                let session = session_id(&mut *self.random);
+                self.session_id = session_id(&mut *self.random);
                 let response = HandshakeResponse {
                     accepted_caps: negotiated.answers,
                     max_parallel: i64::try_from(self.limits.max_parallel).unwrap_or(i64::MAX),
-                    ..HandshakeResponse::new(session)
+                    ..HandshakeResponse::new(self.session_id.clone())
                 };
                 self.send(now, login.request, response.into());
+                self.events
+                    .push_back(HostEvent::Opened(self.session_id.clone()));
             }
             Err(reason) => self.refuse_handshake(now, login.request, reason),
         }
@@ -135,15 +143,8 @@ impl HostSession {
         self.take_held(now);
     }
 
-    /// The peer of a session whose connection broke is back: `request` is the id of its handshake,
-    /// `session` the id it asked to go on with.
-    pub fn resume(
-        &mut self,
-        now: Now,
-        request: MessageId<'static>,
-        session: SessionId<'static>,
-        last_eid: u64,
-    ) {
+    /// The peer of a session whose connection broke is back: `request` is the id of its handshake.
+    pub fn resume(&mut self, now: Now, request: MessageId<'static>, last_eid: u64) {
         let accepted = match &self.state {
             State::Detached { accepted, .. } | State::Active { accepted } => accepted.clone(),
             State::AwaitingHandshake { .. } | State::Draining { .. } | State::Closed => return,
@@ -158,7 +159,7 @@ impl HostSession {
             max_parallel: i64::try_from(self.limits.max_parallel).unwrap_or(i64::MAX),
             resumed: Some(true),
             missed: missed.map(|(from, to)| (signed(from), signed(to))),
-            ..HandshakeResponse::new(session)
+            ..HandshakeResponse::new(self.session_id.clone())
         };
         self.state = State::Active { accepted };
         self.last_active = now.monotonic;
@@ -167,95 +168,9 @@ impl HostSession {
         self.start_requests(now);
     }
 
-    /// Answers a request.
-    ///
-    /// # Errors
-    /// If it is not running; then nothing is sent.
-    pub fn respond(
-        &mut self,
-        now: Now,
-        token: Token,
-        outcome: Result<Body<'static>, Failure>,
-    ) -> Result<(), Stale> {
-        let running = self.requests.finish(token).ok_or(Stale)?;
-        self.last_active = now.monotonic;
-        let mut envelope = self.envelope(now, running.stream.req_id);
-        let body = match outcome {
-            Ok(body) => {
-                envelope.spelling = running.spelling;
-                body
-            }
-            Err(failure) => failure.into_message().into(),
-        };
-        self.outbox.push(envelope, body);
-        self.start_requests(now);
-        self.close_if_drained();
-        Ok(())
-    }
-
-    /// Ends a request that gets no answer (`SUBAGENT_CANCEL_REQ`).
-    ///
-    /// # Errors
-    /// If it is not running.
-    pub fn done(&mut self, now: Now, token: Token) -> Result<(), Stale> {
-        self.requests.finish(token).ok_or(Stale)?;
-        self.last_active = now.monotonic;
-        self.start_requests(now);
-        self.close_if_drained();
-        Ok(())
-    }
-
-    /// Sends an event of a request, numbered behind its earlier ones.
-    ///
-    /// # Errors
-    /// [`EventError::Stale`] if the request is not running and its events do not go on;
-    /// [`EventError::Backpressure`] if the peer is too far behind.
-    pub fn event(
-        &mut self,
-        now: Now,
-        token: Token,
-        mut body: Body<'static>,
-    ) -> Result<(), EventError> {
-        if self.outbox.is_full() {
-            return Err(EventError::Backpressure(Backpressure));
-        }
-        let stream = self
-            .requests
-            .stream(token)
-            .ok_or(EventError::Stale(Stale))?;
-        set_seq(&mut body, stream.next_seq);
-        stream.next_seq = stream.next_seq.saturating_add(1);
-        let req_id = stream.req_id.clone();
-        self.send(now, req_id, body);
-        Ok(())
-    }
-
-    /// Lets the events of a request go on after its response, until [`HostSession::end_stream`].
-    pub fn keep_stream(&mut self, token: Token) {
-        self.requests.keep_stream(token);
-    }
-
-    /// Ends the events of an answered request.
-    pub fn end_stream(&mut self, token: Token) {
-        self.requests.end_stream(token);
-    }
-
-    /// Sends something nobody asked for, or a request of the host's; returns its id.
-    ///
-    /// # Errors
-    /// If the peer is too far behind.
-    pub fn push(
-        &mut self,
-        now: Now,
-        body: Body<'static>,
-    ) -> Result<MessageId<'static>, Backpressure> {
-        if self.outbox.is_full() {
-            return Err(Backpressure);
-        }
-        let envelope = self.envelope(now, MessageId::default());
-        let id = envelope.id.clone();
-        self.outbox.push(envelope, body);
-        Ok(id)
+    /// The peer has lost what came after `last_eid` and is sent it again.
+    pub fn rewind(&mut self, last_eid: u64) {
+        self.outbox.replay_after(last_eid);
     }
 
     /// Begins to end the session: what was asked may finish within `grace`.
@@ -328,19 +243,16 @@ impl HostSession {
         own.into_iter().chain(self.requests.next_deadline()).min()
     }
 
-    /// The next message to write to the peer. Ask again after every other call.
+    /// The next message to write to the peer. Ask again after every other call, until there is none.
     #[must_use]
-    pub fn poll_transmit(&mut self, now: Now) -> Option<Transmit> {
+    pub fn poll_transmit(&mut self, now: Now) -> Option<Transmit<'_>> {
         if matches!(self.state, State::Detached { .. }) {
             return None;
         }
-        let transmit = self.outbox.pop();
-        if transmit.is_some() {
-            // There may be room again.
-            self.start_requests(now);
-        }
+        // What was taken before has made room.
+        self.start_requests(now);
         self.close_if_drained();
-        transmit
+        self.outbox.pop()
     }
 
     /// The next thing the host must do. Ask again after every other call.
@@ -356,6 +268,18 @@ impl HostSession {
             && !self.outbox.is_full()
             && self.events.len() < self.limits.max_queue
             && self.state != State::Closed
+    }
+
+    /// Whether the peer is so far behind that events are pushed back.
+    #[must_use]
+    pub const fn is_behind(&self) -> bool {
+        self.outbox.is_full()
+    }
+
+    /// Whether nothing is asked, and all that was written is taken.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.requests.is_idle() && self.outbox.is_empty()
     }
 
     /// Whether a token is being checked.
@@ -402,47 +326,6 @@ impl HostSession {
         self.send(now, request, response.into());
     }
 
-    /// Starts what may start: in order, no more at once than agreed, none for a peer that is behind.
-    fn start_requests(&mut self, now: Now) {
-        while self.requests.count_running() < self.limits.max_parallel && !self.outbox.is_full() {
-            match self.requests.start(now.monotonic, self.limits.request) {
-                Some(request) => self.events.push_back(HostEvent::Start(request)),
-                None => break,
-            }
-        }
-    }
-
-    /// Answers everything that is still open, and ends.
-    fn cut_off(&mut self, now: Now) {
-        for request in self.requests.take_waiting() {
-            let namespace = request
-                .message
-                .body
-                .tag()
-                .map_or(a2e_wire::Namespace::Base, Tag::namespace);
-            let failure = failures::closing(namespace);
-            self.send(
-                now,
-                request.message.envelope.id,
-                failure.into_message().into(),
-            );
-        }
-        for token in self.requests.running() {
-            self.fail(now, token, failures::closing);
-            self.events
-                .push_back(HostEvent::Cancel(token, CancelReason::SessionEnded));
-        }
-        self.close(CloseReason::Shutdown);
-    }
-
-    fn fail(&mut self, now: Now, token: Token, failure: fn(a2e_wire::Namespace) -> Failure) {
-        if let Some(running) = self.requests.finish(token) {
-            self.last_active = now.monotonic;
-            let failure = failure(running.namespace);
-            self.send(now, running.stream.req_id, failure.into_message().into());
-        }
-    }
-
     fn close_if_drained(&mut self) {
         if matches!(self.state, State::Draining { .. })
             && self.login.is_none()
@@ -479,22 +362,6 @@ impl HostSession {
     }
 
     fn envelope(&mut self, now: Now, req_id: MessageId<'static>) -> Envelope<'static> {
-        Envelope::new(message_id(&mut *self.random), now.unix).in_reply_to(req_id)
-    }
-}
-
-/// Numbers an event.
-fn set_seq(body: &mut Body<'static>, seq: i64) {
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "no other message is numbered"
-    )]
-    match body {
-        Body::Event(event) => event.seq = seq,
-        Body::ToolEvent(event) => event.seq = seq,
-        Body::SkillEvent(event) => event.seq = seq,
-        Body::ChainEvent(event) => event.seq = seq,
-        Body::ProcReadEvent(event) => event.seq = seq,
-        _ => {}
+        Envelope::new(self.ids.next(), now.unix).in_reply_to(req_id)
     }
 }

@@ -37,7 +37,7 @@ pub use agent::{
 pub use config::Limits;
 pub use event::{CancelReason, CloseReason, EventError, HostEvent, Login, Request, Stale, Token};
 pub use failure::{Failure, failures};
-pub use host::HostSession;
+pub use host::{HandedOver, HostSession, Saved};
 pub use negotiate::{Offer, OfferedCapability};
 pub use now::{Now, Random};
 pub use outbox::{Backpressure, Transmit};

@@ -32,12 +32,35 @@ impl Now {
     }
 }
 
-/// A fresh id: 32 hexadecimal digits.
-pub(crate) fn message_id(random: &mut dyn Random) -> MessageId<'static> {
-    format!("{:032x}", random.bits()).into()
+/// Makes the ids of one sender's messages: 32 hexadecimal digits, the first half random, the second
+/// a count. They are unique and need not be secret, so one draw of randomness does for all.
+#[derive(Debug)]
+pub(crate) struct MessageIds(u128);
+
+impl MessageIds {
+    pub(crate) fn new(random: &mut dyn Random) -> Self {
+        Self(random.bits() & !u128::from(u64::MAX))
+    }
+
+    pub(crate) fn next(&mut self) -> MessageId<'static> {
+        self.0 = self.0.wrapping_add(1);
+        hexadecimal(self.0).into()
+    }
 }
 
 /// A fresh session id: 32 hexadecimal digits.
 pub(crate) fn session_id(random: &mut dyn Random) -> SessionId<'static> {
-    format!("{:032x}", random.bits()).into()
+    hexadecimal(random.bits()).into()
+}
+
+fn hexadecimal(bits: u128) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = String::with_capacity(32);
+    for byte in bits.to_be_bytes() {
+        for digit in [byte >> 4, byte & 15] {
+            let digit = DIGITS.get(usize::from(digit)).copied().unwrap_or(b'0');
+            text.push(char::from(digit));
+        }
+    }
+    text
 }

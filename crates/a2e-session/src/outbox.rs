@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use a2e_wire::{Body, Charset, Envelope, Message};
 
 /// A message on its way out: one line of JSON without its newline.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transmit {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit<'o> {
     /// Its number in the session; none if it is not sent again to a peer that comes back.
     pub eid: Option<u64>,
     /// The line.
-    pub line: Vec<u8>,
+    pub line: &'o [u8],
 }
 
 /// More is written than the peer has read; try again when some of it is taken.
@@ -18,91 +18,164 @@ pub struct Transmit {
 #[error("the peer reads too slowly; wait until it has caught up")]
 pub struct Backpressure;
 
-/// The written messages of a session.
+/// The written messages of a session: one buffer, into which they are encoded and out of which they
+/// are sent, put on record and sent again.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     max_outbound: usize,
     max_replay: usize,
-    charset: Charset,
-    /// Written, not yet taken by the transport.
-    waiting: VecDeque<Transmit>,
-    waiting_bytes: usize,
-    /// Taken by the transport, kept in case the peer did not get them.
-    sent: VecDeque<Transmit>,
+    /// The answer to a peer that comes back: before everything else, and not numbered.
+    first: Option<Vec<u8>>,
+    /// That answer while it is on its way.
+    lent: Vec<u8>,
+    /// The lines of `entries`, one behind the other.
+    log: Vec<u8>,
+    /// How much at the beginning of `log` belongs to no entry any more.
+    gone: usize,
+    entries: VecDeque<Entry>,
+    /// Entries taken by the transport, kept in case the peer did not get them.
+    sent: usize,
     sent_bytes: usize,
+    /// Entries taken for the record.
+    recorded: usize,
+    recorded_bytes: usize,
+    /// Bytes of the entries that are not sent.
+    waiting_bytes: usize,
     last_eid: u64,
 }
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    eid: u64,
+    length: usize,
+}
+
+/// A buffer of this size is kept when nothing is in it.
+const KEPT: usize = 4 * 1024;
 
 impl Outbox {
     pub(crate) const fn new(max_outbound: usize, max_replay: usize) -> Self {
         Self {
             max_outbound,
             max_replay,
-            charset: Charset::Utf8,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            sent: VecDeque::new(),
+            first: None,
+            lent: Vec::new(),
+            log: Vec::new(),
+            gone: 0,
+            entries: VecDeque::new(),
+            sent: 0,
             sent_bytes: 0,
+            recorded: 0,
+            recorded_bytes: 0,
+            waiting_bytes: 0,
             last_eid: 0,
         }
     }
 
-    pub(crate) const fn set_charset(&mut self, charset: Charset) {
-        self.charset = charset;
+    /// From now on nothing that was sent is kept.
+    pub(crate) const fn keep_nothing(&mut self) {
+        self.max_replay = 0;
     }
 
     /// Writes a message, with the next number.
     pub(crate) fn push(&mut self, mut envelope: Envelope<'static>, body: Body<'static>) {
+        self.trim();
         self.last_eid = self.last_eid.saturating_add(1);
         envelope.eid = Some(self.last_eid);
-        let line = self.encode(envelope, body);
-        self.enqueue(Transmit {
-            eid: Some(self.last_eid),
-            line,
-        });
+        let before = self.log.len();
+        Message { envelope, body }.encode_to(&mut self.log, Charset::Utf8);
+        self.added(before);
+    }
+
+    /// Takes a line that was written in an earlier life of the session; it counts as sent.
+    pub(crate) fn restore(&mut self, eid: u64, line: &[u8]) {
+        self.last_eid = eid;
+        let before = self.log.len();
+        self.log.extend_from_slice(line);
+        self.added(before);
+        self.recorded = self.entries.len();
+        self.recorded_bytes = self.recorded_bytes.saturating_add(line.len());
+        self.mark_sent();
+        self.trim();
+    }
+
+    /// The last message has at least this number.
+    pub(crate) const fn count_from(&mut self, eid: u64) {
+        if self.last_eid < eid {
+            self.last_eid = eid;
+        }
     }
 
     /// Writes a message before all others, outside of what a returning peer is sent again.
     pub(crate) fn push_first(&mut self, envelope: Envelope<'static>, body: Body<'static>) {
-        let line = self.encode(envelope, body);
-        self.waiting_bytes = self.waiting_bytes.saturating_add(line.len());
-        self.waiting.push_front(Transmit { eid: None, line });
+        let mut line = Vec::new();
+        Message { envelope, body }.encode_to(&mut line, Charset::Utf8);
+        self.first = Some(line);
     }
 
     /// The next message to send.
-    pub(crate) fn pop(&mut self) -> Option<Transmit> {
-        let transmit = self.waiting.pop_front()?;
-        self.waiting_bytes = self.waiting_bytes.saturating_sub(transmit.line.len());
-        if transmit.eid.is_some() && self.max_replay > 0 {
-            self.sent_bytes = self.sent_bytes.saturating_add(transmit.line.len());
-            self.sent.push_back(transmit.clone());
-            while self.sent_bytes > self.max_replay {
-                let Some(oldest) = self.sent.pop_front() else {
-                    break;
-                };
-                self.sent_bytes = self.sent_bytes.saturating_sub(oldest.line.len());
-            }
+    pub(crate) fn pop(&mut self) -> Option<Transmit<'_>> {
+        if let Some(line) = self.first.take() {
+            self.lent = line;
+            return Some(Transmit {
+                eid: None,
+                line: &self.lent,
+            });
         }
-        Some(transmit)
+        self.lent = Vec::new();
+        self.trim();
+        let entry = *self.entries.get(self.sent)?;
+        let start = self.gone.saturating_add(self.sent_bytes);
+        self.mark_sent();
+        let end = start.saturating_add(entry.length);
+        let line = self.log.get(start..end)?;
+        Some(Transmit {
+            eid: Some(entry.eid),
+            line,
+        })
+    }
+
+    /// The next message to put on record, whether it is sent or not.
+    pub(crate) fn pop_record(&mut self) -> Option<Transmit<'_>> {
+        let entry = *self.entries.get(self.recorded)?;
+        let start = self.gone.saturating_add(self.recorded_bytes);
+        let end = start.saturating_add(entry.length);
+        self.recorded = self.recorded.saturating_add(1);
+        self.recorded_bytes = self.recorded_bytes.saturating_add(entry.length);
+        let line = self.log.get(start..end)?;
+        Some(Transmit {
+            eid: Some(entry.eid),
+            line,
+        })
+    }
+
+    /// Begins the record anew: everything that is kept comes again.
+    pub(crate) const fn record_again(&mut self) {
+        self.recorded = 0;
+        self.recorded_bytes = 0;
     }
 
     /// Puts everything after `last_eid` back in line; returns the numbers that are gone for good.
     pub(crate) fn replay_after(&mut self, last_eid: u64) -> Option<(u64, u64)> {
-        while let Some(transmit) = self.sent.pop_back() {
-            self.sent_bytes = self.sent_bytes.saturating_sub(transmit.line.len());
-            if transmit.eid.is_some_and(|eid| eid <= last_eid) {
-                break;
-            }
-            self.waiting_bytes = self.waiting_bytes.saturating_add(transmit.line.len());
-            self.waiting.push_front(transmit);
+        self.first = None;
+        let has = |entry: &Entry| entry.eid <= last_eid;
+        // What was never sent it cannot have, whatever it says.
+        while self.sent > 0 && self.entries.front().is_some_and(has) {
+            self.drop_oldest();
         }
-        // The peer has the older ones.
-        self.sent.clear();
+        self.sent = 0;
+        self.waiting_bytes = self.waiting_bytes.saturating_add(self.sent_bytes);
         self.sent_bytes = 0;
-        let first_kept = self.waiting.iter().find_map(|transmit| transmit.eid);
         let next = last_eid.saturating_add(1);
-        let end = first_kept.unwrap_or_else(|| self.last_eid.saturating_add(1));
+        let kept = self.entries.front().map(|entry| entry.eid);
+        let end = kept.unwrap_or_else(|| self.last_eid.saturating_add(1));
         (next < end).then(|| (next, end.saturating_sub(1)))
+    }
+
+    /// The line written last.
+    pub(crate) fn last_line(&self) -> Option<&[u8]> {
+        let length = self.entries.back()?.length;
+        self.log.get(self.log.len().checked_sub(length)?..)
     }
 
     /// Whether the peer is so far behind that nothing more should be written.
@@ -111,7 +184,7 @@ impl Outbox {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.first.is_none() && self.waiting_bytes == 0
     }
 
     /// The number of the last message.
@@ -119,15 +192,47 @@ impl Outbox {
         self.last_eid
     }
 
-    fn encode(&self, envelope: Envelope<'static>, body: Body<'static>) -> Vec<u8> {
-        let mut line = Vec::new();
-        Message { envelope, body }.encode_to(&mut line, self.charset);
-        line
+    fn added(&mut self, before: usize) {
+        let length = self.log.len().saturating_sub(before);
+        self.waiting_bytes = self.waiting_bytes.saturating_add(length);
+        self.entries.push_back(Entry {
+            eid: self.last_eid,
+            length,
+        });
     }
 
-    fn enqueue(&mut self, transmit: Transmit) {
-        self.waiting_bytes = self.waiting_bytes.saturating_add(transmit.line.len());
-        self.waiting.push_back(transmit);
+    fn mark_sent(&mut self) {
+        if let Some(entry) = self.entries.get(self.sent) {
+            self.sent = self.sent.saturating_add(1);
+            self.sent_bytes = self.sent_bytes.saturating_add(entry.length);
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(entry.length);
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        let Some(Entry { length, .. }) = self.entries.pop_front() else {
+            return;
+        };
+        self.gone = self.gone.saturating_add(length);
+        self.sent = self.sent.saturating_sub(1);
+        self.sent_bytes = self.sent_bytes.saturating_sub(length);
+        self.recorded = self.recorded.saturating_sub(1);
+        self.recorded_bytes = self.recorded_bytes.saturating_sub(length);
+    }
+
+    /// Lets go of what was sent and is too much to keep, and of the space it took.
+    fn trim(&mut self) {
+        while self.sent > 0 && self.sent_bytes > self.max_replay {
+            self.drop_oldest();
+        }
+        if self.gone == self.log.len() {
+            self.log.clear();
+            self.log.shrink_to(KEPT);
+            self.gone = 0;
+        } else if self.gone > self.log.len() / 2 && self.gone > KEPT {
+            self.log.drain(..self.gone);
+            self.gone = 0;
+        }
     }
 }
 
@@ -147,8 +252,8 @@ mod tests {
     }
 
     fn eids(outbox: &mut Outbox) -> Vec<u64> {
-        std::iter::from_fn(|| outbox.pop())
-            .filter_map(|transmit| transmit.eid)
+        std::iter::from_fn(|| outbox.pop().map(|transmit| transmit.eid))
+            .flatten()
             .collect()
     }
 
@@ -193,5 +298,47 @@ mod tests {
         eids(&mut outbox);
         assert_eq!(outbox.replay_after(1), Some((2, 4)));
         assert_eq!(outbox.replay_after(4), None);
+    }
+
+    #[test]
+    fn the_record_gets_everything_once() {
+        let mut outbox = outbox(10_000, 10_000, 2);
+        let eid = |outbox: &mut Outbox| outbox.pop_record().and_then(|transmit| transmit.eid);
+        assert_eq!(eid(&mut outbox), Some(1));
+        assert_eq!(eids(&mut outbox), [1, 2]);
+        assert_eq!(eid(&mut outbox), Some(2));
+        assert_eq!(eid(&mut outbox), None);
+        outbox.push(Envelope::new("x", Timestamp::default()), Pong::new().into());
+        assert_eq!(eid(&mut outbox), Some(3));
+        outbox.record_again();
+        assert_eq!(eid(&mut outbox), Some(1));
+    }
+
+    #[test]
+    fn space_is_given_back() {
+        let mut outbox = outbox(usize::MAX, 1000, 10_000);
+        assert!(outbox.log.capacity() > 500_000);
+        eids(&mut outbox);
+        outbox.trim();
+        assert!(outbox.log.len() < 10_000, "{}", outbox.log.len());
+        outbox.replay_after(10_000);
+        outbox.trim();
+        assert!(outbox.log.capacity() <= KEPT);
+    }
+
+    #[test]
+    fn a_restored_session_goes_on_counting() {
+        let mut outbox = Outbox::new(1000, 1000);
+        outbox.restore(7, b"seven");
+        outbox.restore(8, b"eight");
+        assert!(outbox.is_empty());
+        assert_eq!(outbox.pop_record(), None);
+        outbox.push(Envelope::new("x", Timestamp::default()), Pong::new().into());
+        assert_eq!(outbox.replay_after(7), None);
+        assert_eq!(
+            outbox.pop().map(|transmit| transmit.line),
+            Some(&b"eight"[..])
+        );
+        assert_eq!(eids(&mut outbox), [9]);
     }
 }

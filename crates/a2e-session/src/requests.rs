@@ -127,6 +127,15 @@ impl Requests {
         std::mem::take(&mut self.streams).into_keys().collect()
     }
 
+    /// All that wait or run, oldest first.
+    pub(crate) fn open(&self) -> impl Iterator<Item = (Token, &MessageId<'static>)> {
+        let running = self.running.iter();
+        let waiting = self.waiting.iter();
+        running
+            .map(|(token, running)| (*token, &running.stream.req_id))
+            .chain(waiting.map(|request| (request.token, &request.message.envelope.id)))
+    }
+
     pub(crate) fn count_running(&self) -> usize {
         self.running.len()
     }

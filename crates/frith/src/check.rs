@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
+use a2e_runtime::nearest;
 use a2e_wire::{
     Body, DecodeError, Decoder, ErrorCode, Framer, LineTooLong, Message, Sender, Tag, Timestamp,
 };
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::nearest::nearest;
 use crate::{Outcome, is_broken_pipe};
 
 /// Every line must be a message. Types and fields that the catalogue does not have are legal; they

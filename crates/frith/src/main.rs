@@ -7,10 +7,14 @@
 mod agent;
 mod check;
 mod connect;
-mod nearest;
+mod data;
+mod log;
+mod node;
 mod send;
 mod stdio;
+mod token;
 mod types;
+mod up;
 
 use std::process::ExitCode;
 
@@ -32,6 +36,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Start the node: an A2E host for agents on this machine, over HTTP, WebSocket and a Unix socket
+    #[command(after_help = EXIT_STATUS)]
+    Up(up::Arguments),
     /// Be an A2E host for the process that started this one: NDJSON on standard input and output
     #[command(after_help = EXIT_STATUS)]
     Stdio,
@@ -52,6 +59,9 @@ enum Command {
     /// Shakes hands first, unless the first line does. Ends when every request is answered.
     #[command(after_help = SEND_EXIT_STATUS)]
     Send(send::SendArguments),
+    /// Say who may come in: make, list and revoke the tokens of agents of a running node
+    #[command(after_help = EXIT_STATUS)]
+    Token(token::Arguments),
     /// List the messages of the A2E protocol, or show one of them
     #[command(after_help = EXIT_STATUS)]
     Types(types::Arguments),
@@ -97,12 +107,14 @@ wrong.";
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
+        Some(Command::Up(options)) => up::run(&options),
         Some(Command::Stdio) => stdio::run(),
         Some(Command::Ping(host)) => agent::ping(&host, arguments.json),
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
         Some(Command::Send(options)) => send::run(&options),
+        Some(Command::Token(options)) => token::run(&options, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
         None => help(),

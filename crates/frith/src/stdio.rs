@@ -27,5 +27,5 @@ pub(crate) fn run() -> Result<Outcome> {
 
 /// The host that is there without a configuration.
 pub(crate) fn host() -> Host {
-    Host::builder().plugin(Demo).build()
+    Host::builder().plugin(Demo::default()).build()
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use a2e_runtime::nearest;
 use a2e_wire::catalogue::{Struct, enumerations, structs};
 use a2e_wire::record::{Default, Field, Shape};
 use a2e_wire::{Direction, Enumeration, MessageKind, Tag};
@@ -9,7 +10,6 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::nearest::nearest;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

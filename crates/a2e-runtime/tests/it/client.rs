@@ -4,5 +4,6 @@ mod addresses;
 mod calls;
 mod faults;
 mod http;
+mod real;
 mod script;
 mod ws;

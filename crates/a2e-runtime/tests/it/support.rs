@@ -1,7 +1,9 @@
 //! Hosts behind each kind of stream, and clients that connect to them.
 
 use a2e_runtime::demo::Demo;
-use a2e_runtime::{AgentConfig, Client, ClientError, Handler, Host, HostBuilder, OneToken, Source};
+use a2e_runtime::{
+    AgentConfig, Client, ClientError, Handler, Host, HostBuilder, Secret, Source, TokenStore,
+};
 use a2e_wire::messages::tool::ToolCallRequest;
 use a2e_wire::{Message, Object};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -30,9 +32,10 @@ pub(crate) const TRANSPORTS: [Transport; 4] = [
 ];
 
 pub(crate) fn demo() -> HostBuilder {
+    let tokens = TokenStore::in_memory(&Secret::new(TOKEN)).unwrap();
     Host::builder()
-        .plugin(Demo)
-        .authenticator(OneToken::new("tester", TOKEN))
+        .plugin(Demo::default())
+        .authenticator(tokens)
 }
 
 impl Transport {

@@ -95,7 +95,7 @@ proptest! {
                 Operation::Wait(seconds) => collect(host.wait(seconds)),
                 Operation::Disconnect => host.session.disconnected(now),
                 Operation::Resume(last_eid) => {
-                    host.session.resume(now, "again".into(), "S".into(), last_eid);
+                    host.session.resume(now, "again".into(), last_eid);
                 }
             }
             collect(host.drain());
@@ -103,7 +103,7 @@ proptest! {
         }
         // Bring the peer back and end: then nothing may be left open.
         let now = host.now();
-        host.session.resume(now, "end".into(), "S".into(), u64::MAX);
+        host.session.resume(now, "end".into(), u64::MAX);
         collect(host.drain());
         let was_closed = host.session.is_closed();
         host.session.shutdown(now, Duration::ZERO);

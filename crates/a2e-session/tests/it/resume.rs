@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use a2e_session::{CloseReason, HostEvent, Limits};
+use a2e_session::{CloseReason, HostEvent, HostSession, Limits, Saved};
 use a2e_wire::messages::tool::ToolEvent;
 use serde_json::json;
 
-use crate::support::{Host, call, kinds, list};
+use crate::support::{Host, call, counter, kinds, list, offer};
 
 #[test]
 fn a_peer_that_comes_back_gets_what_it_missed() {
@@ -24,7 +24,7 @@ fn a_peer_that_comes_back_gets_what_it_missed() {
         .event(now, token, ToolEvent::new().into())
         .unwrap();
     assert!(host.respond(token, list()).is_empty());
-    host.session.resume(now, "again".into(), "old".into(), 1);
+    host.session.resume(now, "again".into(), 1);
     let written = host.drain();
     assert_eq!(
         kinds(&written),
@@ -36,9 +36,10 @@ fn a_peer_that_comes_back_gets_what_it_missed() {
         ]
     );
     let first = &written[0];
+    let session = host.session.session_id().as_str();
     assert_eq!(
         (&first["req_id"], &first["resumed"], &first["session_id"]),
-        (&json!("again"), &json!(true), &json!("old"))
+        (&json!("again"), &json!(true), &json!(session))
     );
     assert_eq!(first.get("missed"), None);
     let eids: Vec<_> = written[1..]
@@ -57,7 +58,7 @@ fn what_is_no_longer_kept_is_named() {
     host.say(&json!({"type": "ping", "id": "p"}));
     let now = host.now();
     host.session.disconnected(now);
-    host.session.resume(now, "again".into(), "old".into(), 1);
+    host.session.resume(now, "again".into(), 1);
     assert_eq!(host.drain()[0]["missed"], json!([2, 2]));
 }
 
@@ -97,4 +98,58 @@ fn without_a_handshake_or_a_window_a_broken_connection_is_the_end() {
         host.drain();
         assert_eq!(host.events, [HostEvent::Closed(CloseReason::Disconnected)]);
     }
+}
+
+/// A session of an earlier process: the peer gets what it has not, and an answer to what was cut off.
+#[test]
+fn a_session_survives_its_process() {
+    let mut host = Host::active(Limits::default());
+    host.say(&json!({"type": "ping", "id": "p"}));
+    host.say(&call("1"));
+    let mut written = Vec::new();
+    while let Some(record) = host.session.poll_record() {
+        written.push((record.eid.unwrap(), record.line.to_vec()));
+    }
+    let saved = Saved {
+        session_id: host.session.session_id().clone(),
+        accepted: host.session.accepted().to_vec(),
+        last_eid: host.session.last_eid(),
+        written,
+        open: host
+            .session
+            .open_requests(None)
+            .map(|(_, id)| id.clone())
+            .collect(),
+    };
+    assert_eq!(saved.open, ["1".into()]);
+    host.started();
+    let now = host.now();
+    let limits = Limits::default();
+    host.session = HostSession::restore(now, limits, offer(), counter(), saved);
+    assert!(host.drain().is_empty(), "nobody is there yet");
+    host.session.resume(now, "again".into(), 1);
+    let written = host.drain();
+    assert_eq!(kinds(&written), ["handshake/resp", "pong", "runtime_error"]);
+    assert_eq!(written[0]["accepted_caps"].as_array().unwrap().len(), 2);
+    let error = &written[2];
+    assert_eq!((&error["req_id"], &error["eid"]), (&json!("1"), &json!(3)));
+    assert_eq!(error["detail"]["reason"], "host_restarted");
+    host.say(&call("2"));
+    assert_eq!(host.started().len(), 1, "it goes on as before");
+}
+
+/// A transport that can be reattached asks for what its reader has not seen.
+#[test]
+fn a_reader_can_go_back() {
+    let mut host = Host::active(Limits::default());
+    for id in ["a", "b", "c"] {
+        host.say(&json!({"type": "ping", "id": id}));
+    }
+    host.session.rewind(2);
+    let ids: Vec<_> = host
+        .drain()
+        .iter()
+        .map(|pong| pong["req_id"].clone())
+        .collect();
+    assert_eq!(ids, ["b", "c"]);
 }

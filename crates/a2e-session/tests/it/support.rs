@@ -95,6 +95,7 @@ impl Host {
                     self.session.login_accepted(now)
                 }
                 HostEvent::Login(_) => self.session.login_refused(now, HandshakeReason::AuthFailed),
+                HostEvent::Opened(_) => {}
                 HostEvent::Start(_)
                 | HostEvent::Cancel(..)
                 | HostEvent::Reply(_)
@@ -105,7 +106,7 @@ impl Host {
         }
         let mut written = Vec::new();
         while let Some(transmit) = self.session.poll_transmit(now) {
-            written.push(serde_json::from_slice(&transmit.line).unwrap());
+            written.push(serde_json::from_slice(transmit.line).unwrap());
         }
         while let Some(event) = self.session.poll_event() {
             self.events.push(event);

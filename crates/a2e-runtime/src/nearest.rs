@@ -1,7 +1,8 @@
 //! The known word that a mistyped one was probably meant to be.
 
 /// The nearest of `known`, if it is near enough to be worth a question.
-pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+#[must_use]
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     known
         .into_iter()
         .map(|candidate| (distance(word, candidate), candidate))

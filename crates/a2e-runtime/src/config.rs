@@ -1,0 +1,341 @@
+//! What a node is told by its configuration file: `frith.yaml` or `frith.toml`, with the same keys.
+//!
+//! A file becomes a tree that knows where each of its parts stands (`tree`), and the tree becomes
+//! these types (`sections`), which collects every mistake with its place instead of the first one.
+
+mod error;
+mod read;
+mod secrets;
+mod sections;
+mod toml;
+mod tree;
+mod yaml;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use a2e_session::Limits;
+
+use crate::secret::Secret;
+use crate::snapshot::SnapshotMode;
+
+pub use error::{ConfigError, Problem};
+pub use tree::Location;
+
+/// A node's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// What the node calls itself.
+    pub host_id: String,
+    /// Where it listens.
+    pub server: Server,
+    /// The credential of the agent `default`, instead of the one in the data directory.
+    pub auth_token: Option<Secret>,
+    /// What serves requests.
+    pub plugins: Vec<Plugin>,
+    /// Where sessions are kept.
+    pub snapshot_store: SnapshotPlace,
+    /// Who saves the state of plugins.
+    pub snapshot_mode: SnapshotMode,
+    /// What sessions may take.
+    pub global_limits: GlobalLimits,
+    /// What the node says about itself.
+    pub telemetry: Telemetry,
+    /// What the user should hear about this configuration although it is good.
+    pub notes: Vec<String>,
+}
+
+/// Where a node listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// HTTP, server-sent events and WebSocket.
+    pub listen: SocketAddr,
+    /// NDJSON over TCP.
+    pub tcp: Option<SocketAddr>,
+    /// NDJSON over a Unix socket.
+    pub unix: UnixSocket,
+    /// Names by which the node may be addressed over HTTP, beside its own addresses.
+    pub names: Vec<String>,
+    /// Web pages that may speak to the node.
+    pub origins: Vec<String>,
+    /// The certificate, for TLS on all but the Unix socket.
+    pub tls: Option<Tls>,
+    /// Whether agents without a token are let in; only if nobody else can reach the node.
+    pub allow_unauthenticated: bool,
+}
+
+/// The Unix socket of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UnixSocket {
+    /// None.
+    Off,
+    /// `a2e.sock` in the data directory.
+    InDataDir,
+    /// At this path.
+    At(PathBuf),
+}
+
+/// The files of a certificate, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate and those between it and a root.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// A plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plugin {
+    /// Its name; no two have the same.
+    pub name: String,
+    /// Plugins of higher priority are asked first.
+    pub priority: i64,
+    /// Whether it alone serves what it serves.
+    pub exclusive: bool,
+    /// Whether it is there at all.
+    pub enabled: bool,
+    /// What it is.
+    pub kind: PluginKind,
+}
+
+/// What a plugin is: the key `type`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PluginKind {
+    /// Four small tools to try things with.
+    Demo,
+    /// Another A2E host.
+    Mounted(Mounted),
+}
+
+/// Another A2E host that appears as a plugin of this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// Where it is.
+    pub place: Place,
+    /// The credential it asks for.
+    pub token: Option<Secret>,
+    /// What is asked of it; nothing here means all it has.
+    pub capabilities: Vec<String>,
+}
+
+/// Where a mounted host is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A program and its arguments, started for this.
+    Command(Vec<String>),
+    /// A host that runs already.
+    Url(String),
+}
+
+/// Where sessions are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotPlace {
+    /// In memory: they end with the process.
+    Memory,
+    /// In the data directory: they outlive it.
+    File,
+}
+
+/// What sessions may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GlobalLimits {
+    /// The longest line, in bytes.
+    pub max_line: usize,
+    /// Sessions at once.
+    pub max_sessions: usize,
+    /// How long requests may go on when the node stops.
+    pub drain: Duration,
+    /// The limits of each session.
+    pub session: Limits,
+}
+
+/// What a node says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Telemetry {
+    /// Which messages are logged: a level, or levels by module as in `info,a2e_runtime=debug`.
+    pub log: String,
+    /// How they are written.
+    pub log_format: LogFormat,
+}
+
+/// How log messages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The names that are looked for in a folder.
+const NAMES: [&str; 3] = ["frith.yaml", "frith.yml", "frith.toml"];
+
+/// Nobody writes more by hand.
+const MAX_FILE: u64 = 1024 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Yaml,
+    Toml,
+}
+
+/// What else a configuration depends on, so that tests can say it.
+struct Surroundings<'a> {
+    /// Relative paths begin here.
+    folder: &'a Path,
+    variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            host_id: "frith".to_owned(),
+            server: Server::default(),
+            auth_token: None,
+            plugins: Vec::new(),
+            snapshot_store: SnapshotPlace::File,
+            snapshot_mode: SnapshotMode::default(),
+            global_limits: GlobalLimits::default(),
+            telemetry: Telemetry::default(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8765)),
+            tcp: None,
+            unix: UnixSocket::InDataDir,
+            names: Vec::new(),
+            origins: Vec::new(),
+            tls: None,
+            allow_unauthenticated: false,
+        }
+    }
+}
+
+impl Default for GlobalLimits {
+    fn default() -> Self {
+        Self {
+            max_line: a2e_wire::MAX_LINE,
+            max_sessions: 10_000,
+            drain: Duration::from_secs(10),
+            session: Limits::default(),
+        }
+    }
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            log: "info".to_owned(),
+            log_format: LogFormat::Text,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a file; one that ends in `.toml` is TOML, all others are YAML.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        let fail = |problems| ConfigError {
+            file: Some(file.to_owned()),
+            problems,
+        };
+        let text = read_file(file).map_err(|text| fail(vec![Problem { at: None, text }]))?;
+        let format = match file.extension() {
+            Some(extension) if extension == "toml" => Format::Toml,
+            _ => Format::Yaml,
+        };
+        let surroundings = Surroundings {
+            folder: file.parent().unwrap_or_else(|| Path::new("")),
+            variable: &|name| std::env::var(name).ok(),
+        };
+        Self::parse(&text, format, &surroundings).map_err(fail)
+    }
+
+    /// Finds the configuration file of a folder; a folder need not have one.
+    ///
+    /// # Errors
+    /// If it has more than one.
+    pub fn find(folder: &Path) -> Result<Option<PathBuf>, ConfigError> {
+        let mut found = NAMES.iter().filter(|name| folder.join(name).exists());
+        match (found.next(), found.next()) {
+            (Some(one), Some(other)) => Err(ConfigError::of(format!(
+                "there are both {one} and {other} in {}; keep one, or choose with --config",
+                folder.display()
+            ))),
+            (found, _) => Ok(found.map(|name| folder.join(name))),
+        }
+    }
+
+    /// Checks what is about more than one key. [`Config::load`] has done so; do it again after a
+    /// change.
+    ///
+    /// # Errors
+    /// All that does not go together.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let server = &self.server;
+        let addresses = [
+            ("server.listen", Some(server.listen)),
+            ("server.tcp", server.tcp),
+        ];
+        let mut error = ConfigError {
+            file: None,
+            problems: Vec::new(),
+        };
+        for (key, address) in addresses {
+            let public = address.filter(|address| !address.ip().to_canonical().is_loopback());
+            if let (Some(address), true) = (public, server.allow_unauthenticated) {
+                error.add(format!(
+                    "`server.allow_unauthenticated` needs every listener on a loopback address \
+                     such as 127.0.0.1, but `{key}` is {address}"
+                ));
+            }
+        }
+        if server.tcp == Some(server.listen) && server.listen.port() != 0 {
+            error.add("`server.tcp` and `server.listen` need different ports".to_owned());
+        }
+        for (index, plugin) in self.plugins.iter().enumerate() {
+            let earlier = self.plugins.iter().take(index);
+            if earlier.clone().any(|other| other.name == plugin.name) {
+                error.add(format!("two plugins are called `{}`", plugin.name));
+            }
+        }
+        match error.problems.is_empty() {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    fn parse(
+        text: &str,
+        format: Format,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Self, Vec<Problem>> {
+        let tree = match format {
+            Format::Yaml => yaml::parse(text),
+            Format::Toml => toml::parse(text),
+        };
+        let config = sections::config(&tree.map_err(|problem| vec![problem])?, surroundings)?;
+        config.validate().map_err(|error| error.problems)?;
+        Ok(config)
+    }
+}
+
+fn read_file(file: &Path) -> Result<String, String> {
+    let length = std::fs::metadata(file).map(|metadata| metadata.len());
+    if length.is_ok_and(|length| length > MAX_FILE) {
+        return Err("is larger than 1 MiB, so it is no configuration".to_owned());
+    }
+    std::fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

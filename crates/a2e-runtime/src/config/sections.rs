@@ -1,0 +1,295 @@
+//! The sections of the configuration: every key, with what it may be, once.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::read::{Field, Problems, Section};
+use super::tree::Node;
+use super::{
+    Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind, Problem, Server,
+    SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket, secrets,
+};
+use crate::secret::Secret;
+
+const KIB: i64 = 1024;
+const MIB: i64 = 1024 * KIB;
+const DAY: u32 = 24 * 60 * 60;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Demo,
+    Mounted,
+}
+
+/// The configuration that a tree says, or all that is wrong with it.
+pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Config, Vec<Problem>> {
+    let problems = Problems::default();
+    let mut config = Config::default();
+    let mut root = Section::root(tree, &problems);
+    let reader = Reader { surroundings };
+    set(&mut config.host_id, root.field("host_id"), |it| it.word());
+    set(&mut config.server, root.field("server"), |it| {
+        reader.server(it)
+    });
+    set_some(&mut config.auth_token, root.field("auth_token"), |it| {
+        reader.secret(it)
+    });
+    if root
+        .field("transport")
+        .and_then(|field| field.word())
+        .is_some()
+    {
+        let note = "`transport` has no effect: every transport is served at once, and `server` \
+                    says where; for a parent process there is `frith stdio`";
+        config.notes.push(note.to_owned());
+    }
+    set(&mut config.plugins, root.field("plugins"), |it| {
+        Some(
+            it.list()?
+                .filter_map(|plugin| reader.plugin(&plugin))
+                .collect(),
+        )
+    });
+    set(
+        &mut config.snapshot_store,
+        root.field("snapshot_store"),
+        |it| {
+            it.choice(&[
+                ("memory", SnapshotPlace::Memory),
+                ("file", SnapshotPlace::File),
+            ])
+        },
+    );
+    set(
+        &mut config.snapshot_mode,
+        root.field("snapshot_mode"),
+        |it| {
+            it.choice(&[
+                ("host", SnapshotMode::Host),
+                ("plugin", SnapshotMode::Plugin),
+                ("hybrid", SnapshotMode::Hybrid),
+            ])
+        },
+    );
+    set(
+        &mut config.global_limits,
+        root.field("global_limits"),
+        global_limits,
+    );
+    set(&mut config.telemetry, root.field("telemetry"), telemetry);
+    root.finish();
+    match problems.into_sorted() {
+        problems if problems.is_empty() => Ok(config),
+        problems => Err(problems),
+    }
+}
+
+struct Reader<'a> {
+    surroundings: &'a Surroundings<'a>,
+}
+
+impl Reader<'_> {
+    fn server(&self, field: &Field<'_>) -> Option<Server> {
+        let mut server = Server::default();
+        let mut section = field.section()?;
+        set(&mut server.listen, section.field("listen"), address);
+        set_some(&mut server.tcp, section.field("tcp"), address);
+        set(&mut server.unix, section.field("unix"), |it| self.unix(it));
+        set(&mut server.names, section.field("names"), |it| it.words());
+        set(&mut server.origins, section.field("origins"), |it| {
+            it.words()
+        });
+        set_some(&mut server.tls, section.field("tls"), |it| self.tls(it));
+        set(
+            &mut server.allow_unauthenticated,
+            section.field("allow_unauthenticated"),
+            |it| it.boolean(),
+        );
+        section.finish();
+        Some(server)
+    }
+
+    fn unix(&self, field: &Field<'_>) -> Option<UnixSocket> {
+        match field.is_text() {
+            true => self.path(field).map(UnixSocket::At),
+            false if field.boolean()? => Some(UnixSocket::InDataDir),
+            false => Some(UnixSocket::Off),
+        }
+    }
+
+    fn tls(&self, field: &Field<'_>) -> Option<Tls> {
+        let mut section = field.section()?;
+        let certificate = section.required("certificate", field.at());
+        let key = section.required("key", field.at());
+        section.finish();
+        Some(Tls {
+            certificate: self.path(&certificate?)?,
+            key: self.path(&key?)?,
+        })
+    }
+
+    fn plugin(&self, field: &Field<'_>) -> Option<Plugin> {
+        let mut section = field.section()?;
+        let name = section
+            .required("name", field.at())
+            .and_then(|it| it.word());
+        let kind = section.required("type", field.at());
+        let kind =
+            kind.and_then(|it| it.choice(&[("demo", Kind::Demo), ("mounted", Kind::Mounted)]));
+        let (mut priority, mut exclusive, mut enabled) = (0, false, true);
+        set(&mut priority, section.field("priority"), |it| {
+            it.integer(-1_000_000..=1_000_000)
+        });
+        set(&mut exclusive, section.field("exclusive"), |it| {
+            it.boolean()
+        });
+        set(&mut enabled, section.field("enabled"), |it| it.boolean());
+        let kind = match kind? {
+            Kind::Demo => Some(PluginKind::Demo),
+            Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
+        };
+        section.finish();
+        Some(Plugin {
+            name: name?,
+            priority,
+            exclusive,
+            enabled,
+            kind: kind?,
+        })
+    }
+
+    fn mounted(&self, field: &Field<'_>, section: &mut Section<'_>) -> Option<Mounted> {
+        let (mut token, mut capabilities) = (None, Vec::new());
+        let command = section.field("command");
+        let url = section.field("url");
+        set_some(&mut token, section.field("token"), |it| self.secret(it));
+        set(&mut capabilities, section.field("capabilities"), |it| {
+            it.words()
+        });
+        let place = match (command, url) {
+            (Some(command), None) => Place::Command(self::command(&command)?),
+            (None, Some(url)) => Place::Url(self::url(&url)?),
+            _ => return field.wrong("needs either `command` or `url`"),
+        };
+        Some(Mounted {
+            place,
+            token,
+            capabilities,
+        })
+    }
+
+    fn path(&self, field: &Field<'_>) -> Option<PathBuf> {
+        Some(self.surroundings.folder.join(field.word()?))
+    }
+
+    fn secret(&self, field: &Field<'_>) -> Option<Secret> {
+        match secrets::resolve(field.text()?, self.surroundings) {
+            Ok(secret) => Some(secret),
+            Err(text) => field.wrong(&text),
+        }
+    }
+}
+
+fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
+    let mut limits = GlobalLimits::default();
+    let mut section = field.section()?;
+    let session = &mut limits.session;
+    let counts = [
+        ("max_line", KIB..=64 * MIB, &mut limits.max_line),
+        ("max_parallel", 1..=1024, &mut session.max_parallel),
+        ("max_queue", 1..=100_000, &mut session.max_queue),
+        (
+            "max_outbound",
+            64 * KIB..=KIB * MIB,
+            &mut session.max_outbound,
+        ),
+        ("max_replay", 0..=KIB * MIB, &mut session.max_replay),
+        ("max_sessions", 1..=1_000_000, &mut limits.max_sessions),
+    ];
+    for (name, allowed, slot) in counts {
+        set(slot, section.field(name), |it| it.count(allowed));
+    }
+    let times = [
+        ("handshake_seconds", 1..=600, &mut session.handshake),
+        ("idle_seconds", 0..=30 * DAY, &mut session.idle),
+        ("resume_seconds", 0..=30 * DAY, &mut session.resume),
+        ("request_seconds", 1..=DAY, &mut session.request),
+        ("drain_seconds", 0..=600, &mut limits.drain),
+    ];
+    for (name, allowed, slot) in times {
+        set(slot, section.field(name), |it| it.seconds(allowed));
+    }
+    section.finish();
+    Some(limits)
+}
+
+fn telemetry(field: &Field<'_>) -> Option<Telemetry> {
+    let mut telemetry = Telemetry::default();
+    let mut section = field.section()?;
+    set(&mut telemetry.log, section.field("log"), |it| it.word());
+    set(
+        &mut telemetry.log_format,
+        section.field("log_format"),
+        |it| it.choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
+    );
+    section.finish();
+    Some(telemetry)
+}
+
+/// `ADDRESS:PORT`; `localhost` is one address, so that nobody listens where he did not look.
+fn address(field: &Field<'_>) -> Option<SocketAddr> {
+    let text = field.text()?;
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    match numeric.parse() {
+        Ok(address) => Some(address),
+        Err(_) => field.wrong("must be ADDRESS:PORT, such as 127.0.0.1:8765 or [::1]:8765"),
+    }
+}
+
+fn command(field: &Field<'_>) -> Option<Vec<String>> {
+    let words: Option<Vec<String>> = field
+        .list()?
+        .map(|field| field.text().map(str::to_owned))
+        .collect();
+    match words?.as_slice() {
+        [] => field.wrong("needs a program, and then its arguments"),
+        [program, ..] if program.trim().is_empty() => field.wrong("begins with no program"),
+        words => Some(words.to_vec()),
+    }
+}
+
+fn url(field: &Field<'_>) -> Option<String> {
+    let url = field.word()?;
+    let schemes = ["http://", "https://", "ws://", "wss://", "tcp:", "unix:"];
+    let Some(rest) = schemes.iter().find_map(|scheme| url.strip_prefix(scheme)) else {
+        return field.wrong(&format!("must begin with one of {}", schemes.join(", ")));
+    };
+    // A name and a password there would be shown wherever the address is.
+    match rest
+        .split('/')
+        .next()
+        .is_some_and(|host| host.contains('@'))
+    {
+        true => field.wrong("must not hold a credential; `token` is for that"),
+        false => Some(url),
+    }
+}
+
+/// Puts a value that is there and good in the place of its default.
+fn set<'a, T>(slot: &mut T, field: Option<Field<'a>>, read: impl FnOnce(&Field<'a>) -> Option<T>) {
+    if let Some(value) = field.and_then(|field| read(&field)) {
+        *slot = value;
+    }
+}
+
+/// The same for a value that has no default.
+fn set_some<'a, T>(
+    slot: &mut Option<T>,
+    field: Option<Field<'a>>,
+    read: impl FnOnce(&Field<'a>) -> Option<T>,
+) {
+    set(slot, field, |field| read(field).map(Some));
+}

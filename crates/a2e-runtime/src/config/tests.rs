@@ -1,0 +1,422 @@
+use super::*;
+
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/frith.sample.yaml");
+
+const IN_YAML: &str = "host_id: h
+server:
+  listen: localhost:0
+  tcp: '[::1]:9'
+  unix: run/a.sock
+  names: [a.example]
+  origins: ['https://b.example']
+  tls: {certificate: c.pem, key: /k.pem}
+auth_token: ${TOKEN}
+transport: http
+plugins:
+  - {name: d, type: demo, priority: -5, exclusive: true, enabled: false}
+  - {name: m, type: mounted, command: [python3, -m, host], capabilities: [tools]}
+  - {name: n, type: mounted, url: 'https://x', token: plain}
+snapshot_store: memory
+snapshot_mode: plugin
+global_limits: {max_line: 2048, max_sessions: 7, idle_seconds: 0, drain_seconds: 1.5}
+telemetry: {log: 'warn,a2e_runtime=debug', log_format: json}
+";
+
+const IN_TOML: &str = r#"
+host_id = "h"
+auth_token = "${TOKEN}"
+transport = "http"
+snapshot_store = "memory"
+snapshot_mode = "plugin"
+[server]
+listen = "localhost:0"
+tcp = "[::1]:9"
+unix = "run/a.sock"
+names = ["a.example"]
+origins = ["https://b.example"]
+tls = { certificate = "c.pem", key = "/k.pem" }
+[[plugins]]
+name = "d"
+type = "demo"
+priority = -5
+exclusive = true
+enabled = false
+[[plugins]]
+name = "m"
+type = "mounted"
+command = ["python3", "-m", "host"]
+capabilities = ["tools"]
+[[plugins]]
+name = "n"
+type = "mounted"
+url = "https://x"
+token = "plain"
+[global_limits]
+max_line = 2_048
+max_sessions = 0x7
+idle_seconds = 0
+drain_seconds = 1.5
+[telemetry]
+log = "warn,a2e_runtime=debug"
+log_format = "json"
+"#;
+
+fn parse(text: &str, format: Format) -> Result<Config, Vec<Problem>> {
+    let variable = |name: &str| (name == "TOKEN").then(|| "from the environment".to_owned());
+    let surroundings = Surroundings {
+        folder: Path::new("/etc/frith"),
+        variable: &variable,
+    };
+    Config::parse(text, format, &surroundings)
+}
+
+fn yaml(text: &str) -> Config {
+    parse(text, Format::Yaml).unwrap()
+}
+
+/// All mistakes, each as `line:column: text`.
+fn mistakes(text: &str, format: Format) -> String {
+    let problems = parse(text, format).unwrap_err();
+    ConfigError {
+        file: None,
+        problems,
+    }
+    .to_string()
+}
+
+#[test]
+fn the_sample_is_good_and_shows_the_defaults() {
+    let config = Config::load(Path::new(SAMPLE)).unwrap();
+    assert_eq!(config.plugins.len(), 2);
+    let rest = Config {
+        plugins: Vec::new(),
+        ..config
+    };
+    assert_eq!(rest, Config::default());
+}
+
+#[test]
+fn the_sample_has_every_key() {
+    let sample = std::fs::read_to_string(SAMPLE).unwrap();
+    let error = mistakes(
+        "zzzzzz: 1\nserver: {zzzzzz: 1, tls: {zzzzzz: 1, key: k, certificate: c}}\n\
+         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}]\n\
+         global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\n",
+        Format::Yaml,
+    );
+    let known = error
+        .lines()
+        .filter_map(|line| line.split_once("; known are "));
+    let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
+    assert_eq!(keys.len(), 9 + 7 + 2 + 9 + 11 + 2, "{error}");
+    for key in keys {
+        assert!(sample.contains(&format!("{key}:")), "{key}");
+    }
+}
+
+#[test]
+fn nothing_said_is_the_default() {
+    for text in ["", "# nothing\n", "server:\n", "{}"] {
+        assert_eq!(yaml(text), Config::default(), "{text}");
+    }
+    assert_eq!(parse("", Format::Toml).unwrap(), Config::default());
+}
+
+#[test]
+fn yaml_and_toml_say_the_same() {
+    let from_yaml = yaml(IN_YAML);
+    assert_eq!(parse(IN_TOML, Format::Toml).unwrap(), from_yaml);
+    assert_eq!(from_yaml.server.listen.to_string(), "127.0.0.1:0");
+    assert_eq!(
+        from_yaml.server.unix,
+        UnixSocket::At("/etc/frith/run/a.sock".into())
+    );
+    let tls = from_yaml.server.tls.clone().unwrap();
+    assert_eq!(tls.certificate, Path::new("/etc/frith/c.pem"));
+    assert_eq!(tls.key, Path::new("/k.pem"));
+    assert_eq!(
+        from_yaml.auth_token,
+        Some(Secret::new("from the environment"))
+    );
+    assert_eq!(from_yaml.global_limits.drain, Duration::from_millis(1500));
+    assert_eq!(from_yaml.global_limits.session.idle, Duration::ZERO);
+    assert_eq!(from_yaml.notes.len(), 1);
+    let shown = format!("{from_yaml:?}");
+    assert!(
+        !shown.contains("environment") && !shown.contains("plain"),
+        "{shown}"
+    );
+    assert_eq!(yaml("server: {unix: false}").server.unix, UnixSocket::Off);
+    assert_eq!(
+        yaml("server: {unix: true}").server.unix,
+        UnixSocket::InDataDir
+    );
+}
+
+#[test]
+fn every_mistake_is_named_with_its_place() {
+    let text = "hostid: x
+server:
+  listen: here
+  lisen: 1
+  tls: {certificate: c}
+plugins:
+  - {type: demo}
+  - {name: a, type: dem}
+  - {name: b, type: demo, url: x}
+  - {name: c, type: mounted}
+  - {name: d, type: mounted, url: 'ftp://x'}
+  - {name: e, type: mounted, command: []}
+  - 7
+snapshot_store: fil
+global_limits:
+  max_queue: 0
+  max_que: 5
+  max_line: 1.5
+  idle_seconds: -1
+  drain_seconds: soon
+telemetry: [1]
+";
+    let expected = "\
+1:1: unknown key `hostid`; did you mean `host_id`?
+3:11: `server.listen` must be ADDRESS:PORT, such as 127.0.0.1:8765 or [::1]:8765
+4:3: unknown key `lisen` in `server`; did you mean `listen`?
+5:8: `server.tls` lacks `key`
+7:5: `plugins[0]` lacks `name`
+8:21: `plugins[1].type` must be one of demo, mounted; did you mean `demo`?
+9:27: unknown key `url` in `plugins[2]`; known are name, type, priority, exclusive, enabled
+10:5: `plugins[3]` needs either `command` or `url`
+11:35: `plugins[4].url` must begin with one of http://, https://, ws://, wss://, tcp:, unix:
+12:39: `plugins[5].command` needs a program, and then its arguments
+13:5: `plugins[6]` must be a section with keys, not a number
+14:17: `snapshot_store` must be one of memory, file; did you mean `file`?
+16:14: `global_limits.max_queue` must be a whole number from 1 to 100000, not 0
+17:3: unknown key `max_que` in `global_limits`; did you mean `max_queue`?
+18:13: `global_limits.max_line` must be a whole number from 1024 to 67108864
+19:17: `global_limits.idle_seconds` must be 0 to 2592000 seconds, not -1
+20:18: `global_limits.drain_seconds` must be 0 to 600 seconds, not text
+21:12: `telemetry` must be a section with keys, not a list";
+    assert_eq!(mistakes(text, Format::Yaml), expected);
+}
+
+#[test]
+fn toml_has_the_same_places() {
+    let text = "host_id = 1979-05-27\n[server]\nlisten = 'é'\ntcq = 1\n";
+    let expected = "\
+1:11: `host_id` must be text (in quotes), not a date
+3:10: `server.listen` must be ADDRESS:PORT, such as 127.0.0.1:8765 or [::1]:8765
+4:1: unknown key `tcq` in `server`; did you mean `tcp`?";
+    assert_eq!(mistakes(text, Format::Toml), expected);
+}
+
+#[test]
+fn a_key_stands_once() {
+    let error = mistakes("server:\n  listen: a\n  listen: b\n", Format::Yaml);
+    assert_eq!(error, "3:3: the key `listen` stands twice in one section");
+    let error = mistakes("[server]\ntcp = 1\ntcp = 2\n", Format::Toml);
+    assert_eq!(error, "3:1: the key `tcp` stands twice in one section");
+}
+
+#[test]
+fn what_cannot_be_parsed_has_a_place_too() {
+    for (text, format, start) in [
+        ("server: [\n", Format::Yaml, "1:9: this is not YAML"),
+        ("a: b: c\n", Format::Yaml, "1:5: this is not YAML"),
+        (
+            "a: &x {b: 1}\nc: {<<: *x}\n",
+            Format::Yaml,
+            "2:5: this is not YAML",
+        ),
+        ("a: 1\n---\nb: 1\n", Format::Yaml, ""),
+        ("host_id = \n", Format::Toml, "1:11: this is not TOML"),
+        (
+            "- 1\n",
+            Format::Yaml,
+            "1:1: a configuration has keys and values, not a list",
+        ),
+        (
+            "5\n",
+            Format::Yaml,
+            "1:1: a configuration has keys and values, not a number",
+        ),
+    ] {
+        let error = mistakes(text, format);
+        assert!(error.starts_with(start), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+    let deep = format!("a: {}{}", "[".repeat(100), "]".repeat(100));
+    assert!(mistakes(&deep, Format::Yaml).contains("depth"));
+    let bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n".to_owned()
+        + &('b'..='h')
+            .zip('a'..)
+            .map(|(name, before)| {
+                let list = vec![format!("*{before}"); 10].join(", ");
+                format!("{name}: &{name} [{list}]\n")
+            })
+            .collect::<String>();
+    assert!(mistakes(&bomb, Format::Yaml).starts_with(|digit: char| digit.is_ascii_digit()));
+}
+
+/// Each number at its limits and one past them.
+#[test]
+fn numbers_have_limits() {
+    for (key, low, high) in [
+        ("max_line", 1024, 64 << 20),
+        ("max_parallel", 1, 1024),
+        ("max_queue", 1, 100_000),
+        ("max_outbound", 64 << 10, 1 << 30),
+        ("max_replay", 0, 1 << 30),
+        ("max_sessions", 1, 1_000_000),
+        ("handshake_seconds", 1, 600),
+        ("idle_seconds", 0, 2_592_000),
+        ("resume_seconds", 0, 2_592_000),
+        ("request_seconds", 1, 86_400),
+        ("drain_seconds", 0, 600_i64),
+    ] {
+        let with = |value: i64| parse(&format!("global_limits: {{{key}: {value}}}"), Format::Yaml);
+        for good in [low, high] {
+            assert!(with(good).is_ok(), "{key} {good}");
+        }
+        for bad in [low - 1, high + 1, i64::MAX] {
+            let [problem] = <[Problem; 1]>::try_from(with(bad).unwrap_err()).unwrap();
+            let range = format!("{low} to {high}");
+            assert!(problem.text.contains(&range), "{}", problem.text);
+        }
+    }
+    let huge = "99999999999999999999999999999999999999999999";
+    for value in [huge, "1e300"] {
+        let text = format!("global_limits: {{max_queue: {value}, drain_seconds: {value}}}");
+        let error = mistakes(&text, Format::Yaml);
+        assert_eq!(error.lines().count(), 2, "{error}");
+    }
+    for value in [".inf", ".nan"] {
+        let error = mistakes(
+            &format!("global_limits: {{max_queue: {value}}}"),
+            Format::Yaml,
+        );
+        assert!(
+            error.starts_with("1:28: ") && error.contains("non-finite"),
+            "{error}"
+        );
+    }
+    let text = format!("[global_limits]\nmax_queue = {huge}\ndrain_seconds = nan");
+    assert_eq!(mistakes(&text, Format::Toml).lines().count(), 2);
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    let with = |value: &str| parse(&format!("auth_token: {value}\n"), Format::Yaml);
+    let from_file = || with(&format!("'file:{}'", file.display()));
+    std::fs::write(&file, "hunter2\n").unwrap();
+    assert_eq!(
+        from_file().unwrap().auth_token,
+        Some(Secret::new("hunter2"))
+    );
+    std::fs::write(&file, "h".repeat(4096)).unwrap();
+    assert!(from_file().is_ok());
+    for (text, hint) in [
+        ("h".repeat(4097), "longer than 4096 bytes"),
+        ("\n".into(), "empty"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let error = from_file().unwrap_err();
+        assert!(error[0].text.contains(hint), "{error:?}");
+    }
+    for (value, hint) in [
+        ("hunter2${X}", "must be `${NAME}` alone"),
+        ("${hunter 2}", "must be `${NAME}` alone"),
+        ("${NONE}", "environment variable NONE, which is not set"),
+        (
+            "file:/nonexistent",
+            "names /nonexistent, which cannot be read",
+        ),
+        ("file:relative", "names /etc/frith/relative"),
+        ("''", "is empty"),
+        ("[hunter2]", "must be text, not a list"),
+        ("8675309", "must be text (in quotes), not a number"),
+        ("{hunter: 2}", "must be text, not a section"),
+        ("\"hunter2", "not YAML"),
+        ("hunter2: 8675309", "not YAML"),
+        ("!!bool hunter2", "not YAML"),
+        ("!!int hunter2", "not YAML"),
+        ("!!float hunter2", "not YAML"),
+        ("!!binary hunter2", "not YAML"),
+        ("*hunter2", "not YAML"),
+    ] {
+        let error = with(value).unwrap_err();
+        let shown = format!("{error:?}");
+        assert!(error[0].text.contains(hint), "{shown}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("8675309"),
+            "{shown}"
+        );
+    }
+    let text = "plugins: [{name: a, type: mounted, url: 'http://me:hunter2@host/'}]";
+    let error = mistakes(text, Format::Yaml);
+    assert!(
+        error.contains("`token` is for that") && !error.contains("hunter2"),
+        "{error}"
+    );
+    let error = mistakes("auth_token = \"hunter2\nhost_id = hunter2", Format::Toml);
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn some_keys_must_go_together() {
+    for (text, hint) in [
+        (
+            "server: {listen: '0.0.0.0:1', tcp: '[::]:2', allow_unauthenticated: true}",
+            "but `server.listen` is 0.0.0.0:1\n`server.allow_unauthenticated` needs",
+        ),
+        (
+            "server: {listen: '127.0.0.1:1', tcp: '127.0.0.1:1'}",
+            "need different ports",
+        ),
+        (
+            "plugins: [{name: a, type: demo}, {name: a, type: demo}]",
+            "two plugins are called `a`",
+        ),
+        (
+            "plugins: [{name: a, type: mounted, url: 'tcp:x', command: [x]}]",
+            "needs either `command` or `url`",
+        ),
+    ] {
+        let error = mistakes(text, Format::Yaml);
+        assert!(error.contains(hint), "{error}");
+    }
+    let local = "server: {listen: '127.0.0.1:0', tcp: '[::1]:0', allow_unauthenticated: true}";
+    assert!(yaml(local).server.allow_unauthenticated);
+    let mut changed = yaml(local);
+    changed.server.listen = "192.0.2.1:1".parse().unwrap();
+    assert!(changed.validate().is_err());
+}
+
+#[test]
+fn a_folder_has_one_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    assert_eq!(Config::find(folder.path()), Ok(None));
+    std::fs::write(path("frith.toml"), "host_id = 5").unwrap();
+    assert_eq!(Config::find(folder.path()), Ok(Some(path("frith.toml"))));
+    let error = Config::load(&path("frith.toml")).unwrap_err().to_string();
+    let start = format!(
+        "{}:1:11: `host_id` must be text",
+        path("frith.toml").display()
+    );
+    assert!(error.starts_with(&start), "{error}");
+    std::fs::write(path("frith.yml"), "").unwrap();
+    let error = Config::find(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("both frith.yml and frith.toml") && error.contains("--config"));
+    let error = Config::load(&path("none.yaml")).unwrap_err().to_string();
+    assert!(
+        error.contains("none.yaml: cannot be read: No such file"),
+        "{error}"
+    );
+    std::fs::write(path("big.yaml"), "#".repeat(1024 * 1024)).unwrap();
+    assert!(Config::load(&path("big.yaml")).is_ok());
+    std::fs::write(path("big.yaml"), "#".repeat(1024 * 1024 + 1)).unwrap();
+    let error = Config::load(&path("big.yaml")).unwrap_err().to_string();
+    assert!(error.contains("larger than 1 MiB"), "{error}");
+}

@@ -1,0 +1,305 @@
+//! Handshakes: who the agent is, which session is its, and how it goes on with an earlier one.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Waiting, Poll, Waker};
+
+use a2e_session::{HostSession, Login, failures};
+use a2e_wire::messages::base::{HandshakeReason, Resume};
+use a2e_wire::{Raw, SessionId};
+use tokio::sync::mpsc::error::SendError;
+
+use super::{Attach, Command, Driver};
+use crate::auth::{Identity, Owner, Source};
+use crate::clock::system_random;
+use crate::host::{Host, Settings};
+use crate::journal::{self, Journal, Restored};
+use crate::link::Reader;
+use crate::metrics::add;
+use crate::plugin::BoxFuture;
+use crate::retries::Ledger;
+use crate::session::Session;
+use crate::sessions::Entry;
+use crate::snapshot::SnapshotMode;
+
+/// The agent of a session.
+pub(super) struct Known {
+    pub(super) session: Arc<Session>,
+    pub(super) ledger: Arc<Ledger>,
+    id: SessionId<'static>,
+    /// Whether it may go on with the session over another connection.
+    pub(super) can_return: bool,
+}
+
+/// The agent wants to go on with another session: that one gets the link.
+pub(super) struct HandOver {
+    entry: Entry,
+    last_eid: u64,
+}
+
+impl Driver {
+    /// Asks who an agent is.
+    pub(super) fn check_login(&mut self, login: Login) {
+        let (settings, source) = (Arc::clone(&self.settings), self.source);
+        self.wants = login.resume.clone();
+        let mut check: BoxFuture<'static, _> =
+            Box::pin(async move { settings.authenticator.authenticate(&login, source).await });
+        let mut nobody = Waiting::from_waker(Waker::noop());
+        if let Poll::Ready(outcome) = Pin::new(&mut check).poll(&mut nobody) {
+            return self.logged_in(outcome);
+        }
+        let commands = self.commands.clone();
+        tokio::spawn(async move {
+            let outcome = Command::LoggedIn(Box::new(check.await));
+            let _ = commands.send(outcome).await;
+        });
+    }
+
+    /// An agent's credential was checked.
+    pub(super) fn logged_in(&mut self, outcome: Result<Identity, HandshakeReason<'static>>) {
+        let now = self.host.inner.clock.now();
+        let resume = self.wants.take();
+        let accepted = outcome.and_then(|identity| match resume {
+            None => Ok(identity),
+            Some(resume) => {
+                self.hand_over = Some(self.find(&identity, &resume)?);
+                Ok(identity)
+            }
+        });
+        match accepted {
+            Ok(_) if self.hand_over.is_some() => {}
+            Ok(identity) => {
+                self.identity = Some(identity);
+                self.session.login_accepted(now);
+            }
+            Err(reason) => {
+                add(&self.host.inner.metrics.logins_refused, 1);
+                tracing::info!(source = ?self.source, reason = reason.as_str(), "refused a handshake");
+                self.session.login_refused(now, reason);
+            }
+        }
+    }
+
+    /// The session that an agent wants to go on with.
+    fn find(
+        &self,
+        identity: &Identity,
+        resume: &Resume<'static>,
+    ) -> Result<HandOver, HandshakeReason<'static>> {
+        let owner = self.owner(identity);
+        // An open session is not given up for another.
+        let owner = owner.filter(|_| self.known.is_none());
+        let owner = owner.ok_or(HandshakeReason::AuthFailed)?;
+        let (host, settings) = (&self.host, &self.settings);
+        let restore = || restore(host, settings, &resume.session_id, &owner);
+        let entry = host
+            .inner
+            .sessions
+            .find(&resume.session_id, &owner, restore);
+        Ok(HandOver {
+            entry: entry.ok_or(HandshakeReason::AuthFailed)?,
+            last_eid: u64::try_from(resume.last_eid).unwrap_or_default(),
+        })
+    }
+
+    /// Who may go on with a session of this agent; nobody, if anybody could say to be it.
+    fn owner(&self, identity: &Identity) -> Option<Owner> {
+        let agent = identity.agent.clone();
+        match (self.settings.authenticator.required(), self.source) {
+            (true, _) => Some(Owner { agent, user: None }),
+            (false, Source::User(user)) => Some(Owner {
+                agent,
+                user: Some(user),
+            }),
+            (false, Source::Own | Source::Address(_)) => None,
+        }
+    }
+
+    /// Gives the link to the session that the agent wants to go on with; says whether it took it.
+    pub(super) async fn give_away(&mut self, hand_over: HandOver) -> bool {
+        let now = self.host.inner.clock.now();
+        let (Some(link), Some(login)) = (self.link.take(), self.session.hand_over()) else {
+            return true;
+        };
+        let attach = Attach {
+            link,
+            source: self.source,
+            request: login.request,
+            last_eid: hand_over.last_eid,
+            lines: login.lines,
+        };
+        let sent = hand_over
+            .entry
+            .commands
+            .send(Command::Attach(Box::new(attach)));
+        let Err(SendError(Command::Attach(attach))) = sent.await else {
+            return true;
+        };
+        // It has just ended.
+        self.link = Some(attach.link);
+        let reason = HandshakeReason::AuthFailed;
+        self.session.refuse_hand_over(now, attach.request, reason);
+        for line in attach.lines {
+            self.take_line(Ok(&line));
+        }
+        false
+    }
+
+    /// The agent is back.
+    pub(super) fn attach(&mut self, attach: Attach) {
+        let now = self.host.inner.clock.now();
+        self.detach();
+        if self.session.is_closed() {
+            return;
+        }
+        add(&self.host.inner.metrics.sessions_resumed, 1);
+        tracing::info!(source = ?attach.source, "an agent is back");
+        self.source = attach.source;
+        self.link = Some(attach.link);
+        self.session.resume(now, attach.request, attach.last_eid);
+        for line in attach.lines {
+            self.take_line(Ok(&line));
+        }
+    }
+
+    /// The handshake is done: the session has an id.
+    pub(super) fn open(&mut self, id: SessionId<'static>) {
+        let Some(identity) = self.identity.take() else {
+            return;
+        };
+        self.forget();
+        add(&self.host.inner.metrics.sessions_opened, 1);
+        tracing::info!(agent = identity.agent, source = ?self.source, "a session has begun");
+        let owner = self.owner(&identity);
+        if owner.is_none() {
+            self.session.keep_nothing();
+        }
+        self.know(id.clone(), identity, owner.is_some());
+        if let Some(owner) = owner {
+            self.journal = self.journal(&owner);
+            let commands = self.commands.clone();
+            let entry = Entry { owner, commands };
+            self.host.inner.sessions.insert(id, entry);
+        }
+    }
+
+    fn know(&mut self, id: SessionId<'static>, identity: Identity, can_return: bool) {
+        let ledger = match self.settings.authenticator.required() {
+            true => self.host.inner.retries.of(&identity.agent),
+            // Anybody could be this agent, so ids mean something in one session only.
+            false => Arc::default(),
+        };
+        let key = journal::key(&id);
+        self.known = Some(Known {
+            session: Arc::new(Session::new(identity, key, self.commands.clone())),
+            ledger,
+            id,
+            can_return,
+        });
+    }
+
+    fn journal(&self, owner: &Owner) -> Option<Journal> {
+        let store = Arc::clone(self.settings.snapshots.as_ref()?);
+        let max_replay = self.settings.limits.max_replay;
+        Some(Journal::begin(
+            store,
+            &self.session,
+            owner.clone(),
+            max_replay,
+        ))
+    }
+
+    /// The session has ended, or has become another: what was kept for it goes. What is on record
+    /// stays if only the host stops.
+    pub(super) fn forget(&mut self) {
+        let Some(known) = self.known.take() else {
+            return;
+        };
+        if known.can_return {
+            self.host.inner.sessions.remove(&known.id);
+        }
+        if self.host.inner.stopping.is_cancelled() && self.journal.is_some() {
+            return;
+        }
+        for plugin in self.settings.registry.plugins() {
+            plugin.clear(&known.session);
+        }
+        if let Some(journal) = self.journal.take()
+            && let Err(error) = journal.remove()
+        {
+            tracing::warn!(%error, "cannot remove the record of a session that has ended");
+        }
+    }
+
+    /// Goes on with a session of an earlier process.
+    fn adopt(&mut self, restored: Restored) {
+        let Restored {
+            owner,
+            saved,
+            states,
+            answers,
+        } = restored;
+        let identity = Identity {
+            agent: owner.agent.clone(),
+        };
+        self.know(self.session.session_id().clone(), identity, true);
+        self.journal = self.journal(&owner);
+        let now = self.host.inner.clock.now().monotonic;
+        let Some(known) = &self.known else {
+            return;
+        };
+        for (request, answer) in answers {
+            known.ledger.restore(now, request, &answer);
+        }
+        // Sent again, these are not begun again: nobody knows how far they came.
+        let restarted = failures::restarted().into_line();
+        for request in saved.open {
+            known.ledger.restore(now, request, &restarted);
+        }
+        for plugin in self.settings.registry.plugins() {
+            let state = states.iter().find(|state| state.plugin == plugin.name());
+            let state = state.filter(|_| self.settings.snapshot_mode != SnapshotMode::Plugin);
+            let state = state.and_then(|state| Raw::parse(&state.state, a2e_wire::OWN_VALUES).ok());
+            plugin.restore(&known.session, state.as_ref());
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.adopt(states);
+        }
+    }
+}
+
+/// Begins to go on with a session that is on record, if it is this owner's.
+fn restore(
+    host: &Host,
+    settings: &Arc<Settings>,
+    id: &SessionId<'static>,
+    owner: &Owner,
+) -> Option<Entry> {
+    let store = settings.snapshots.as_ref()?;
+    let restored = match journal::load(&**store, id) {
+        Ok(restored) => restored.filter(|restored| restored.owner == *owner)?,
+        Err(error) => {
+            tracing::error!(%error, "cannot read the record of a session");
+            return None;
+        }
+    };
+    let place = host.inner.sessions.place(settings.max_sessions)?;
+    let offer = settings.registry.offer(settings.authenticator.required());
+    let now = host.inner.clock.now();
+    let saved = restored.saved.clone();
+    let session = HostSession::restore(now, settings.limits, offer, system_random(), saved);
+    let mut driver = Driver::new(
+        host.clone(),
+        Arc::clone(settings),
+        session,
+        Source::Own,
+        place,
+    );
+    driver.adopt(restored);
+    let commands = driver.commands.clone();
+    tokio::spawn(driver.run(None));
+    Some(Entry {
+        owner: owner.clone(),
+        commands,
+    })
+}

@@ -1,0 +1,308 @@
+//! The requests of a session: started, answered, cancelled, and sent again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as Waiting, Poll, Waker};
+use std::time::Duration;
+
+use a2e_session::{EventError, Failure, Request, Token, failures};
+use a2e_wire::{
+    Body, Charset, Decoder, ErrorCode, Message, MessageId, Namespace, Sender, Tag, Timestamp,
+};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{Command, Driver, MAX_ASKED};
+use crate::metrics::{Ended, add, subtract};
+use crate::plugin::{BoxFuture, Context, Outcome, SendError};
+use crate::retries::{Begun, Follow, Piece};
+use crate::snapshot::SnapshotMode;
+
+/// A request that is worked on.
+pub(super) struct Work {
+    token: Token,
+    id: MessageId<'static>,
+    tag: Option<Tag>,
+    started: Duration,
+    /// Its task, if it did not finish at once.
+    task: Option<AbortHandle>,
+    /// Whether the ledger has it under its id: it does not if another one does.
+    is_first: bool,
+}
+
+impl Driver {
+    /// Starts a request.
+    pub(super) fn start(&mut self, request: Request) {
+        let Request { token, mut message } = request;
+        let now = self.host.inner.clock.now().monotonic;
+        let Some(known) = &self.known else {
+            return self.finish_work(token, Err(failures::unauthorized()));
+        };
+        let mut work = Work {
+            token,
+            id: message.envelope.id.clone(),
+            tag: message.body.tag(),
+            started: now,
+            task: None,
+            is_first: false,
+        };
+        if !work.id.is_empty() {
+            match known.ledger.begin(now, &work.id, as_sent(&mut message)) {
+                Begun::New => work.is_first = true,
+                Begun::Again(follow) => {
+                    work.task = Some(self.send_again(token, follow));
+                    return self.add_work(work);
+                }
+                Begun::Reused => {
+                    let namespace = work.tag.map_or(Namespace::Base, Tag::namespace);
+                    self.add_work(work);
+                    return self.finish_work(token, Err(failures::id_reused(namespace)));
+                }
+            }
+        }
+        let cancelled = CancellationToken::new();
+        let context = Context {
+            session: Arc::clone(&known.session),
+            token,
+            cancelled: cancelled.clone(),
+        };
+        let settings = Arc::clone(&self.settings);
+        let mut job: BoxFuture<'static, _> =
+            Box::pin(async move { settings.registry.dispatch(message, context).await });
+        // Most requests finish at once; the others get a task of their own.
+        let mut nobody = Waiting::from_waker(Waker::noop());
+        match poll_caught(&mut job, &mut nobody) {
+            Poll::Ready(outcome) => {
+                self.add_work(work);
+                self.finish_work(token, outcome);
+            }
+            Poll::Pending => {
+                let commands = self.commands.clone();
+                let task = tokio::spawn(async move {
+                    let _cancel = cancelled.drop_guard();
+                    let outcome = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await;
+                    let finished = Command::Finished(token, Box::new(outcome));
+                    let _ = commands.send(finished).await;
+                });
+                work.task = Some(task.abort_handle());
+                self.add_work(work);
+            }
+        }
+    }
+
+    /// Answers a request.
+    pub(super) fn finish_work(&mut self, token: Token, outcome: Result<Outcome, Failure>) {
+        let now = self.host.inner.clock.now();
+        let may_retry = matches!(&outcome, Err(failure) if failure.retryable);
+        let ended = match &outcome {
+            Ok(_) => Ended::Answered,
+            Err(_) => Ended::Failed,
+        };
+        let answered = match outcome {
+            Ok(Outcome::Answer(body)) => self.session.respond(now, token, Ok(*body)),
+            Ok(Outcome::Done | Outcome::Pass) => self.session.done(now, token),
+            Err(failure) => self.session.respond(now, token, Err(failure)),
+        };
+        let Some(work) = self.take_work(token) else {
+            return;
+        };
+        // A request that timed out meanwhile has been answered.
+        if answered.is_err() {
+            return self.give_up(&work);
+        }
+        if let (Some(known), true) = (&self.known, work.is_first) {
+            match may_retry {
+                true => known.ledger.forget(&work.id),
+                false => known.ledger.finish(&work.id, self.session.last_written()),
+            }
+        }
+        self.count(&work, ended);
+        self.save_plugins(work.tag);
+    }
+
+    /// Stops working on a request.
+    pub(super) fn cancel(&mut self, token: Token) {
+        if let Some(work) = self.take_work(token) {
+            self.give_up(&work);
+        }
+    }
+
+    /// Ends the task of a request; nobody waits for it.
+    pub(super) fn give_up(&self, work: &Work) {
+        if let Some(task) = &work.task {
+            task.abort();
+        }
+        if let (Some(known), true) = (&self.known, work.is_first) {
+            known.ledger.forget(&work.id);
+        }
+        self.count(work, Ended::Cancelled);
+    }
+
+    pub(super) fn take_command(&mut self, command: Command) {
+        let now = self.host.inner.clock.now();
+        match command {
+            Command::LoggedIn(outcome) => self.logged_in(*outcome),
+            Command::Finished(token, outcome) => self.finish_work(token, *outcome),
+            Command::Event { token, body, done } => self.send_event(token, body, done),
+            Command::Again(token, piece) => self.take_piece(token, piece),
+            Command::Push { body, done } => match self.session.push(now, (*body).clone()) {
+                Ok(_) => drop(done.send(Ok(()))),
+                Err(_) if self.session.is_closed() => drop(done.send(Err(SendError))),
+                Err(_) => self.held.push(Command::Push { body, done }),
+            },
+            Command::Ask { body, answered } => {
+                self.asked.retain(|_, answered| !answered.is_closed());
+                if self.asked.len() < MAX_ASKED
+                    && let Ok(id) = self.session.push(now, *body)
+                {
+                    self.asked.insert(id, answered);
+                }
+            }
+            Command::KeepStream(token) => self.session.keep_stream(token),
+            Command::EndStream(token) => self.session.end_stream(token),
+            Command::Attach(attach) => self.attach(*attach),
+        }
+    }
+
+    fn send_event(
+        &mut self,
+        token: Token,
+        body: Box<Body<'static>>,
+        done: oneshot::Sender<Result<(), SendError>>,
+    ) {
+        let now = self.host.inner.clock.now();
+        if self.session.is_behind() {
+            return self.held.push(Command::Event { token, body, done });
+        }
+        let outcome = self.session.event(now, token, *body);
+        if outcome.is_ok()
+            && let Some(known) = &self.known
+            && let Some(work) = self.work.iter().find(|work| work.token == token)
+            && work.is_first
+        {
+            known.ledger.event(&work.id, self.session.last_written());
+        }
+        let _ = done.send(outcome.map_err(|_| SendError));
+    }
+
+    /// Sends again what came of a request.
+    fn send_again(&self, token: Token, mut follow: Follow) -> AbortHandle {
+        let commands = self.commands.clone();
+        let task = tokio::spawn(async move {
+            while let Some(piece) = follow.next().await {
+                let is_last = matches!(piece, Piece::Answer(_));
+                if commands.send(Command::Again(token, piece)).await.is_err() || is_last {
+                    return;
+                }
+            }
+            let given_up = Command::Finished(token, Box::new(Err(given_up())));
+            let _ = commands.send(given_up).await;
+        });
+        task.abort_handle()
+    }
+
+    fn take_piece(&mut self, token: Token, piece: Piece) {
+        let now = self.host.inner.clock.now();
+        let earlier = |held: &Command| matches!(held, Command::Again(other, _) if *other == token);
+        if self.held.iter().any(earlier) {
+            return self.held.push(Command::Again(token, piece));
+        }
+        match piece {
+            Piece::Event(line) => {
+                let Some(body) = decode(line.bytes()) else {
+                    return;
+                };
+                if let Err(EventError::Backpressure(_)) = self.session.event(now, token, body) {
+                    self.held.push(Command::Again(token, Piece::Event(line)));
+                }
+            }
+            Piece::Answer(line) => {
+                let outcome = match decode(line.bytes()) {
+                    Some(Body::Error(error)) => Err(error.into()),
+                    Some(body) => Ok(Outcome::answer(body)),
+                    None => Err(given_up()),
+                };
+                self.finish_work(token, outcome);
+            }
+        }
+    }
+
+    /// Puts on record what the plugins that served a request keep for the session.
+    fn save_plugins(&mut self, tag: Option<Tag>) {
+        let (Some(journal), Some(known)) = (&mut self.journal, &self.known) else {
+            return;
+        };
+        if self.settings.snapshot_mode == SnapshotMode::Plugin {
+            return;
+        }
+        for plugin in self.settings.registry.served_by(tag) {
+            let saved = plugin.save(&known.session);
+            if let Some(state) = saved
+                && let Err(error) = journal.plugin(plugin.name(), &state)
+            {
+                tracing::error!(%error, plugin = plugin.name(), "cannot save a plugin's state");
+            }
+        }
+    }
+
+    fn add_work(&mut self, work: Work) {
+        add(&self.host.inner.metrics.running, 1);
+        self.work.push(work);
+    }
+
+    fn take_work(&mut self, token: Token) -> Option<Work> {
+        let index = self.work.iter().position(|work| work.token == token)?;
+        Some(self.work.swap_remove(index))
+    }
+
+    fn count(&self, work: &Work, ended: Ended) {
+        let metrics = &self.host.inner.metrics;
+        let took = self
+            .host
+            .inner
+            .clock
+            .now()
+            .monotonic
+            .saturating_sub(work.started);
+        subtract(&metrics.running, 1);
+        metrics.request(work.tag, ended, took);
+    }
+}
+
+/// Polls a plugin. A panic in it is that request's failure, nobody else's.
+fn poll_caught(
+    job: &mut BoxFuture<'static, Result<Outcome, Failure>>,
+    cx: &mut Waiting<'_>,
+) -> Poll<Result<Outcome, Failure>> {
+    let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(job).poll(cx)));
+    polled.unwrap_or_else(|_| Poll::Ready(Err(crashed())))
+}
+
+/// A request as it is compared with others: without the time it was sent at.
+fn as_sent(message: &mut Message<'static>) -> Vec<u8> {
+    let ts = std::mem::take(&mut message.envelope.ts);
+    let mut line = Vec::new();
+    message.encode_to(&mut line, Charset::Utf8);
+    message.envelope.ts = ts;
+    line
+}
+
+fn decode(line: &[u8]) -> Option<Body<'static>> {
+    let message = Decoder::default().decode(line, Sender::Host, Timestamp::default());
+    Some(message.ok()?.into_owned().body)
+}
+
+fn crashed() -> Failure {
+    let text = "the plugin crashed; the host's log says more";
+    Failure::new(ErrorCode::RuntimeError, Namespace::Base, text)
+}
+
+/// What is said to whoever sent a request again that then was not done.
+fn given_up() -> Failure {
+    let text = "the request you sent before was given up; send it with a fresh id";
+    let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
+    failure.retryable = true;
+    failure
+}

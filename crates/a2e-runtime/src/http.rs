@@ -1,0 +1,321 @@
+//! A2E over HTTP: lines by `POST /send`, answers as server-sent events, or both over a WebSocket.
+
+mod body;
+mod guard;
+mod sse;
+mod ws;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use a2e_session::Login;
+use a2e_wire::LineTooLong;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::auth::Source;
+use crate::clock::random_id;
+use crate::host::Host;
+
+use body::Answer;
+pub use guard::Guard;
+use sse::{Inbound, Mailbox};
+
+/// Serves a host over HTTP connections. Cheap to clone; all clones have the same sessions.
+#[derive(Debug, Clone)]
+pub struct HttpServer {
+    host: Host,
+    guard: Arc<RwLock<Guard>>,
+    mailboxes: Mailboxes,
+}
+
+/// The sessions over HTTP, by their ids: 128 random bits each, known to their agents alone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Mailboxes(Arc<Mutex<HashMap<String, Arc<Mailbox>>>>);
+
+/// Where a connection comes from and where it arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Connection {
+    /// The peer.
+    pub peer: SocketAddr,
+    /// Our end.
+    pub local: SocketAddr,
+}
+
+/// How long a peer may take to send the head of a request.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// How long a peer may take to send the body of a request.
+const BODY: Duration = Duration::from_secs(30);
+
+/// How much of a body beyond the longest line is read, to answer it as any other bad line.
+const MAX_EXCESS: usize = 64 * 1024 * 1024;
+
+impl HttpServer {
+    /// A server for a host that answers only requests the guard lets through.
+    #[must_use]
+    pub fn new(host: Host, guard: Guard) -> Self {
+        Self {
+            host,
+            guard: Arc::new(RwLock::new(guard)),
+            mailboxes: Mailboxes::default(),
+        }
+    }
+
+    /// Lets others through from now on.
+    pub fn set_guard(&self, guard: Guard) {
+        *self.guard.write().unwrap_or_else(PoisonError::into_inner) = guard;
+    }
+
+    /// How many sessions its host may have.
+    pub(crate) fn max_sessions(&self) -> usize {
+        self.host.settings().max_sessions
+    }
+
+    /// Serves one connection until it ends.
+    ///
+    /// # Errors
+    /// If reading or writing fails, or the peer does not speak HTTP.
+    pub async fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        connection: Connection,
+    ) -> Result<(), hyper::Error> {
+        let service = service_fn(|request| self.answer(request, connection));
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_headers(64)
+            .max_buf_size(16 * 1024)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades()
+            .await
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: Connection,
+    ) -> Result<Response<Answer>, hyper::Error> {
+        let allowed = {
+            let guard = self.guard.read().unwrap_or_else(PoisonError::into_inner);
+            guard.check(request.headers(), connection.local)
+        };
+        if let Err(refusal) = allowed {
+            return Ok(refusal.response());
+        }
+        let source = Source::Address(connection.peer.ip());
+        let known = match (request.method(), request.uri().path()) {
+            (&Method::POST, "/session") => return Ok(self.new_session(source)),
+            (&Method::POST, "/send") => return self.send(request).await,
+            (&Method::GET, "/stream") => return Ok(self.stream(request.headers())),
+            (&Method::GET, "/ws") => return Ok(ws::upgrade(&self.host, request, source)),
+            (&Method::GET, "/health") => return Ok(json(StatusCode::OK, r#"{"status":"ok"}"#)),
+            (&Method::GET, "/healthz") => return Ok(text("ok\n")),
+            (&Method::GET, "/readyz") => return Ok(self.ready()),
+            (&Method::GET, "/metrics") => return Ok(self.metrics(&request, connection).await),
+            (_, path) => PATHS.contains(&path),
+        };
+        Ok(match known {
+            true => detail(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path takes another method",
+            ),
+            false => detail(StatusCode::NOT_FOUND, "there is nothing at this path"),
+        })
+    }
+
+    fn new_session(&self, source: Source) -> Response<Answer> {
+        let id = random_id();
+        let resume = self.host.settings().limits.resume;
+        let link = self.mailboxes.add(id.clone(), resume);
+        if self.host.serve_link(Box::new(link), source) {
+            return json(StatusCode::OK, &format!(r#"{{"session_id":"{id}"}}"#));
+        }
+        let text = "the host has as many sessions as it allows; try again later";
+        detail(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    async fn send(&self, request: Request<Incoming>) -> Result<Response<Answer>, hyper::Error> {
+        let mailbox = match self.mailbox(request.headers()) {
+            Ok(mailbox) => mailbox,
+            Err(missing) => return Ok(missing.response()),
+        };
+        let limit = self.host.settings().max_line;
+        let Ok(line) = tokio::time::timeout(BODY, read(request.into_body(), limit)).await else {
+            let text = "the body did not come in time";
+            return Ok(detail(StatusCode::REQUEST_TIMEOUT, text));
+        };
+        let Some(line) = line? else {
+            let text = "the body is far too long";
+            return Ok(detail(StatusCode::PAYLOAD_TOO_LARGE, text));
+        };
+        // What is wrong with a message is said on the stream: clients send again what gets a status.
+        Ok(match mailbox.send(Inbound::Line(line)).await {
+            Ok(()) => json(StatusCode::OK, r#"{"ok":true}"#),
+            Err(_) => Missing::Session.response(),
+        })
+    }
+
+    fn stream(&self, headers: &HeaderMap) -> Response<Answer> {
+        let mailbox = match self.mailbox(headers) {
+            Ok(mailbox) => mailbox,
+            Err(missing) => return missing.response(),
+        };
+        let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+        let last = last.and_then(|id| id.parse().ok());
+        let mut response = Response::new(Answer::Stream(mailbox.attach(last)));
+        for (name, value) in [
+            (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+            (header::CACHE_CONTROL, "no-cache"),
+            (header::CONNECTION, "keep-alive"),
+        ] {
+            let value = HeaderValue::from_static(value);
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+
+    fn ready(&self) -> Response<Answer> {
+        match self.host.is_stopping() {
+            false => text("ready\n"),
+            true => detail(StatusCode::SERVICE_UNAVAILABLE, "the host is stopping"),
+        }
+    }
+
+    /// Counts tell much about a host: whoever is not on this machine needs a credential.
+    async fn metrics(
+        &self,
+        request: &Request<Incoming>,
+        connection: Connection,
+    ) -> Response<Answer> {
+        if !connection.peer.ip().to_canonical().is_loopback() {
+            let token = bearer(request.headers()).unwrap_or_default();
+            let login = Login {
+                agent_id: "metrics".into(),
+                auth_token: token.to_owned(),
+                resume: None,
+            };
+            let source = Source::Address(connection.peer.ip());
+            let settings = self.host.settings();
+            let is_open = !settings.authenticator.required();
+            if is_open
+                || settings
+                    .authenticator
+                    .authenticate(&login, source)
+                    .await
+                    .is_err()
+            {
+                let text = "say `Authorization: Bearer TOKEN` with an agent's token";
+                return detail(StatusCode::UNAUTHORIZED, text);
+            }
+        }
+        text(self.host.metrics())
+    }
+
+    fn mailbox(&self, headers: &HeaderMap) -> Result<Arc<Mailbox>, Missing> {
+        let id = headers.get("x-session-id").ok_or(Missing::Header)?;
+        let id = id.to_str().map_err(|_| Missing::Session)?;
+        self.mailboxes.get(id).ok_or(Missing::Session)
+    }
+}
+
+/// Why there is no session to send to or to read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Header,
+    Session,
+}
+
+impl Missing {
+    fn response(self) -> Response<Answer> {
+        match self {
+            Self::Header => detail(
+                StatusCode::BAD_REQUEST,
+                "the header X-Session-Id is missing; POST /session gives one",
+            ),
+            Self::Session => detail(
+                StatusCode::NOT_FOUND,
+                "there is no such session, or no longer; POST /session begins one",
+            ),
+        }
+    }
+}
+
+impl Mailboxes {
+    fn get(&self, id: &str) -> Option<Arc<Mailbox>> {
+        self.lock().get(id).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Mailbox>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const PATHS: [&str; 8] = [
+    "/session", "/send", "/stream", "/ws", "/health", "/healthz", "/readyz", "/metrics",
+];
+
+/// Reads a body: a line, or that it is too long; nothing if it goes on and on.
+async fn read(
+    mut body: Incoming,
+    limit: usize,
+) -> Result<Option<Result<Bytes, LineTooLong>>, hyper::Error> {
+    let mut line = Vec::new();
+    let mut size = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else {
+            continue;
+        };
+        let is_whole = line.is_empty() && hyper::body::Body::is_end_stream(&body);
+        size = size.saturating_add(data.len());
+        if is_whole && size <= limit {
+            return Ok(Some(Ok(data)));
+        }
+        if size > limit.saturating_add(MAX_EXCESS) {
+            return Ok(None);
+        }
+        match size <= limit {
+            true => line.extend_from_slice(&data),
+            false => line = Vec::new(),
+        }
+    }
+    Ok(Some(match size <= limit {
+        true => Ok(line.into()),
+        false => Err(LineTooLong { limit }),
+    }))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    value.strip_prefix("Bearer ")
+}
+
+/// A refusal, in the words of the Python host: `{"detail": …}`. The texts need no escapes.
+fn detail(status: StatusCode, text: &str) -> Response<Answer> {
+    json(status, &format!(r#"{{"detail":"{text}"}}"#))
+}
+
+fn json(status: StatusCode, json: &str) -> Response<Answer> {
+    let mut response = Response::new(Answer::whole(json.to_owned()));
+    *response.status_mut() = status;
+    let value = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    response
+}
+
+fn text(text: impl Into<String>) -> Response<Answer> {
+    let mut response = Response::new(Answer::whole(text.into()));
+    let value = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, value);
+    response
+}

@@ -1,0 +1,315 @@
+//! A session over `POST /send` and `GET /stream`. Between two streams its messages wait.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use a2e_session::Transmit;
+use a2e_wire::LineTooLong;
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+
+use super::Mailboxes;
+use crate::link::{Link, Reader, Received};
+
+/// What HTTP requests and the session's task share.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    inbound: mpsc::Sender<Inbound>,
+    outbound: Mutex<Outbound>,
+}
+
+/// What comes by HTTP.
+#[derive(Debug)]
+pub(super) enum Inbound {
+    Line(Result<Bytes, LineTooLong>),
+    /// A stream was opened, by a reader that has everything up to this event.
+    Attached(Option<u64>),
+}
+
+/// What goes out over the stream.
+#[derive(Debug, Default)]
+struct Outbound {
+    events: Vec<u8>,
+    /// The number of the stream that is read, counted from 1.
+    stream: Option<u64>,
+    streams: u64,
+    is_closed: bool,
+    /// Who waits for events.
+    reader: Option<Waker>,
+    /// Who waits for room, or for a change of streams.
+    writer: Option<Waker>,
+}
+
+/// The session's end.
+pub(super) struct SseLink {
+    id: String,
+    mailboxes: Mailboxes,
+    mailbox: Arc<Mailbox>,
+    inbound: mpsc::Receiver<Inbound>,
+    /// Events that the stream has not taken yet.
+    queued: Vec<u8>,
+    /// How long the session waits for a stream, and since when it does.
+    patience: Duration,
+    alone: Option<Pin<Box<Sleep>>>,
+}
+
+/// The stream's end: the body of the answer to `GET /stream`.
+#[derive(Debug)]
+pub(super) struct Stream {
+    mailbox: Arc<Mailbox>,
+    number: u64,
+    heartbeat: Pin<Box<Sleep>>,
+    last: Instant,
+}
+
+/// Lines that wait for the session; who sends more waits too.
+const INBOX: usize = 64;
+
+/// Events that wait for a slow reader, in bytes; the others wait in the session.
+const WAITING: usize = 64 * 1024;
+
+/// A silent stream says at least this often that it is there.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+impl Mailboxes {
+    /// A new session, which ends when it has no stream for that long.
+    pub(super) fn add(&self, id: String, patience: Duration) -> SseLink {
+        let (sender, inbound) = mpsc::channel(INBOX);
+        let mailbox = Arc::new(Mailbox {
+            inbound: sender,
+            outbound: Mutex::default(),
+        });
+        self.lock().insert(id.clone(), Arc::clone(&mailbox));
+        SseLink {
+            id,
+            mailboxes: self.clone(),
+            mailbox,
+            inbound,
+            queued: Vec::new(),
+            patience,
+            alone: None,
+        }
+    }
+}
+
+impl Mailbox {
+    pub(super) async fn send(
+        &self,
+        inbound: Inbound,
+    ) -> Result<(), mpsc::error::SendError<Inbound>> {
+        self.inbound.send(inbound).await
+    }
+
+    /// Opens a stream; an earlier one ends.
+    pub(super) fn attach(self: Arc<Self>, last: Option<u64>) -> Stream {
+        let mut outbound = self.lock();
+        outbound.streams = outbound.streams.saturating_add(1);
+        let number = outbound.streams;
+        outbound.stream = Some(number);
+        wake(&mut outbound.reader);
+        wake(&mut outbound.writer);
+        if last.is_some() {
+            // The session sends these again.
+            outbound.events = Vec::new();
+        }
+        // The first thing to be read: it makes proxies and clients see that the stream is open.
+        let mut events = b":\n\n".to_vec();
+        events.append(&mut outbound.events);
+        outbound.events = events;
+        drop(outbound);
+        let mailbox = Arc::clone(&self);
+        tokio::spawn(async move { self.send(Inbound::Attached(last)).await });
+        let last = Instant::now();
+        Stream {
+            mailbox,
+            number,
+            heartbeat: Box::pin(tokio::time::sleep_until(last + HEARTBEAT)),
+            last,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outbound> {
+        self.outbound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link for SseLink {
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut dyn Reader,
+    ) -> Poll<io::Result<Received>> {
+        let mut received = false;
+        loop {
+            match self.inbound.poll_recv(cx) {
+                Poll::Ready(Some(Inbound::Line(line))) => match &line {
+                    Ok(line) => reader.take_line(Ok(line)),
+                    Err(error) => reader.take_line(Err(*error)),
+                },
+                Poll::Ready(Some(Inbound::Attached(Some(last)))) => {
+                    self.queued.clear();
+                    return Poll::Ready(Ok(Received::Rewind(last)));
+                }
+                Poll::Ready(Some(Inbound::Attached(None))) => {}
+                Poll::Ready(None) => return Poll::Ready(Ok(Received::End)),
+                Poll::Pending if received => return Poll::Ready(Ok(Received::Lines)),
+                Poll::Pending => return self.poll_alone(cx).map(|()| Ok(Received::End)),
+            }
+            received = true;
+        }
+    }
+
+    fn queue(&mut self, message: Transmit<'_>) {
+        if let Some(eid) = message.eid {
+            self.queued
+                .extend_from_slice(format!("id: {eid}\n").as_bytes());
+        }
+        self.queued.extend_from_slice(b"data: ");
+        push_ascii(&mut self.queued, message.line);
+        self.queued.extend_from_slice(b"\n\n");
+    }
+
+    fn has_room(&self) -> bool {
+        self.queued.len() < WAITING && self.mailbox.lock().stream.is_some()
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.queued.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut outbound = self.mailbox.lock();
+        if outbound.events.len() >= WAITING || outbound.stream.is_none() {
+            outbound.writer = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        match outbound.events.is_empty() {
+            true => outbound.events = std::mem::take(&mut self.queued),
+            false => outbound.events.append(&mut self.queued),
+        }
+        wake(&mut outbound.reader);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.poll_flush(cx);
+        if flushed.is_ready() {
+            let mut outbound = self.mailbox.lock();
+            outbound.is_closed = true;
+            wake(&mut outbound.reader);
+        }
+        flushed
+    }
+}
+
+impl SseLink {
+    /// Ready when the session was without a stream for too long.
+    fn poll_alone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut outbound = self.mailbox.lock();
+        if outbound.stream.is_some() {
+            self.alone = None;
+        }
+        outbound.writer = Some(cx.waker().clone());
+        if outbound.stream.is_some() {
+            return Poll::Pending;
+        }
+        let patience = self.patience;
+        let alone = self
+            .alone
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        alone.as_mut().poll(cx)
+    }
+}
+
+impl Drop for SseLink {
+    fn drop(&mut self) {
+        self.mailboxes.lock().remove(&self.id);
+        let mut outbound = self.mailbox.lock();
+        outbound.is_closed = true;
+        wake(&mut outbound.reader);
+    }
+}
+
+impl Stream {
+    /// The next events; none at the end.
+    pub(super) fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let mut outbound = self.mailbox.lock();
+        if outbound.stream != Some(self.number) {
+            return Poll::Ready(None);
+        }
+        if !outbound.events.is_empty() {
+            let events = std::mem::take(&mut outbound.events);
+            wake(&mut outbound.writer);
+            self.last = Instant::now();
+            return Poll::Ready(Some(events.into()));
+        }
+        if outbound.is_closed {
+            return Poll::Ready(None);
+        }
+        outbound.reader = Some(cx.waker().clone());
+        drop(outbound);
+        while self.heartbeat.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            let is_due = self.last + HEARTBEAT <= now;
+            if is_due {
+                self.last = now;
+            }
+            self.heartbeat.as_mut().reset(self.last + HEARTBEAT);
+            if is_due {
+                return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Stream {
+    /// The reader is gone; the session keeps its messages.
+    fn drop(&mut self) {
+        let mut outbound = self.mailbox.lock();
+        if outbound.stream == Some(self.number) {
+            outbound.stream = None;
+            wake(&mut outbound.writer);
+        }
+    }
+}
+
+fn wake(waker: &mut Option<Waker>) {
+    if let Some(waker) = waker.take() {
+        waker.wake();
+    }
+}
+
+/// Adds JSON with everything beyond ASCII escaped: some clients end lines at U+2028 and its like.
+fn push_ascii(out: &mut Vec<u8>, json: &[u8]) {
+    if json.is_ascii() {
+        return out.extend_from_slice(json);
+    }
+    for character in String::from_utf8_lossy(json).chars() {
+        match u8::try_from(character) {
+            Ok(byte) if byte.is_ascii() => out.push(byte),
+            // Beyond ASCII there is nothing outside of strings, where this means the same.
+            _ => {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_ascii() {
+        let mut out = Vec::new();
+        push_ascii(&mut out, "{\"a\":\"é\u{2028}\u{85}𝄞\"}".as_bytes());
+        assert_eq!(out, br#"{"a":"\u00e9\u2028\u0085\ud834\udd1e"}"#);
+    }
+}

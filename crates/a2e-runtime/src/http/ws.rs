@@ -1,0 +1,188 @@
+//! A session over a WebSocket: one message a line.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use a2e_session::Transmit;
+use a2e_wire::LineTooLong;
+use futures_util::{Sink, Stream};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::upgrade::Upgraded;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
+
+use super::body::Answer;
+use super::detail;
+use crate::auth::Source;
+use crate::host::Host;
+use crate::link::{Link, Reader, Received};
+
+/// Messages over a WebSocket.
+struct WsLink {
+    socket: WebSocketStream<TokioIo<Upgraded>>,
+    max_line: usize,
+    queued: VecDeque<Utf8Bytes>,
+    queued_bytes: usize,
+}
+
+/// How much is gathered before it is written.
+const CHUNK: usize = 16 * 1024;
+
+/// Answers a request to speak WebSocket, and begins a session over it.
+pub(super) fn upgrade(
+    host: &Host,
+    mut request: Request<Incoming>,
+    source: Source,
+) -> Response<Answer> {
+    let headers = request.headers();
+    let is_upgrade = has_word(headers, header::CONNECTION, "upgrade")
+        && has_word(headers, header::UPGRADE, "websocket");
+    let version = headers.get(header::SEC_WEBSOCKET_VERSION);
+    let key = headers.get(header::SEC_WEBSOCKET_KEY);
+    let (true, Some(key)) = (
+        is_upgrade && version.is_some_and(|version| version == "13"),
+        key,
+    ) else {
+        let mut response = detail(StatusCode::UPGRADE_REQUIRED, "this path speaks WebSocket");
+        for (name, value) in [
+            (header::UPGRADE, "websocket"),
+            (header::CONNECTION, "upgrade"),
+            (header::SEC_WEBSOCKET_VERSION, "13"),
+        ] {
+            let value = HeaderValue::from_static(value);
+            response.headers_mut().insert(name, value);
+        }
+        return response;
+    };
+    let accept = derive_accept_key(key.as_bytes());
+    let Ok(accept) = HeaderValue::from_str(&accept) else {
+        return detail(StatusCode::BAD_REQUEST, "the key is not one");
+    };
+    let upgraded = hyper::upgrade::on(&mut request);
+    let host = host.clone();
+    tokio::spawn(async move {
+        match upgraded.await {
+            Ok(upgraded) => serve(&host, upgraded, source).await,
+            Err(error) => tracing::debug!(%error, "a WebSocket did not come about"),
+        }
+    });
+    let mut response = Response::new(Answer::whole(String::new()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    response
+}
+
+async fn serve(host: &Host, upgraded: Upgraded, source: Source) {
+    let max_line = host.settings().max_line;
+    // A message that is too long is answered, and the session goes on, unless it is much too long.
+    let most = max_line.saturating_mul(2);
+    let config = WebSocketConfig::default()
+        .read_buffer_size(4 * 1024)
+        .write_buffer_size(CHUNK)
+        .max_message_size(Some(most))
+        .max_frame_size(Some(most));
+    let stream = TokioIo::new(upgraded);
+    let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+    let link = WsLink {
+        socket,
+        max_line,
+        queued: VecDeque::new(),
+        queued_bytes: 0,
+    };
+    host.serve_link(Box::new(link), source);
+}
+
+impl WsLink {
+    fn take(&self, line: &[u8], reader: &mut dyn Reader) {
+        let limit = self.max_line;
+        reader.take_line(match line.len() <= limit {
+            true => Ok(line),
+            false => Err(LineTooLong { limit }),
+        });
+    }
+}
+
+impl Link for WsLink {
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut dyn Reader,
+    ) -> Poll<io::Result<Received>> {
+        let mut received = false;
+        loop {
+            match Pin::new(&mut self.socket).poll_next(cx) {
+                Poll::Ready(Some(Ok(Message::Text(text)))) => self.take(text.as_bytes(), reader),
+                Poll::Ready(Some(Ok(Message::Binary(bytes)))) => self.take(&bytes, reader),
+                Poll::Ready(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => {}
+                Poll::Ready(Some(Err(Error::Capacity(CapacityError::MessageTooLong {
+                    ..
+                })))) => {
+                    let limit = self.max_line;
+                    reader.take_line(Err(LineTooLong { limit }));
+                    return Poll::Ready(Ok(Received::End));
+                }
+                Poll::Ready(None | Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed))) => {
+                    return Poll::Ready(Ok(Received::End));
+                }
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(io::Error::other(error))),
+                Poll::Pending if received => return Poll::Ready(Ok(Received::Lines)),
+                Poll::Pending => return Poll::Pending,
+            }
+            received = true;
+        }
+    }
+
+    fn queue(&mut self, message: Transmit<'_>) {
+        let line = Bytes::copy_from_slice(message.line);
+        // What we write is JSON, so it is text.
+        if let Ok(text) = Utf8Bytes::try_from(line) {
+            self.queued_bytes = self.queued_bytes.saturating_add(message.line.len());
+            self.queued.push_back(text);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.queued_bytes < CHUNK
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut socket = Pin::new(&mut self.socket);
+        while !self.queued.is_empty() {
+            ready!(socket.as_mut().poll_ready(cx)).map_err(io::Error::other)?;
+            if let Some(text) = self.queued.pop_front() {
+                let sent = socket.as_mut().start_send(Message::Text(text));
+                sent.map_err(io::Error::other)?;
+            }
+        }
+        self.queued = VecDeque::new();
+        self.queued_bytes = 0;
+        socket.poll_flush(cx).map_err(io::Error::other)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_flush(cx))?;
+        Pin::new(&mut self.socket)
+            .poll_close(cx)
+            .map_err(io::Error::other)
+    }
+}
+
+/// Whether a header's list has a word.
+fn has_word(headers: &HeaderMap, name: header::HeaderName, word: &str) -> bool {
+    let values = headers.get_all(name).into_iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    texts
+        .flat_map(|text| text.split(','))
+        .any(|known| known.trim().eq_ignore_ascii_case(word))
+}

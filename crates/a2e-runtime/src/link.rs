@@ -1,0 +1,49 @@
+//! How a session reaches its peer: any way to receive lines and to send them.
+
+mod bytes;
+
+use std::io;
+use std::task::{Context, Poll};
+
+use a2e_session::Transmit;
+use a2e_wire::LineTooLong;
+
+pub(crate) use bytes::Bytes;
+
+/// A way to a peer. A session has one at a time, and may be given another.
+pub(crate) trait Link: Send {
+    /// Waits for input and hands each line to `reader`.
+    fn poll_receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        reader: &mut dyn Reader,
+    ) -> Poll<io::Result<Received>>;
+
+    /// Takes a message to send. Ask [`Link::has_room`] first.
+    fn queue(&mut self, message: Transmit<'_>);
+
+    /// Whether it takes more messages now.
+    fn has_room(&self) -> bool;
+
+    /// Sends what was taken; ready when all of it is sent.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Sends what was taken and closes.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+/// Who reads the lines of a link.
+pub(crate) trait Reader {
+    fn take_line(&mut self, line: Result<&[u8], LineTooLong>);
+}
+
+/// What came over a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Some lines, which were handed over.
+    Lines,
+    /// The peer reads anew, and has everything up to this number.
+    Rewind(u64),
+    /// The end of input; the peer may still be reading.
+    End,
+}

@@ -1,0 +1,162 @@
+//! What the operator of a node may ask of it: over a socket of its own that no agent can reach.
+//!
+//! One JSON object per line each way: `{"op":"token.new","agent":"ada"}` is answered with
+//! `{"ok":true,…}` or `{"ok":false,"error":"…"}`. [`Operations`] is what a node can be asked,
+//! [`Server`] answers, [`ask`] asks.
+
+mod client;
+mod server;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::future::ready;
+
+use canonical::{Object, Value};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::plugin::BoxFuture;
+
+pub use client::{AskError, ask};
+pub use server::Server;
+pub use tokens::{Create, Created, Listed, Revoke};
+
+/// What a node can be asked.
+pub struct Operations {
+    handlers: BTreeMap<&'static str, Box<dyn Operation>>,
+}
+
+/// Reads a request and gives the answer to it, as one line.
+trait Operation: Fn(&Value<'_>) -> BoxFuture<'static, Vec<u8>> + Send + Sync {}
+impl<T: Fn(&Value<'_>) -> BoxFuture<'static, Vec<u8>> + Send + Sync> Operation for T {}
+
+/// The request of an operation that needs nothing to be said.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// The answer to `status`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The node's process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+}
+
+#[derive(Serialize)]
+struct Good<R> {
+    ok: bool,
+    #[serde(flatten)]
+    answer: R,
+}
+
+#[derive(Serialize)]
+struct Bad<'a> {
+    ok: bool,
+    error: &'a str,
+}
+
+impl std::fmt::Debug for Operations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.handlers.keys()).finish()
+    }
+}
+
+impl Default for Operations {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Operations {
+    /// Only `status`: is the node there, and which is it?
+    #[must_use]
+    pub fn new() -> Self {
+        let empty = Self {
+            handlers: BTreeMap::new(),
+        };
+        empty.add("status", |_: Nothing| {
+            ready(Ok(Status {
+                pid: std::process::id(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            }))
+        })
+    }
+
+    /// Adds an operation, in place of one of the same name. Its request and its answer are JSON
+    /// objects; what it gives as an error is shown to the operator.
+    #[must_use]
+    pub fn add<Q, R, F>(
+        mut self,
+        name: &'static str,
+        act: impl Fn(Q) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        Q: DeserializeOwned,
+        R: Serialize + Send,
+        F: Future<Output = Result<R, String>> + Send + 'static,
+    {
+        let handler = move |request: &Value<'_>| -> BoxFuture<'static, Vec<u8>> {
+            let request = match request.deserialize_into::<Q>() {
+                Ok(request) => request,
+                Err(error) => return Box::pin(ready(refusal(&error.to_string()))),
+            };
+            let result = act(request);
+            Box::pin(async move {
+                match result.await {
+                    Ok(answer) => line(&Good { ok: true, answer }),
+                    Err(error) => refusal(&error),
+                }
+            })
+        };
+        self.handlers.insert(name, Box::new(handler));
+        self
+    }
+
+    /// The answer to a line, as a line.
+    async fn answer(&self, line: &[u8]) -> Vec<u8> {
+        let (name, request) = match parse(line) {
+            Ok(request) => request,
+            Err(error) => return refusal(&error),
+        };
+        let Some(handler) = self.handlers.get(name.as_str()) else {
+            let known: Vec<&str> = self.handlers.keys().copied().collect();
+            let name: String = name.chars().take(64).collect();
+            let known = known.join(", ");
+            return refusal(&format!(
+                "there is no operation `{name}`; there are {known}"
+            ));
+        };
+        // The borrowed request must not be held while the operation runs.
+        let answer = handler(&Value::Object(request));
+        answer.await
+    }
+}
+
+fn parse(line: &[u8]) -> Result<(String, Object<'_>), String> {
+    let value = Value::parse(line).map_err(|fault| fault.to_string())?;
+    let Value::Object(mut request) = value else {
+        return Err("a request must be a JSON object".to_owned());
+    };
+    match request.remove("op") {
+        Some(Value::String(name)) => Ok((name.into_owned(), request)),
+        _ => Err("a request must say in `op` what to do".to_owned()),
+    }
+}
+
+fn refusal(error: &str) -> Vec<u8> {
+    line(&Bad { ok: false, error })
+}
+
+fn line(answer: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(answer).unwrap_or_else(|_| {
+        // An answer that is no object: a defect of the operation.
+        br#"{"ok":false,"error":"the answer cannot be written as JSON"}"#.to_vec()
+    });
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! `token.new`, `token.list`, `token.revoke`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Nothing, Operations};
+use crate::tokens::{Revoked, TokenError, TokenInfo, TokenStore};
+
+/// The request of `token.new`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Create {
+    /// Whose token it will be.
+    pub agent: String,
+    /// What to write about it.
+    #[serde(default)]
+    pub label: String,
+}
+
+/// The answer to `token.new`. It holds the token, so it is not shown by `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Created {
+    /// Names the token when it is to be revoked.
+    pub id: String,
+    /// The token, seen only now.
+    pub token: String,
+}
+
+/// The answer to `token.list`, which needs [`Nothing`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Listed {
+    /// All tokens.
+    pub tokens: Vec<TokenInfo>,
+}
+
+/// The request of `token.revoke`; the answer is [`Revoked`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revoke {
+    /// An agent, for all its tokens, or the id of one token.
+    pub target: String,
+}
+
+impl std::fmt::Debug for Created {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Created")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Operations {
+    /// Adds the operations on tokens.
+    #[must_use]
+    pub fn with_tokens(self, tokens: &Arc<TokenStore>) -> Self {
+        let (creating, listing, revoking) = (tokens.clone(), tokens.clone(), tokens.clone());
+        self.add("token.new", move |request: Create| {
+            in_background(creating.clone(), move |tokens| {
+                let new = tokens.create(&request.agent, &request.label)?;
+                Ok(Created {
+                    id: new.id,
+                    token: new.token.reveal().to_owned(),
+                })
+            })
+        })
+        .add("token.list", move |_: Nothing| {
+            let tokens = listing.list();
+            std::future::ready(Ok(Listed { tokens }))
+        })
+        .add("token.revoke", move |request: Revoke| {
+            in_background(revoking.clone(), move |tokens| -> Result<Revoked, _> {
+                tokens.revoke(&request.target)
+            })
+        })
+    }
+}
+
+/// Files are written, which may take a while.
+async fn in_background<R: Send + 'static>(
+    tokens: Arc<TokenStore>,
+    act: impl FnOnce(&TokenStore) -> Result<R, TokenError> + Send + 'static,
+) -> Result<R, String> {
+    match tokio::task::spawn_blocking(move || act(&tokens)).await {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(error) => Err(format!("the operation broke off: {error}")),
+    }
+}

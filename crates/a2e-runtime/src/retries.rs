@@ -1,0 +1,266 @@
+//! Safe retries: an agent that sends a request again gets the answer it has, not the work done twice.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use a2e_wire::{Limits, MessageId};
+use canonical::Value;
+use tokio::sync::watch;
+
+/// The requests of all agents that may be sent again.
+#[derive(Debug, Default)]
+pub(crate) struct Retries {
+    agents: Mutex<HashMap<String, Arc<Ledger>>>,
+}
+
+/// The requests of one agent.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    entries: HashMap<MessageId<'static>, Entry>,
+    /// Oldest first; an id whose entry is gone or younger stands here for nothing.
+    order: VecDeque<(Duration, MessageId<'static>)>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: Duration,
+    /// The request; none if it was made before the host was restarted.
+    request: Option<Vec<u8>>,
+    events: Vec<Line>,
+    answer: Option<Line>,
+    /// Tells those who sent it again meanwhile that there is more.
+    changed: Option<watch::Sender<()>>,
+}
+
+/// A message as it was sent, shared by all who are sent it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line(Arc<[u8]>);
+
+/// What an agent's request is to the host.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// It is new: do it.
+    New,
+    /// It was done or is being done: this is what comes of it.
+    Again(Follow),
+    /// Another request has this id.
+    Reused,
+}
+
+/// Reads what comes of a request.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    ledger: Arc<Ledger>,
+    id: MessageId<'static>,
+    next: usize,
+    changed: watch::Receiver<()>,
+}
+
+/// Something that came of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Event(Line),
+    /// The last.
+    Answer(Line),
+}
+
+/// How long a request is remembered.
+const KEPT: Duration = Duration::from_secs(600);
+
+/// How many requests of an agent are remembered, and how many bytes of them.
+const MAX_ENTRIES: usize = 10_000;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// Numbers that do not fit a double have no canonical form: requests with them are only compared as
+/// they are written.
+const LIMITS: Limits = Limits {
+    depth: 127,
+    values: usize::MAX,
+    ..canonical::LIMITS
+};
+
+impl Line {
+    pub(crate) fn new(line: &[u8]) -> Self {
+        Self(line.into())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Retries {
+    /// The requests of an agent.
+    pub(crate) fn of(&self, agent: &str) -> Arc<Ledger> {
+        let mut agents = self.agents.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those nobody uses have nothing to remember but what will be forgotten anyway.
+        if agents.len() >= MAX_ENTRIES {
+            agents.retain(|_, ledger| Arc::strong_count(ledger) > 1);
+        }
+        Arc::clone(agents.entry(agent.to_owned()).or_default())
+    }
+}
+
+impl Ledger {
+    /// A request was made; `line` is the request as received.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        now: Duration,
+        id: &MessageId<'static>,
+        line: Vec<u8>,
+    ) -> Begun {
+        let mut entries = self.lock();
+        entries.forget_old(now);
+        let Some(entry) = entries.entries.get_mut(id) else {
+            entries.insert(now, id.clone(), Some(line), None);
+            return Begun::New;
+        };
+        let first = entry.request.as_ref();
+        if first.is_some_and(|first| !is_same(first, &line)) {
+            return Begun::Reused;
+        }
+        let changed = entry.changed.get_or_insert_with(|| watch::channel(()).0);
+        Begun::Again(Follow {
+            ledger: Arc::clone(self),
+            id: id.clone(),
+            next: 0,
+            changed: changed.subscribe(),
+        })
+    }
+
+    /// A request of before the host was restarted, which has this answer.
+    pub(crate) fn restore(&self, now: Duration, id: MessageId<'static>, answer: &[u8]) {
+        self.lock().insert(now, id, None, Some(Line::new(answer)));
+    }
+
+    /// An event of a request was sent.
+    pub(crate) fn event(&self, id: &MessageId<'static>, line: &[u8]) {
+        self.add(id, line.len(), |entry| entry.events.push(Line::new(line)));
+    }
+
+    /// A request was answered.
+    pub(crate) fn finish(&self, id: &MessageId<'static>, line: &[u8]) {
+        self.add(id, line.len(), |entry| entry.answer = Some(Line::new(line)));
+    }
+
+    /// A request was not done, and may be tried again.
+    pub(crate) fn forget(&self, id: &MessageId<'static>) {
+        self.lock().remove(id);
+    }
+
+    fn add(&self, id: &MessageId<'static>, size: usize, change: impl FnOnce(&mut Entry)) {
+        let mut entries = self.lock();
+        let Some(entry) = entries.entries.get_mut(id) else {
+            return; // Forgotten meanwhile: there were too many.
+        };
+        change(entry);
+        if let Some(changed) = &entry.changed {
+            changed.send_replace(());
+        }
+        entries.bytes = entries.bytes.saturating_add(size);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Follow {
+    /// The next thing that comes of the request; none if it was given up.
+    pub(crate) async fn next(&mut self) -> Option<Piece> {
+        loop {
+            let piece = self.look()?;
+            if piece.is_some() {
+                return piece;
+            }
+            // An error says that the request is forgotten, which the next look finds.
+            let _ = self.changed.changed().await;
+        }
+    }
+
+    /// What is there now; an outer none if the request is forgotten.
+    fn look(&mut self) -> Option<Option<Piece>> {
+        let entries = self.ledger.lock();
+        let entry = entries.entries.get(&self.id)?;
+        let piece = match entry.events.get(self.next) {
+            Some(event) => Some(Piece::Event(event.clone())),
+            None => entry.answer.clone().map(Piece::Answer),
+        };
+        self.next = self.next.saturating_add(usize::from(piece.is_some()));
+        Some(piece)
+    }
+}
+
+impl Entries {
+    fn insert(
+        &mut self,
+        now: Duration,
+        id: MessageId<'static>,
+        request: Option<Vec<u8>>,
+        answer: Option<Line>,
+    ) {
+        let entry = Entry {
+            at: now,
+            request,
+            events: Vec::new(),
+            answer,
+            changed: None,
+        };
+        self.bytes = self.bytes.saturating_add(entry.size());
+        self.order.push_back((now, id.clone()));
+        self.entries.insert(id, entry);
+    }
+
+    fn remove(&mut self, id: &MessageId<'static>) -> Option<Entry> {
+        let entry = self.entries.remove(id)?;
+        self.bytes = self.bytes.saturating_sub(entry.size());
+        Some(entry)
+    }
+
+    fn forget_old(&mut self, now: Duration) {
+        while let Some((at, _)) = self.order.front() {
+            let is_old = at.saturating_add(KEPT) <= now;
+            if !is_old && self.order.len() < MAX_ENTRIES && self.bytes < MAX_BYTES {
+                break;
+            }
+            let Some((at, id)) = self.order.pop_front() else {
+                break;
+            };
+            if self.entries.get(&id).is_some_and(|entry| entry.at == at) {
+                self.remove(&id);
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn size(&self) -> usize {
+        let lines = self.events.iter().chain(&self.answer);
+        let request = self.request.as_ref().map_or(0, Vec::len);
+        lines.fold(request, |sum, line| sum.saturating_add(line.0.len()))
+    }
+}
+
+/// Whether two requests ask for the same: equal but for what each sending changes.
+fn is_same(first: &[u8], second: &[u8]) -> bool {
+    first == second || matches!((content(first), content(second)), (Some(a), Some(b)) if a == b)
+}
+
+/// The canonical form of what a request asks for.
+fn content(line: &[u8]) -> Option<Vec<u8>> {
+    let Ok(Value::Object(mut request)) = Value::parse_within(line, LIMITS) else {
+        return None;
+    };
+    for name in ["a2e", "version", "ts", "session_id"] {
+        request.remove(name);
+    }
+    Some(Value::Object(request).to_canonical())
+}
+
+#[cfg(test)]
+mod tests;

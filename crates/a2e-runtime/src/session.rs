@@ -1,0 +1,88 @@
+//! A session as plugins see it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use a2e_wire::{Body, Message};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::auth::Identity;
+use crate::driver::Command;
+use crate::plugin::SendError;
+
+/// One agent's session, as plugins see it: who it is, what they keep for it, and how to reach it.
+#[derive(Debug)]
+pub struct Session {
+    identity: Identity,
+    key: String,
+    states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    commands: mpsc::Sender<Command>,
+}
+
+impl Session {
+    pub(crate) fn new(identity: Identity, key: String, commands: mpsc::Sender<Command>) -> Self {
+        Self {
+            identity,
+            key,
+            states: Mutex::default(),
+            commands,
+        }
+    }
+
+    /// Who the agent is.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Names the session where something is kept for it; the same before and after a restart. It is
+    /// not the session's id and opens nothing.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What a plugin keeps for this session: one value of each type, made when first asked for, gone
+    /// with the session.
+    pub fn state<T: Any + Send + Sync + Default>(&self) -> Arc<T> {
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = states
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        // The map has under a type's id nothing else.
+        Arc::clone(state).downcast::<T>().unwrap_or_default()
+    }
+
+    /// Sends something the agent did not ask for. Waits while the agent is behind.
+    ///
+    /// # Errors
+    /// If the session is over.
+    pub async fn push(&self, body: impl Into<Body<'static>>) -> Result<(), SendError> {
+        let (done, outcome) = oneshot::channel();
+        let body = Box::new(body.into());
+        self.command(Command::Push { body, done }).await?;
+        outcome.await.map_err(|_| SendError)?.map(drop)
+    }
+
+    /// Asks the agent for something and waits for its answer, or for its refusal.
+    ///
+    /// # Errors
+    /// If the session ends first, or no answer comes in time.
+    pub async fn ask(
+        &self,
+        body: impl Into<Body<'static>>,
+        timeout: Duration,
+    ) -> Result<Message<'static>, SendError> {
+        let (answered, answer) = oneshot::channel();
+        let body = Box::new(body.into());
+        self.command(Command::Ask { body, answered }).await?;
+        let answer = tokio::time::timeout(timeout, answer).await;
+        answer.map_err(|_| SendError)?.map_err(|_| SendError)
+    }
+
+    pub(crate) async fn command(&self, command: Command) -> Result<(), SendError> {
+        self.commands.send(command).await.map_err(|_| SendError)
+    }
+}

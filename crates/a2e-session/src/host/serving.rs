@@ -1,0 +1,158 @@
+//! Requests: their start, their events, their end.
+
+use a2e_wire::{Body, MessageId, Namespace, Tag};
+
+use super::HostSession;
+use crate::event::{CancelReason, CloseReason, EventError, HostEvent, Stale, Token};
+use crate::failure::{Failure, failures};
+use crate::{Backpressure, Now};
+
+impl HostSession {
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// If it is not running; then nothing is sent.
+    pub fn respond(
+        &mut self,
+        now: Now,
+        token: Token,
+        outcome: Result<Body<'static>, Failure>,
+    ) -> Result<(), Stale> {
+        let running = self.requests.finish(token).ok_or(Stale)?;
+        self.last_active = now.monotonic;
+        let mut envelope = self.envelope(now, running.stream.req_id);
+        let body = match outcome {
+            Ok(body) => {
+                envelope.spelling = running.spelling;
+                body
+            }
+            Err(failure) => failure.into_message().into(),
+        };
+        self.outbox.push(envelope, body);
+        self.start_requests(now);
+        self.close_if_drained();
+        Ok(())
+    }
+
+    /// Ends a request that gets no answer (`SUBAGENT_CANCEL_REQ`).
+    ///
+    /// # Errors
+    /// If it is not running.
+    pub fn done(&mut self, now: Now, token: Token) -> Result<(), Stale> {
+        self.requests.finish(token).ok_or(Stale)?;
+        self.last_active = now.monotonic;
+        self.start_requests(now);
+        self.close_if_drained();
+        Ok(())
+    }
+
+    /// Sends an event of a request, numbered behind its earlier ones.
+    ///
+    /// # Errors
+    /// [`EventError::Stale`] if the request is not running and its events do not go on;
+    /// [`EventError::Backpressure`] if the peer is too far behind.
+    pub fn event(
+        &mut self,
+        now: Now,
+        token: Token,
+        mut body: Body<'static>,
+    ) -> Result<(), EventError> {
+        if self.outbox.is_full() {
+            return Err(EventError::Backpressure(Backpressure));
+        }
+        let stream = self
+            .requests
+            .stream(token)
+            .ok_or(EventError::Stale(Stale))?;
+        set_seq(&mut body, stream.next_seq);
+        stream.next_seq = stream.next_seq.saturating_add(1);
+        let req_id = stream.req_id.clone();
+        self.send(now, req_id, body);
+        Ok(())
+    }
+
+    /// Lets the events of a request go on after its response, until [`HostSession::end_stream`].
+    pub fn keep_stream(&mut self, token: Token) {
+        self.requests.keep_stream(token);
+    }
+
+    /// Ends the events of an answered request.
+    pub fn end_stream(&mut self, token: Token) {
+        self.requests.end_stream(token);
+    }
+
+    /// Sends something nobody asked for, or a request of the host's; returns its id.
+    ///
+    /// # Errors
+    /// If the peer is too far behind.
+    pub fn push(
+        &mut self,
+        now: Now,
+        body: Body<'static>,
+    ) -> Result<MessageId<'static>, Backpressure> {
+        if self.outbox.is_full() {
+            return Err(Backpressure);
+        }
+        let envelope = self.envelope(now, MessageId::default());
+        let id = envelope.id.clone();
+        self.outbox.push(envelope, body);
+        Ok(id)
+    }
+
+    /// Starts what may start: in order, no more at once than agreed, none for a peer that is behind.
+    pub(super) fn start_requests(&mut self, now: Now) {
+        while self.requests.count_running() < self.limits.max_parallel && !self.outbox.is_full() {
+            match self.requests.start(now.monotonic, self.limits.request) {
+                Some(request) => self.events.push_back(HostEvent::Start(request)),
+                None => break,
+            }
+        }
+    }
+
+    /// Answers everything that is still open, and ends.
+    pub(super) fn cut_off(&mut self, now: Now) {
+        for request in self.requests.take_waiting() {
+            let namespace = request
+                .message
+                .body
+                .tag()
+                .map_or(Namespace::Base, Tag::namespace);
+            let failure = failures::closing(namespace);
+            self.send(
+                now,
+                request.message.envelope.id,
+                failure.into_message().into(),
+            );
+        }
+        for token in self.requests.running() {
+            self.fail(now, token, failures::closing);
+            self.events
+                .push_back(HostEvent::Cancel(token, CancelReason::SessionEnded));
+        }
+        self.close(CloseReason::Shutdown);
+    }
+
+    pub(super) fn fail(&mut self, now: Now, token: Token, failure: fn(Namespace) -> Failure) {
+        if let Some(running) = self.requests.finish(token) {
+            self.last_active = now.monotonic;
+            let failure = failure(running.namespace);
+            self.send(now, running.stream.req_id, failure.into_message().into());
+        }
+    }
+}
+
+/// Numbers an event.
+fn set_seq(body: &mut Body<'static>, seq: i64) {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "no other message is numbered"
+    )]
+    match body {
+        Body::Event(event) => event.seq = seq,
+        Body::ToolEvent(event) => event.seq = seq,
+        Body::SkillEvent(event) => event.seq = seq,
+        Body::ChainEvent(event) => event.seq = seq,
+        Body::ProcReadEvent(event) => event.seq = seq,
+        _ => {}
+    }
+}

@@ -1,0 +1,271 @@
+//! A running node: its host, its listeners, and the files that say where it is.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2e_runtime::config::{Config, PluginKind, SnapshotPlace, UnixSocket};
+use a2e_runtime::demo::Demo;
+use a2e_runtime::operator::{Operations, Server as OperatorServer};
+use a2e_runtime::{
+    Authenticator, Claim, DataDir, FileStore, Guard, Host, HostBuilder, HttpServer, Limited,
+    MemoryStore, Open, SnapshotStore, Tls, TokenStore, bind_unix, serve_http, serve_tcp,
+    serve_unix,
+};
+use anyhow::{Context, Result};
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// A node that takes connections.
+pub(crate) struct Node {
+    host: Host,
+    http: HttpServer,
+    tls: Option<Tls>,
+    tokens: Arc<TokenStore>,
+    shared: Shared,
+    claim: Claim,
+    endpoints: Endpoints,
+    operator: CancellationToken,
+}
+
+/// What stays when the configuration is read again.
+struct Shared {
+    authenticator: Arc<dyn Authenticator>,
+    snapshots: Arc<dyn SnapshotStore>,
+}
+
+/// Where the node is.
+struct Endpoints {
+    http: SocketAddr,
+    tcp: Option<SocketAddr>,
+    unix: Option<PathBuf>,
+    is_secure: bool,
+}
+
+impl Node {
+    /// Starts everything; when this returns, all listeners take connections.
+    pub(crate) async fn start(config: &Config, data: &DataDir) -> Result<Self> {
+        for note in &config.notes {
+            tracing::info!("{note}");
+        }
+        let claim = data.claim()?;
+        let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
+        let shared = Shared {
+            authenticator: match config.server.allow_unauthenticated {
+                true => Arc::new(Open),
+                false => Arc::new(Limited::new(Arc::clone(&tokens))),
+            },
+            snapshots: snapshots(config, data)?,
+        };
+        let host = builder(config, &shared).build();
+        let tls = match &config.server.tls {
+            Some(files) => Some(Tls::from_files(&files.certificate, &files.key)?),
+            None => None,
+        };
+        let http = HttpServer::new(host.clone(), guard(config));
+        let endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
+        let operator = CancellationToken::new();
+        let operations = Operations::new().with_tokens(&tokens);
+        let server = OperatorServer::bind(&claim, operations)?;
+        tokio::spawn(server.run(operator.clone()));
+        let node = Self {
+            host,
+            http,
+            tls,
+            tokens,
+            shared,
+            claim,
+            endpoints,
+            operator,
+        };
+        node.claim.write_endpoints(&node.endpoints.to_json())?;
+        Ok(node)
+    }
+
+    /// Says how to connect.
+    pub(crate) fn announce(&self) -> Result<()> {
+        let mut out = std::io::stdout().lock();
+        let dir = self.claim.dir();
+        writeln!(out, "frith is up (process {})", std::process::id())?;
+        writeln!(out, "  http   {}", self.endpoints.http())?;
+        writeln!(out, "  ws     {}", self.endpoints.ws())?;
+        if let Some(tcp) = self.endpoints.tcp() {
+            writeln!(out, "  tcp    {tcp}")?;
+        }
+        if let Some(unix) = self.endpoints.unix() {
+            writeln!(out, "  unix   {unix}")?;
+        }
+        writeln!(out, "  token  {}", dir.token().display())?;
+        let data = match DataDir::of_user().is_ok_and(|user| user == *dir) {
+            true => String::new(),
+            false => format!(" --data {}", dir.path().display()),
+        };
+        writeln!(out, "\nTry, in another terminal:")?;
+        writeln!(out, "  frith tools{data}")?;
+        writeln!(out, "  frith call echo '{{\"text\":\"hi\"}}'{data}")?;
+        writeln!(
+            out,
+            "  frith token new NAME{data}      # lets another agent in"
+        )?;
+        writeln!(out, "Ctrl-C stops it.")?;
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Goes on with another configuration. Sessions keep what they began with.
+    pub(crate) fn reload(&self, config: &Config) {
+        self.host.reload(builder(config, &self.shared));
+        self.http.set_guard(guard(config));
+        if let Err(error) = self.tokens.configure(config.auth_token.as_ref()) {
+            tracing::error!("kept the old `auth_token`: {error}");
+        }
+        if let Some(Err(error)) = self.tls.as_ref().map(Tls::reload) {
+            tracing::error!("kept the old certificate: {error}");
+        }
+        tracing::info!(
+            "read the configuration again; listeners, the store and TLS on or off change at the next start"
+        );
+    }
+
+    /// Lets requests finish and sessions end, for that long at most.
+    pub(crate) async fn stop(&self, patience: Duration) {
+        self.host.stop();
+        if tokio::time::timeout(patience, self.host.stopped())
+            .await
+            .is_err()
+        {
+            tracing::warn!("some sessions did not end in time");
+        }
+    }
+
+    /// Removes what says where the node is.
+    pub(crate) fn clean_up(&self) {
+        self.operator.cancel();
+        let unix = self.endpoints.unix.clone();
+        for path in [Some(self.claim.dir().endpoints()), unix]
+            .into_iter()
+            .flatten()
+        {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The host that a configuration describes.
+fn builder(config: &Config, shared: &Shared) -> HostBuilder {
+    let limits = &config.global_limits;
+    let mut builder = Host::builder()
+        .shared_authenticator(Arc::clone(&shared.authenticator))
+        .limits(limits.session)
+        .max_line(limits.max_line)
+        .max_sessions(limits.max_sessions)
+        .drain(limits.drain)
+        .snapshots(Arc::clone(&shared.snapshots), config.snapshot_mode);
+    if config.plugins.is_empty() {
+        builder = builder.plugin(Demo::default());
+    }
+    for plugin in config.plugins.iter().filter(|plugin| plugin.enabled) {
+        builder = match &plugin.kind {
+            PluginKind::Demo => {
+                builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
+            }
+            PluginKind::Mounted(_) => builder,
+        };
+    }
+    builder
+}
+
+fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {
+    Ok(match config.snapshot_store {
+        SnapshotPlace::Memory => Arc::new(MemoryStore::default()),
+        SnapshotPlace::File => {
+            let folder = data.path().join("sessions");
+            let kept = config.global_limits.session.resume;
+            let store = FileStore::open(&folder, kept)
+                .with_context(|| format!("cannot keep sessions in {}", folder.display()))?;
+            Arc::new(store)
+        }
+    })
+}
+
+fn guard(config: &Config) -> Guard {
+    Guard {
+        names: config.server.names.clone(),
+        origins: config.server.origins.clone(),
+    }
+}
+
+async fn listen(
+    config: &Config,
+    data: &DataDir,
+    host: &Host,
+    http: &HttpServer,
+    tls: Option<&Tls>,
+) -> Result<Endpoints> {
+    let server = &config.server;
+    let bind = async |key: &str, address: SocketAddr| {
+        let listener = TcpListener::bind(address).await;
+        listener.with_context(|| format!("cannot listen on {address} (`{key}` says so)"))
+    };
+    let web = bind("server.listen", server.listen).await?;
+    let mut endpoints = Endpoints {
+        http: web.local_addr()?,
+        tcp: None,
+        unix: None,
+        is_secure: tls.is_some(),
+    };
+    tokio::spawn(serve_http(http.clone(), web, tls.cloned()));
+    if let Some(address) = server.tcp {
+        let listener = bind("server.tcp", address).await?;
+        endpoints.tcp = Some(listener.local_addr()?);
+        tokio::spawn(serve_tcp(host.clone(), listener, tls.cloned()));
+    }
+    let path = match &server.unix {
+        UnixSocket::Off => return Ok(endpoints),
+        UnixSocket::InDataDir => data.a2e_socket(),
+        UnixSocket::At(path) => path.clone(),
+    };
+    let listener = bind_unix(&path);
+    let listener = listener.with_context(|| format!("cannot listen on {}", path.display()))?;
+    tokio::spawn(serve_unix(host.clone(), listener));
+    endpoints.unix = Some(path);
+    Ok(endpoints)
+}
+
+impl Endpoints {
+    fn http(&self) -> String {
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.http)
+    }
+
+    fn ws(&self) -> String {
+        let scheme = if self.is_secure { "wss" } else { "ws" };
+        format!("{scheme}://{}/ws", self.http)
+    }
+
+    fn tcp(&self) -> Option<String> {
+        let scheme = if self.is_secure { "tls" } else { "tcp" };
+        self.tcp.map(|address| format!("{scheme}:{address}"))
+    }
+
+    fn unix(&self) -> Option<String> {
+        let path = self.unix.as_ref()?;
+        Some(format!("unix:{}", path.display()))
+    }
+
+    fn to_json(&self) -> serde_json::Value {
+        json!({
+            "pid": std::process::id(),
+            "did": null,
+            "http": self.http(),
+            "ws": self.ws(),
+            "mcp": null,
+            "tcp": self.tcp(),
+            "unix": self.unix(),
+            "a2a": null,
+        })
+    }
+}

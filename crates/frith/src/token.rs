@@ -1,0 +1,152 @@
+//! `frith token`: who may come in, by the operator's socket of the running node.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use a2e_runtime::operator::{Create, Created, Listed, Nothing, Revoke, ask};
+use a2e_runtime::{DataDir, Revoked, TokenInfo};
+use anyhow::Result;
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::Outcome;
+use crate::agent::{block_on, print};
+use crate::data::DataArguments;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+
+    #[command(flatten)]
+    data: DataArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a token for an agent, new or known, and show it this one time
+    New {
+        /// The agent's name
+        agent: String,
+
+        /// A note for the list
+        #[arg(long, default_value = "")]
+        label: String,
+    },
+    /// List all tokens: their ids, not the tokens themselves
+    List,
+    /// Revoke one token by its id, or all tokens of an agent
+    Revoke {
+        /// An agent's name, or a token's id from the list
+        agent_or_id: String,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    let dir = arguments.data.dir()?;
+    block_on(async {
+        match &arguments.action {
+            Action::New { agent, label } => new(&dir, agent, label, as_json).await,
+            Action::List => list(&dir, as_json).await,
+            Action::Revoke { agent_or_id } => revoke(&dir, agent_or_id, as_json).await,
+        }
+    })
+}
+
+async fn new(dir: &DataDir, agent: &str, label: &str, as_json: bool) -> Result<Outcome> {
+    let request = Create {
+        agent: agent.to_owned(),
+        label: label.to_owned(),
+    };
+    let created: Created = ask(dir, "token.new", &request).await?;
+    match as_json {
+        true => print(&json!(created))?,
+        false => {
+            print(&created.token)?;
+            eprintln!(
+                "This is the token of `{agent}`; it is not shown again. Its id is {}.",
+                created.id
+            );
+        }
+    }
+    Ok(Outcome::Good)
+}
+
+async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
+    let listed: Listed = ask(dir, "token.list", &Nothing {}).await?;
+    if as_json {
+        print(&json!(listed.tokens))?;
+        return Ok(Outcome::Good);
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let width = |of: fn(&TokenInfo) -> &str| {
+        let widths = listed.tokens.iter().map(|token| of(token).len());
+        widths.max().unwrap_or_default()
+    };
+    let (agents, ids) = (width(|token| &token.agent), width(|token| &token.id));
+    for TokenInfo {
+        id,
+        agent,
+        created,
+        label,
+    } in &listed.tokens
+    {
+        let made = created.map_or_else(|| "–".to_owned(), |created| age(now, created));
+        let line = format!("{agent:agents$}  {id:ids$}  {made:14}  {label}");
+        print(&line.trim_end())?;
+    }
+    Ok(Outcome::Good)
+}
+
+async fn revoke(dir: &DataDir, agent_or_id: &str, as_json: bool) -> Result<Outcome> {
+    let request = Revoke {
+        target: agent_or_id.to_owned(),
+    };
+    let revoked: Revoked = ask(dir, "token.revoke", &request).await?;
+    if as_json {
+        print(&json!(revoked))?;
+        return Ok(Outcome::Good);
+    }
+    for id in &revoked.ids {
+        print(&format!("revoked {id}"))?;
+    }
+    if let Some(file) = &revoked.renewed {
+        print(&format!(
+            "a new token of `default` is in {}",
+            file.display()
+        ))?;
+    }
+    Ok(Outcome::Good)
+}
+
+/// How long ago something was, in the largest unit that fits.
+fn age(now: u64, then: u64) -> String {
+    let seconds = now.saturating_sub(then);
+    let units = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
+    match units.iter().find(|(length, _)| seconds >= *length) {
+        Some((length, unit)) => {
+            let count = seconds / length;
+            let plural = if count == 1 { "" } else { "s" };
+            format!("{count} {unit}{plural} ago")
+        }
+        None => "just now".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::age;
+
+    #[test]
+    fn an_age_has_one_unit() {
+        for (seconds, text) in [
+            (0, "just now"),
+            (59, "just now"),
+            (60, "1 minute ago"),
+            (7_199, "1 hour ago"),
+            (86_400 * 2, "2 days ago"),
+        ] {
+            assert_eq!(age(1_000_000_000, 1_000_000_000 - seconds), text);
+        }
+        assert_eq!(age(5, 9), "just now");
+    }
+}

@@ -1,0 +1,131 @@
+//! `frith up`: the node.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use a2e_runtime::config::Config;
+use anyhow::{Context, Result};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::Outcome;
+use crate::data::DataArguments;
+use crate::log::Log;
+use crate::node::Node;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Where to listen for HTTP, instead of 127.0.0.1:8765; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<std::net::SocketAddr>,
+
+    /// The configuration file; without it, frith.yaml or frith.toml in this folder
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    data: DataArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
+    let config = arguments.load()?;
+    let log = Log::start(&config.telemetry)?;
+    raise_open_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start")?;
+    let outcome = runtime.block_on(serve(arguments, &config, &log));
+    // Whatever still runs was told to end and had its time.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(arguments: &Arguments, config: &Config, log: &Log) -> Result<Outcome> {
+    let mut signals = Signals::new()?;
+    let node = Node::start(config, &arguments.data.dir()?).await?;
+    node.announce()?;
+    while signals.next().await == Told::Reload {
+        match arguments.load() {
+            Ok(config) => {
+                log.set(&config.telemetry);
+                node.reload(&config);
+            }
+            Err(error) => tracing::error!("kept the old configuration: {error:#}"),
+        }
+    }
+    tracing::info!("stopping; again to stop at once");
+    tokio::select! {
+        () = node.stop(config.global_limits.drain + BEYOND_DRAIN) => {}
+        () = signals.stop_again() => tracing::warn!("stopped at once"),
+    }
+    node.clean_up();
+    Ok(Outcome::Good)
+}
+
+impl Arguments {
+    fn load(&self) -> Result<Config> {
+        let file = match &self.config {
+            Some(file) => Some(file.clone()),
+            None => Config::find(&std::env::current_dir()?)?,
+        };
+        let mut config = match file {
+            Some(file) => Config::load(&file)?,
+            None => Config::default(),
+        };
+        if let Some(listen) = self.listen {
+            config.server.listen = listen;
+            config.validate()?;
+        }
+        Ok(config)
+    }
+}
+
+/// Beyond the time for requests, sessions have this long to write their last messages.
+const BEYOND_DRAIN: Duration = Duration::from_secs(3);
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Stop,
+    Reload,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Told {
+        tokio::select! {
+            _ = self.interrupt.recv() => Told::Stop,
+            _ = self.terminate.recv() => Told::Stop,
+            _ = self.hangup.recv() => Told::Reload,
+        }
+    }
+
+    async fn stop_again(&mut self) {
+        while self.next().await != Told::Stop {}
+    }
+}
+
+/// Each session has a connection; take as many as the system lets this process have.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, most) {
+        tracing::warn!(%error, "cannot raise the number of open files");
+    }
+}
