@@ -1,115 +1,90 @@
-//! The agent's end over any byte stream (seed 003).
+//! The agent's end (seed 003).
+//!
+//! Reading order: [`Client`], `shared` (what a call is), `driver` (the connection's task),
+//! [`link`](Link), [`reconnect`](Reconnect), [`address`](Address).
 
-use std::collections::HashMap;
+mod address;
+mod child;
+mod custom;
+mod driver;
+mod error;
+mod facades;
+mod handlers;
+mod http;
+mod http1;
+mod link;
+mod net;
+mod raw;
+mod reconnect;
+mod shared;
+mod sse;
+mod typed;
+mod ws;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_session::{AgentConfig, AgentEvent, AgentSession, Call, CallError, ConnectError};
-use a2e_wire::messages::base::{AcceptedCapability, Error, Ping};
-use a2e_wire::{Body, Framer, MAX_LINE, Message, SessionId};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use a2e_session::{AgentConfig, AgentSession};
+use a2e_wire::messages::base::{AcceptedCapability, Ping};
+use a2e_wire::{Body, Charset, DecodeError, Decoder, Message, Sender, SessionId};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 
+pub use self::address::{Address, AddressError, Roots};
+pub use self::custom::{CustomMessage, CustomRequest, custom_body, read_custom};
+pub use self::error::{A2eError, ClientError};
+pub use self::facades::{Calling, Episode, Memory, Skills, Tools};
+pub use self::handlers::{Handler, HandlerId, Reply};
+pub use self::link::Link;
+pub use self::raw::RawLink;
+pub use self::reconnect::{Dial, Reconnect};
+pub use self::typed::Asking;
+
+use self::driver::Driver;
+use self::handlers::{Handlers, RequestHandler};
+use self::shared::Shared;
 use crate::clock::{Clock, system_random};
+use crate::plugin::BoxFuture;
 
-/// A connected agent. Cheap to clone; all clones are one connection.
+/// A connected agent. Cheap to clone; all clones are one session. When the last one is dropped the
+/// session is ended politely, in the background; [`Client::disconnect`] waits for that.
 #[derive(Debug, Clone)]
 pub struct Client {
-    commands: mpsc::Sender<Command>,
-    inner: Arc<Inner>,
+    handle: Arc<Handle>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    session_id: SessionId<'static>,
-    capabilities: Vec<AcceptedCapability<'static>>,
-    max_parallel: i64,
-    /// The connection's task; it ends with the last clone.
-    _task: Task,
+struct Handle {
+    shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
-struct Task(JoinHandle<()>);
-
-impl Drop for Task {
+impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.abort();
+        self.shared.close(AFTER_DROP);
     }
 }
-
-/// What is called with each event of a call, or each push. It runs on the connection's own task, so
-/// a slow one holds back the host instead of filling a queue; it must not block.
-pub struct Handler(Box<dyn FnMut(Message<'static>) + Send>);
 
 /// How to make a call.
 #[derive(Debug)]
 pub struct CallOptions {
     /// How long to wait for the response.
     pub timeout: Duration,
-    /// Called with each of the call's events, in order, before the response is returned.
+    /// Called with each of the call's events, in order, before the response is returned. Output of
+    /// a process comes after it too.
     pub on_event: Handler,
 }
 
-impl Handler {
-    /// Calls a function.
-    pub fn new(function: impl FnMut(Message<'static>) + Send + 'static) -> Self {
-        Self(Box::new(function))
-    }
-
-    /// Passes over what comes.
-    #[must_use]
-    pub fn none() -> Self {
-        Self::new(drop)
-    }
+/// Prepares a connection.
+pub struct Connector {
+    dial: Arc<dyn Dial>,
+    config: AgentConfig,
+    reconnect: Option<Reconnect>,
+    handlers: Handlers,
 }
 
-impl std::fmt::Debug for Handler {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handler").finish_non_exhaustive()
-    }
-}
-
-/// Why something did not work.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ClientError {
-    /// The session did not come about.
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The host answered with an error.
-    #[error("{}: {}", error.code, error.message)]
-    Host {
-        /// What the host said: code, message, whether to try again, detail, capability.
-        error: Box<Error<'static>>,
-        /// The id of the request.
-        req_id: String,
-        /// The events that came before.
-        events: Vec<Message<'static>>,
-    },
-    /// No response came in time.
-    #[error("no response came within {0:?}")]
-    Timeout(Duration),
-    /// The connection ended.
-    #[error("the connection to the host is closed")]
-    Closed,
-    /// The connection failed.
-    #[error("the connection to the host failed: {0}")]
-    Io(#[from] io::Error),
-}
-
-enum Command {
-    Call {
-        body: Box<Body<'static>>,
-        options: CallOptions,
-        done: oneshot::Sender<Result<Message<'static>, CallError>>,
-        /// Told the call's id.
-        id: oneshot::Sender<String>,
-    },
-    Notify(Box<Body<'static>>),
-    Close(Duration),
-}
+/// What the host may take to finish when the last client is dropped.
+const AFTER_DROP: Duration = Duration::from_secs(2);
 
 impl Default for CallOptions {
     fn default() -> Self {
@@ -120,8 +95,112 @@ impl Default for CallOptions {
     }
 }
 
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector")
+            .field("config", &self.config)
+            .field("reconnect", &self.reconnect)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connector {
+    /// A connection to what `dial` reaches. It comes back when it breaks, if that can help.
+    pub fn new(dial: impl Dial) -> Self {
+        Self {
+            reconnect: dial.can_redial().then(Reconnect::default),
+            dial: Arc::new(dial),
+            config: AgentConfig::default(),
+            handlers: Handlers::default(),
+        }
+    }
+
+    /// Says who connects and what for.
+    #[must_use]
+    pub fn agent(mut self, config: AgentConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Sets how to come back when the connection breaks; `None` for not at all.
+    #[must_use]
+    pub const fn reconnect(mut self, policy: Option<Reconnect>) -> Self {
+        self.reconnect = policy;
+        self
+    }
+
+    /// As [`Client::on`], in time for the first message.
+    #[must_use]
+    pub fn on(mut self, type_name: impl Into<String>, handler: Handler) -> Self {
+        self.handlers.on(type_name.into(), handler);
+        self
+    }
+
+    /// As [`Client::on_any`], in time for the first message.
+    #[must_use]
+    pub fn on_any(mut self, handler: Handler) -> Self {
+        self.handlers.on_any(handler);
+        self
+    }
+
+    /// As [`Client::on_request`], in time for the first message.
+    #[must_use]
+    pub fn on_request(
+        mut self,
+        type_name: impl Into<String>,
+        handler: impl FnMut(Message<'static>, Reply) + Send + 'static,
+    ) -> Self {
+        self.handlers
+            .on_request(type_name.into(), RequestHandler::new(handler));
+        self
+    }
+
+    /// Connects and shakes hands.
+    ///
+    /// # Errors
+    /// If the host cannot be reached, refuses, or does not answer.
+    pub async fn connect(self) -> Result<Client, ClientError> {
+        let dialed = Arc::clone(&self.dial).dial().await;
+        let link = dialed.map_err(ClientError::Unreachable)?;
+        let clock = Clock::start();
+        let config = AgentConfig {
+            resumable: self.reconnect.is_some(),
+            ..self.config
+        };
+        let mut random = system_random();
+        let session = AgentSession::connect(clock.now(), config, &mut *random);
+        let shared = Arc::new(Shared::new(session, self.handlers, clock));
+        let (connected, outcome) = oneshot::channel();
+        let dial = self.reconnect.map(|policy| (self.dial, policy));
+        let driver = Driver::new(Arc::clone(&shared), link, dial, random, connected);
+        let client = Client {
+            handle: Arc::new(Handle { shared }),
+        };
+        tokio::spawn(driver.run());
+        outcome.await.map_err(|_| ClientError::Closed)??;
+        Ok(client)
+    }
+}
+
+/// One stream, once.
+struct Once(std::sync::Mutex<Option<Link>>);
+
+impl Dial for Once {
+    fn dial(self: Arc<Self>) -> BoxFuture<'static, io::Result<Link>> {
+        let taken = match self.0.lock() {
+            Ok(mut link) => link.take(),
+            Err(_) => None,
+        };
+        Box::pin(async { taken.ok_or_else(|| io::ErrorKind::NotConnected.into()) })
+    }
+
+    fn can_redial(&self) -> bool {
+        false
+    }
+}
+
 impl Client {
-    /// Shakes hands over a connection. `on_push` is called with what nobody asked for.
+    /// Shakes hands over a stream. `on_push` is called with what nobody asked for.
     ///
     /// # Errors
     /// If the host refuses, does not answer, or the connection fails.
@@ -130,42 +209,15 @@ impl Client {
         config: AgentConfig,
         on_push: Handler,
     ) -> Result<Self, ClientError> {
-        let clock = Clock::start();
-        let session = AgentSession::connect(clock.now(), config, system_random());
-        let (commands, inbox) = mpsc::channel(64);
-        let (connected, outcome) = oneshot::channel();
-        let driver = Driver {
-            session,
-            clock,
-            framer: Framer::new(MAX_LINE),
-            inbox,
-            connected: Some(connected),
-            calls: HashMap::new(),
-            on_push,
-            output: Vec::new(),
-        };
-        let task = Task(tokio::spawn(async move {
-            if let Err(error) = driver.run(stream).await {
-                tracing::debug!(%error, "connection to the host failed");
-            }
-        }));
-        let Connected {
-            session_id,
-            capabilities,
-            max_parallel,
-        } = outcome.await.map_err(|_| ClientError::Closed)??;
-        Ok(Self {
-            commands,
-            inner: Arc::new(Inner {
-                session_id,
-                capabilities,
-                max_parallel,
-                _task: task,
-            }),
-        })
+        let once = Once(std::sync::Mutex::new(Some(Link::new(stream))));
+        Connector::new(once)
+            .agent(config)
+            .on_any(on_push)
+            .connect()
+            .await
     }
 
-    /// Sends a request and waits for its response.
+    /// Sends a request and waits for its response. Dropping the future forgets the call.
     ///
     /// # Errors
     /// What the host answered, a timeout, or the end of the connection.
@@ -174,30 +226,7 @@ impl Client {
         body: impl Into<Body<'static>>,
         options: CallOptions,
     ) -> Result<Message<'static>, ClientError> {
-        let timeout = options.timeout;
-        let (done, outcome) = oneshot::channel();
-        let (id, call_id) = oneshot::channel();
-        let command = Command::Call {
-            body: Box::new(body.into()),
-            options,
-            done,
-            id,
-        };
-        self.commands
-            .send(command)
-            .await
-            .map_err(|_| ClientError::Closed)?;
-        let req_id = call_id.await.map_err(|_| ClientError::Closed)?;
-        match outcome.await.map_err(|_| ClientError::Closed)? {
-            Ok(message) => Ok(message),
-            Err(CallError::Host(error, events)) => Err(ClientError::Host {
-                error,
-                req_id,
-                events,
-            }),
-            Err(CallError::Timeout) => Err(ClientError::Timeout(timeout)),
-            Err(CallError::Closed) => Err(ClientError::Closed),
-        }
+        self.handle.shared.call(body.into(), options).await?.await
     }
 
     /// Asks whether the host is there; returns how long the answer took.
@@ -206,174 +235,105 @@ impl Client {
     /// As [`Client::rpc`].
     pub async fn ping(&self) -> Result<Duration, ClientError> {
         let start = tokio::time::Instant::now();
-        self.rpc(Ping::new(), CallOptions::default()).await?;
+        let options = CallOptions {
+            timeout: Duration::from_secs(5),
+            ..CallOptions::default()
+        };
+        self.rpc(Ping::new(), options).await?;
         Ok(start.elapsed())
     }
 
-    /// Sends a message that gets no answer.
+    /// Sends a message that gets no answer. Over a connection that breaks it may be lost.
     ///
     /// # Errors
     /// If the connection has ended.
     pub async fn notify(&self, body: impl Into<Body<'static>>) -> Result<(), ClientError> {
-        let command = Command::Notify(Box::new(body.into()));
-        self.commands
-            .send(command)
-            .await
-            .map_err(|_| ClientError::Closed)
+        self.handle.shared.notify(body.into()).await
     }
 
-    /// Ends the session; the host may finish what it runs within `grace`.
+    /// Calls a handler with each push of a type, beside those there are. The catalogue's spelling
+    /// of a type stands for its other spellings too.
+    pub fn on(&self, type_name: impl Into<String>, handler: Handler) -> HandlerId {
+        let mut state = self.handle.shared.lock();
+        state.handlers.on(type_name.into(), handler)
+    }
+
+    /// Takes a handler away.
+    pub fn off(&self, id: HandlerId) {
+        self.handle.shared.lock().handlers.off(id);
+    }
+
+    /// Calls a handler with each push that no other handler takes.
+    pub fn on_any(&self, handler: Handler) {
+        self.handle.shared.lock().handlers.on_any(handler);
+    }
+
+    /// Calls a handler with each request of the host's of a type (`mcp/sample/req`, …), with what
+    /// answers it. A request without a handler is answered with an error.
+    pub fn on_request(
+        &self,
+        type_name: impl Into<String>,
+        handler: impl FnMut(Message<'static>, Reply) + Send + 'static,
+    ) {
+        let handler = RequestHandler::new(handler);
+        let mut state = self.handle.shared.lock();
+        state.handlers.on_request(type_name.into(), handler);
+    }
+
+    /// Ends the session; the host may finish what it runs within `grace`. Calls that are open fail.
     pub async fn disconnect(&self, grace: Duration) {
-        let _ = self.commands.send(Command::Close(grace)).await;
-        self.commands.closed().await;
+        self.handle.shared.close(grace);
+        self.handle.shared.ended.cancelled().await;
+    }
+
+    /// Whether the session has ended and will not come back.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.handle.shared.ended.is_cancelled()
+    }
+
+    /// A message as it is sent: compact JSON, without a newline.
+    #[must_use]
+    pub fn encode(message: &Message<'_>) -> Vec<u8> {
+        let mut line = Vec::new();
+        message.encode_to(&mut line, Charset::Utf8);
+        line
+    }
+
+    /// Reads a line as a message from a host; a type beside the catalogue is
+    /// [`Body::Unknown`].
+    ///
+    /// # Errors
+    /// If it is no message.
+    pub fn decode(line: &[u8]) -> Result<Message<'static>, DecodeError> {
+        let now = Clock::start().now();
+        let message = Decoder::default().decode(line, Sender::Host, now.unix)?;
+        Ok(message.into_owned())
     }
 
     /// What the host said of the capabilities asked for.
     #[must_use]
-    pub fn capabilities(&self) -> &[AcceptedCapability<'static>] {
-        &self.inner.capabilities
+    pub fn capabilities(&self) -> Vec<AcceptedCapability<'static>> {
+        let state = self.handle.shared.lock();
+        let connected = state.connected.as_deref();
+        connected.map_or_else(Vec::new, |connected| connected.capabilities.clone())
     }
 
-    /// The session's id.
+    /// The session's id. It changes if the host forgets the session.
     #[must_use]
-    pub fn session_id(&self) -> &SessionId<'static> {
-        &self.inner.session_id
+    pub fn session_id(&self) -> SessionId<'static> {
+        let state = self.handle.shared.lock();
+        let connected = state.connected.as_deref();
+        connected.map_or_else(SessionId::default, |connected| connected.session_id.clone())
     }
 
     /// How many calls the host runs at once.
     #[must_use]
     pub fn max_parallel(&self) -> i64 {
-        self.inner.max_parallel
-    }
-}
-
-struct Connected {
-    session_id: SessionId<'static>,
-    capabilities: Vec<AcceptedCapability<'static>>,
-    max_parallel: i64,
-}
-
-struct Waiting {
-    done: oneshot::Sender<Result<Message<'static>, CallError>>,
-    on_event: Handler,
-}
-
-/// Drives the connection.
-struct Driver {
-    session: AgentSession,
-    clock: Clock,
-    framer: Framer,
-    inbox: mpsc::Receiver<Command>,
-    connected: Option<oneshot::Sender<Result<Connected, ConnectError>>>,
-    calls: HashMap<Call, Waiting>,
-    on_push: Handler,
-    output: Vec<u8>,
-}
-
-impl Driver {
-    async fn run(mut self, stream: impl AsyncRead + AsyncWrite + Send) -> io::Result<()> {
-        let (mut reader, mut writer) = tokio::io::split(stream);
-        let mut chunk = vec![0; 16 * 1024];
-        let mut closing = false;
-        loop {
-            self.settle();
-            if closing && self.output.is_empty() {
-                writer.flush().await?;
-                return writer.shutdown().await;
-            }
-            let timeout = self.clock.wait_until(self.session.poll_timeout());
-            tokio::select! {
-                written = writer.write(&self.output), if !self.output.is_empty() => {
-                    // Not flushed: waiting for a slow reader here would stop everything else.
-                    self.output.drain(..written?);
-                }
-                read = reader.read(&mut chunk) => {
-                    let size = read?;
-                    if size == 0 {
-                        self.session.disconnected();
-                        self.settle();
-                        return Ok(());
-                    }
-                    let mut lines = self.framer.feed(chunk.get(..size).unwrap_or_default());
-                    while let Some(line) = lines.next() {
-                        self.session.handle_line(self.clock.now(), line);
-                    }
-                }
-                command = self.inbox.recv() => match command {
-                    Some(Command::Close(grace)) => {
-                        self.session.close(self.clock.now(), grace);
-                        closing = true;
-                    }
-                    Some(command) => self.take_command(command),
-                    None => return Ok(()),
-                },
-                () = timeout => self.session.handle_timeout(self.clock.now()),
-            }
-        }
-    }
-
-    fn take_command(&mut self, command: Command) {
-        let now = self.clock.now();
-        match command {
-            Command::Call {
-                body,
-                options,
-                done,
-                id,
-            } => {
-                let call = self.session.call(now, *body, options.timeout);
-                let _ = id.send(call.0.to_string());
-                let on_event = options.on_event;
-                self.calls.insert(call, Waiting { done, on_event });
-            }
-            Command::Notify(body) => self.session.notify(now, *body),
-            Command::Close(grace) => self.session.close(now, grace),
-        }
-    }
-
-    fn settle(&mut self) {
-        while let Some(event) = self.session.poll_event() {
-            self.take_event(event);
-        }
-        while let Some(line) = self.session.poll_transmit() {
-            self.output.extend_from_slice(&line);
-            self.output.push(b'\n');
-        }
-    }
-
-    fn take_event(&mut self, event: AgentEvent) {
-        match event {
-            AgentEvent::Connected {
-                session_id,
-                capabilities,
-                max_parallel,
-                ..
-            } => self.tell_connected(Ok(Connected {
-                session_id,
-                capabilities,
-                max_parallel,
-            })),
-            AgentEvent::NotConnected(error) => self.tell_connected(Err(error)),
-            AgentEvent::Event(call, message) => {
-                if let Some(waiting) = self.calls.get_mut(&call) {
-                    (waiting.on_event.0)(message);
-                }
-            }
-            AgentEvent::Response(call, message) => self.finish(&call, Ok(message)),
-            AgentEvent::Failed(call, error) => self.finish(&call, Err(error)),
-            AgentEvent::Push(message) => (self.on_push.0)(message),
-        }
-    }
-
-    fn tell_connected(&mut self, outcome: Result<Connected, ConnectError>) {
-        if let Some(connected) = self.connected.take() {
-            let _ = connected.send(outcome);
-        }
-    }
-
-    fn finish(&mut self, call: &Call, outcome: Result<Message<'static>, CallError>) {
-        if let Some(waiting) = self.calls.remove(call) {
-            let _ = waiting.done.send(outcome);
-        }
+        let state = self.handle.shared.lock();
+        state
+            .connected
+            .as_deref()
+            .map_or(0, |connected| connected.max_parallel)
     }
 }

@@ -36,14 +36,6 @@ impl Clock {
             .checked_add(at)
             .unwrap_or_else(|| Instant::now() + FAR)
     }
-
-    /// Waits for the moment that a session means by a time; for none, for ever.
-    pub(crate) async fn wait_until(self, at: Option<Duration>) {
-        match at {
-            Some(at) => tokio::time::sleep_until(self.instant(at)).await,
-            None => std::future::pending().await,
-        }
-    }
 }
 
 /// As good as never.

@@ -12,6 +12,7 @@
 
 mod attempts;
 mod auth;
+pub mod blocking;
 mod client;
 mod clock;
 pub mod config;
@@ -24,6 +25,7 @@ mod journal;
 mod link;
 mod listen;
 mod metrics;
+mod mounted;
 mod nearest;
 pub mod operator;
 mod plugin;
@@ -39,11 +41,16 @@ mod tokens;
 pub use a2e_session::{AgentConfig, Failure, Limits};
 pub use attempts::Limited;
 pub use auth::{Authenticator, Identity, Login, Open, Source};
-pub use client::{CallOptions, Client, ClientError, Handler};
+pub use client::{
+    A2eError, Address, AddressError, Asking, CallOptions, Calling, Client, ClientError, Connector,
+    CustomMessage, CustomRequest, Dial, Episode, Handler, HandlerId, Link, Memory, RawLink,
+    Reconnect, Reply, Roots, Skills, Tools, custom_body, read_custom,
+};
 pub use data_dir::{Claim, DataDir, DataError};
 pub use host::{Host, HostBuilder};
 pub use http::{Connection, Guard, HttpServer};
 pub use listen::{bind_unix, serve_http, serve_tcp, serve_unix};
+pub use mounted::{Mount, Mounted};
 pub use nearest::nearest;
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};
 pub use secret::Secret;

@@ -1,132 +1,63 @@
 //! The agent's end of a session.
 
-use std::collections::VecDeque;
+mod config;
+mod event;
+mod pending;
+mod queue;
+mod receive;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use a2e_wire::messages::base::{
-    AcceptedCapability, Error, HandshakeReason, HandshakeRequest, HandshakeResponse, Resume,
-    Shutdown,
-};
+use a2e_wire::messages::base::{HandshakeRequest, Resume, Shutdown};
 use a2e_wire::{
-    AgentId, Body, Charset, Decoder, Envelope, LineTooLong, Message, MessageId, MessageKind,
-    Sender, SessionId, Tag,
+    Body, Charset, Decoder, Envelope, LineTooLong, Message, MessageId, Object, Sender, SessionId,
+    Tag, Unknown,
 };
 
-use crate::now::MessageIds;
+pub use self::config::AgentConfig;
+pub use self::event::{AgentEvent, Call, CallError, ConnectError, Connected, Refused};
+
+use self::pending::{Entry, Pending};
+use self::queue::Queue;
 use crate::{Now, Random};
 
-/// The agent's end of a session: connecting, active, closing.
+/// The agent's end of a session: connecting, active, detached (the connection broke, another one may
+/// come), closed.
+///
+/// What is asked while there is no session is sent when there is one. After a reconnect that the host
+/// calls a resumption, every request without a response is sent again with its old id: the host
+/// knows which it has, so none is lost and none runs twice. If the host has forgotten the session,
+/// a request that may have reached it fails with [`CallError::Lost`], because it may have run;
+/// one that was never sent is sent in the new session. Notices and replies are sent at most once.
 pub struct AgentSession {
     config: AgentConfig,
-    ids: MessageIds,
     decoder: Decoder,
+    charset: Charset,
     state: State,
-    /// Written, not yet taken by the transport.
-    written: VecDeque<Vec<u8>>,
-    /// Calls without their response, oldest first.
-    pending: Vec<Pending>,
+    queue: Queue,
+    pending: Pending,
+    /// Notices and replies that wait for a session, by number.
+    held: BTreeMap<u64, Box<[u8]>>,
+    held_bytes: usize,
     events: VecDeque<AgentEvent>,
     session_id: SessionId<'static>,
     last_eid: u64,
+    /// The first half of every id; the second is a number, so that a call is found by arithmetic.
+    prefix: String,
+    last_number: u64,
 }
 
-/// Who connects, and what for.
-#[derive(Clone)]
-pub struct AgentConfig {
-    /// What the agent calls itself.
-    pub agent_id: AgentId<'static>,
-    /// Its credential; empty if the host asks for none.
-    pub auth_token: String,
-    /// The capabilities it wants to use.
-    pub wanted: Vec<String>,
-    /// How long the host may take to answer the handshake.
-    pub handshake: Duration,
-    /// Bytes written but not yet taken by the transport.
-    pub max_outbound: usize,
-    /// Events of a call that are kept for an error that names them.
-    pub max_events: usize,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Connecting {
-        request: MessageId<'static>,
+        request: u64,
         until: Duration,
+        resuming: bool,
     },
     Active,
+    Detached,
     Closed,
-}
-
-#[derive(Debug)]
-struct Pending {
-    call: Call,
-    response: Option<Tag>,
-    deadline: Duration,
-    events: Vec<Message<'static>>,
-}
-
-/// Names a call: the id of its request.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Call(pub MessageId<'static>);
-
-/// What happened to a session or a call.
-#[derive(Debug, Clone, PartialEq)]
-pub enum AgentEvent {
-    /// The host accepted the handshake.
-    Connected {
-        /// The session's id.
-        session_id: SessionId<'static>,
-        /// One entry for each capability asked for.
-        capabilities: Vec<AcceptedCapability<'static>>,
-        /// How many calls the host runs at once.
-        max_parallel: i64,
-        /// It is the session asked for; the first and last message that are lost, if any are.
-        resumed: Option<Option<(i64, i64)>>,
-    },
-    /// The session did not come about.
-    NotConnected(ConnectError),
-    /// An event of a call.
-    Event(Call, Message<'static>),
-    /// The response to a call.
-    Response(Call, Message<'static>),
-    /// A call failed.
-    Failed(Call, CallError),
-    /// Something nobody asked for, or a request of the host's.
-    Push(Message<'static>),
-}
-
-/// Why a session did not come about.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConnectError {
-    /// The host refused.
-    #[error("the host refused the handshake: {0}")]
-    Refused(HandshakeReason<'static>),
-    /// The host did not answer.
-    #[error("the host did not answer the handshake in time")]
-    Timeout,
-}
-
-/// Why a call failed.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum CallError {
-    /// The host answered with an error; with the events before it.
-    #[error("{}: {}", .0.code, .0.message)]
-    Host(Box<Error<'static>>, Vec<Message<'static>>),
-    /// No response came in time.
-    #[error("no response came in time")]
-    Timeout,
-    /// The session ended first.
-    #[error("the session ended before the response")]
-    Closed,
-}
-
-impl std::fmt::Debug for AgentConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AgentConfig")
-            .field("agent_id", &self.agent_id)
-            .field("wanted", &self.wanted)
-            .finish_non_exhaustive()
-    }
 }
 
 impl std::fmt::Debug for AgentSession {
@@ -138,40 +69,43 @@ impl std::fmt::Debug for AgentSession {
     }
 }
 
-impl Default for AgentConfig {
-    fn default() -> Self {
-        Self {
-            agent_id: "agent".into(),
-            auth_token: String::new(),
-            wanted: Vec::new(),
-            handshake: Duration::from_secs(30),
-            max_outbound: 8 * 1024 * 1024,
-            max_events: 1000,
-        }
-    }
-}
-
 impl AgentSession {
-    /// A session over a new connection: the handshake is the first thing to be written.
+    /// A session over a new connection: the handshake is the first thing to be written. `random` is
+    /// asked once.
     #[must_use]
-    pub fn connect(now: Now, config: AgentConfig, mut random: Box<dyn Random>) -> Self {
+    pub fn connect(now: Now, config: AgentConfig, random: &mut dyn Random) -> Self {
+        // The upper bits: sources of tests count in the lower ones, real ones are random in all.
+        let bits = random.bits();
         let mut session = Self {
-            written: VecDeque::new(),
             config,
-            ids: MessageIds::new(&mut *random),
             decoder: Decoder::default(),
-            state: State::Closed,
-            pending: Vec::new(),
+            charset: Charset::Utf8,
+            state: State::Detached,
+            queue: Queue::default(),
+            pending: Pending::default(),
+            held: BTreeMap::new(),
+            held_bytes: 0,
             events: VecDeque::new(),
             session_id: SessionId::default(),
             last_eid: 0,
+            prefix: format!("{:016x}", (bits >> 64) ^ (bits & u128::from(u64::MAX))),
+            last_number: 0,
         };
-        session.shake_hands(now, None);
+        session.reconnect(now);
         session
+    }
+
+    /// The connection broke and another one may come: calls stay open.
+    pub fn detach(&mut self) {
+        if self.state != State::Closed {
+            self.state = State::Detached;
+        }
+        self.queue.clear();
     }
 
     /// Goes on over another connection: calls stay open, the host sends what was missed.
     pub fn reconnect(&mut self, now: Now) {
+        self.queue.clear();
         let resume = (!self.session_id.is_empty()).then(|| Resume {
             session_id: self.session_id.clone(),
             last_eid: i64::try_from(self.last_eid).unwrap_or(i64::MAX),
@@ -179,75 +113,142 @@ impl AgentSession {
         self.shake_hands(now, resume);
     }
 
-    /// Sends a request; its response or failure comes as an event.
-    pub fn call(&mut self, now: Now, body: Body<'static>, timeout: Duration) -> Call {
+    /// Which characters the transport can carry unescaped.
+    pub const fn set_charset(&mut self, charset: Charset) {
+        self.charset = charset;
+    }
+
+    /// Whether a message more can be taken now.
+    ///
+    /// # Errors
+    /// If the session is over, or too much is under way; then try again when something was answered
+    /// or written.
+    pub fn room(&self) -> Result<(), Refused> {
+        let bytes = self
+            .queue
+            .len()
+            .saturating_add(self.pending.kept_bytes())
+            .saturating_add(self.held_bytes);
+        if self.state == State::Closed {
+            return Err(Refused::Closed);
+        }
+        if bytes >= self.config.max_outbound {
+            return Err(Refused::NoRoom(self.config.max_outbound));
+        }
+        Ok(())
+    }
+
+    /// Sends a request; its response or failure comes as an event. A body of unknown type is put
+    /// into a new envelope.
+    ///
+    /// # Errors
+    /// As [`AgentSession::room`], and if too many calls are open.
+    pub fn call(
+        &mut self,
+        now: Now,
+        body: Body<'static>,
+        timeout: Duration,
+    ) -> Result<Call, Refused> {
+        self.room()?;
+        if self.pending.len() >= self.config.max_pending {
+            return Err(Refused::TooMany(self.config.max_pending));
+        }
         let response = body.tag().and_then(Tag::response);
-        let call = Call(self.send(now, MessageId::default(), body));
-        self.pending.push(Pending {
-            call: call.clone(),
-            response,
-            deadline: now.after(timeout),
-            events: Vec::new(),
-        });
-        call
+        let number = self.next_number();
+        let active = self.state == State::Active;
+        let line = match active && !self.config.resumable {
+            true => {
+                self.write(now, number, MessageId::default(), body);
+                None
+            }
+            false => {
+                let line = self.encode(now, number, MessageId::default(), body);
+                if active {
+                    self.queue.push_line(&line);
+                }
+                Some(line.into_boxed_slice())
+            }
+        };
+        self.pending.insert(
+            number,
+            Entry::new(response, now.after(timeout), line, active),
+        );
+        Ok(Call(number))
     }
 
     /// Sends a message that gets no answer, or whose answer does not matter.
-    pub fn notify(&mut self, now: Now, body: Body<'static>) {
-        self.send(now, MessageId::default(), body);
+    ///
+    /// # Errors
+    /// As [`AgentSession::room`].
+    pub fn notify(&mut self, now: Now, body: Body<'static>) -> Result<(), Refused> {
+        self.reply(now, MessageId::default(), body)
     }
 
     /// Answers a request of the host's.
-    pub fn reply(&mut self, now: Now, request: MessageId<'static>, body: Body<'static>) {
-        self.send(now, request, body);
+    ///
+    /// # Errors
+    /// As [`AgentSession::room`].
+    pub fn reply(
+        &mut self,
+        now: Now,
+        request: MessageId<'static>,
+        body: Body<'static>,
+    ) -> Result<(), Refused> {
+        self.room()?;
+        let number = self.next_number();
+        if self.state == State::Active {
+            self.write(now, number, request, body);
+            return Ok(());
+        }
+        let line = self.encode(now, number, request, body).into_boxed_slice();
+        self.held_bytes = self.held_bytes.saturating_add(line.len());
+        self.held.insert(number, line);
+        Ok(())
     }
 
     /// Gives a call up; what still comes for it is dropped.
-    pub fn forget(&mut self, call: &Call) {
-        self.pending.retain(|pending| pending.call != *call);
+    pub fn forget(&mut self, call: Call) {
+        self.pending.remove(call.0);
     }
 
     /// Ends the session; the host finishes what it runs within `grace`.
     pub fn close(&mut self, now: Now, grace: Duration) {
-        if self.state == State::Closed {
-            return;
+        if self.state == State::Active {
+            let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
+            let number = self.next_number();
+            let body = Shutdown { timeout }.into();
+            self.write(now, number, MessageId::default(), body);
         }
-        let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
-        self.send(now, MessageId::default(), Shutdown { timeout }.into());
         self.end();
     }
 
     /// The connection is gone for good.
     pub fn disconnected(&mut self) {
+        self.queue.clear();
         self.end();
     }
 
     /// Takes a line from the host. What is no message is passed over: some hosts print to the wire.
     pub fn handle_line(&mut self, now: Now, line: Result<&[u8], LineTooLong>) {
         let Ok(line) = line else { return };
-        let mut decoder = std::mem::take(&mut self.decoder);
-        let decoded = decoder.decode(line, Sender::Host, now.unix);
-        self.decoder = decoder;
-        if let Ok(message) = decoded {
-            self.handle_message(message.into_owned());
-        }
+        let Ok(message) = self.decoder.decode(line, Sender::Host, now.unix) else {
+            return;
+        };
+        let message = message.into_owned();
+        self.handle_message(now, message, line.len());
     }
 
     /// Does what is due. Call it when [`AgentSession::poll_timeout`] says so, or more often.
     pub fn handle_timeout(&mut self, now: Now) {
         if matches!(self.state, State::Connecting { until, .. } if until <= now.monotonic) {
-            self.state = State::Closed;
+            self.state = State::Detached;
             self.events
                 .push_back(AgentEvent::NotConnected(ConnectError::Timeout));
         }
-        let (late, pending) = std::mem::take(&mut self.pending)
-            .into_iter()
-            .partition(|pending: &Pending| pending.deadline <= now.monotonic);
-        self.pending = pending;
-        let late: Vec<Pending> = late;
-        for pending in late {
+        while let Some(number) = self.pending.overdue(now.monotonic) {
+            self.pending.remove(number);
             self.events
-                .push_back(AgentEvent::Failed(pending.call, CallError::Timeout));
+                .push_back(AgentEvent::Failed(Call(number), CallError::Timeout));
         }
     }
 
@@ -256,16 +257,16 @@ impl AgentSession {
     pub fn poll_timeout(&self) -> Option<Duration> {
         let own = match self.state {
             State::Connecting { until, .. } => Some(until),
-            State::Active | State::Closed => None,
+            State::Active | State::Detached | State::Closed => None,
         };
-        let calls = self.pending.iter().map(|pending| pending.deadline);
-        own.into_iter().chain(calls).min()
+        own.into_iter().chain(self.pending.next_deadline()).min()
     }
 
-    /// The next message to write to the host. Ask again after every other call.
+    /// The next message to write to the host, one line of JSON without its newline. Ask again after
+    /// every other call.
     #[must_use]
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.written.pop_front()
+    pub fn poll_transmit(&mut self) -> Option<&[u8]> {
+        self.queue.pop()
     }
 
     /// The next thing that happened. Ask again after every other call.
@@ -274,165 +275,86 @@ impl AgentSession {
         self.events.pop_front()
     }
 
+    /// Whether there is a session now.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.state == State::Active
+    }
+
+    /// The id of a call's request.
+    #[must_use]
+    pub fn request_id(&self, call: Call) -> MessageId<'static> {
+        self.id(call.0)
+    }
+
     fn shake_hands(&mut self, now: Now, resume: Option<Resume<'static>>) {
+        let number = self.next_number();
+        self.state = State::Connecting {
+            request: number,
+            until: now.after(self.config.handshake),
+            resuming: resume.is_some(),
+        };
         let request = HandshakeRequest {
             agent_id: self.config.agent_id.clone(),
             agent_caps: self.config.wanted.iter().cloned().map(Into::into).collect(),
             auth_token: self.config.auth_token.clone().into(),
             resume,
         };
-        let envelope = self.envelope(now, MessageId::default());
-        self.state = State::Connecting {
-            request: envelope.id.clone(),
-            until: now.after(self.config.handshake),
-        };
-        self.written.push_front(encode(envelope, request.into()));
-    }
-
-    fn handle_message(&mut self, message: Message<'static>) {
-        if let Some(eid) = message.envelope.eid {
-            // A message that came before the connection broke, sent again.
-            if eid <= self.last_eid {
-                return;
-            }
-            self.last_eid = eid;
-        }
-        if let State::Connecting { request, .. } = &self.state
-            && message.envelope.req_id == *request
-        {
-            return self.handle_handshake(message);
-        }
-        match self.owner(&message) {
-            Some(index) => self.handle_own(index, message),
-            None if is_for_nobody(&message) => {}
-            None => self.events.push_back(AgentEvent::Push(message)),
-        }
-    }
-
-    fn handle_handshake(&mut self, message: Message<'static>) {
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "anything else is no answer to a handshake"
-        )]
-        let event = match message.body {
-            Body::HandshakeResponse(response) if response.ok => self.connected(response),
-            Body::HandshakeResponse(response) => {
-                self.state = State::Closed;
-                AgentEvent::NotConnected(ConnectError::Refused(response.reason))
-            }
-            Body::Error(error) => {
-                self.state = State::Closed;
-                let reason = HandshakeReason::from(error.code.to_string());
-                AgentEvent::NotConnected(ConnectError::Refused(reason))
-            }
-            _ => return,
-        };
-        self.events.push_back(event);
-    }
-
-    fn connected(&mut self, response: HandshakeResponse<'static>) -> AgentEvent {
-        self.state = State::Active;
-        let resumed = response.resumed == Some(true);
-        if !resumed && !self.session_id.is_empty() {
-            // Another session: the calls of the old one are lost, its numbers mean nothing.
-            self.fail_all(&CallError::Closed);
-            self.last_eid = 0;
-        }
-        self.session_id = response.session_id.clone();
-        AgentEvent::Connected {
-            session_id: response.session_id,
-            capabilities: response.accepted_caps,
-            max_parallel: response.max_parallel,
-            resumed: resumed.then_some(response.missed),
-        }
-    }
-
-    /// The call a message belongs to: by `req_id`, or, from hosts that leave it out, the oldest call
-    /// that waits for a response of that type.
-    fn owner(&self, message: &Message<'_>) -> Option<usize> {
-        let req_id = &message.envelope.req_id;
-        if !req_id.is_empty() {
-            return self
-                .pending
-                .iter()
-                .position(|pending| pending.call.0 == *req_id);
-        }
-        let tag = message
-            .body
-            .tag()
-            .filter(|tag| tag.kind() == MessageKind::Response)?;
-        self.pending
-            .iter()
-            .position(|pending| pending.response == Some(tag))
-    }
-
-    fn handle_own(&mut self, index: usize, message: Message<'static>) {
-        let is_event = message
-            .body
-            .tag()
-            .is_some_and(|tag| tag.kind() == MessageKind::Event);
-        if is_event {
-            let max_events = self.config.max_events;
-            if let Some(pending) = self.pending.get_mut(index) {
-                if pending.events.len() < max_events {
-                    pending.events.push(message.clone());
-                }
-                let call = pending.call.clone();
-                self.events.push_back(AgentEvent::Event(call, message));
-            }
-            return;
-        }
-        let Pending { call, events, .. } = self.pending.remove(index);
-        let event = if let Body::Error(error) = message.body {
-            AgentEvent::Failed(call, CallError::Host(Box::new(error), events))
-        } else {
-            AgentEvent::Response(call, message)
-        };
-        self.events.push_back(event);
+        self.write(now, number, MessageId::default(), request.into());
     }
 
     fn end(&mut self) {
-        if self.state == State::Closed {
-            return;
-        }
         self.state = State::Closed;
-        self.fail_all(&CallError::Closed);
-    }
-
-    fn fail_all(&mut self, error: &CallError) {
-        for pending in std::mem::take(&mut self.pending) {
+        self.held.clear();
+        self.held_bytes = 0;
+        for (number, _) in self.pending.take_all() {
             self.events
-                .push_back(AgentEvent::Failed(pending.call, error.clone()));
+                .push_back(AgentEvent::Failed(Call(number), CallError::Closed));
         }
     }
 
-    fn send(
-        &mut self,
+    /// Puts a message in line to be written.
+    fn write(&mut self, now: Now, number: u64, req_id: MessageId<'static>, body: Body<'static>) {
+        let message = self.message(now, number, req_id, body);
+        let charset = self.charset;
+        self.queue.push_with(|out| message.encode_to(out, charset));
+    }
+
+    fn encode(
+        &self,
         now: Now,
+        number: u64,
         req_id: MessageId<'static>,
         body: Body<'static>,
-    ) -> MessageId<'static> {
-        let envelope = self.envelope(now, req_id);
-        let id = envelope.id.clone();
-        self.written.push_back(encode(envelope, body));
-        id
+    ) -> Vec<u8> {
+        let mut line = Vec::new();
+        self.message(now, number, req_id, body)
+            .encode_to(&mut line, self.charset);
+        line
     }
 
-    fn envelope(&mut self, now: Now, req_id: MessageId<'static>) -> Envelope<'static> {
-        Envelope::new(self.ids.next(), now.unix).in_reply_to(req_id)
+    fn message(
+        &self,
+        now: Now,
+        number: u64,
+        req_id: MessageId<'static>,
+        body: Body<'static>,
+    ) -> Message<'static> {
+        let envelope = Envelope::new(self.id(number), now.unix).in_reply_to(req_id);
+        if let Body::Unknown(unknown) = body {
+            let members = Object::new(unknown.raw).unwrap_or_default();
+            let body = Body::Unknown(Unknown::new(&envelope, &unknown.type_name, &members));
+            return Message { envelope, body };
+        }
+        Message { envelope, body }
     }
-}
 
-fn encode(envelope: Envelope<'static>, body: Body<'static>) -> Vec<u8> {
-    let mut line = Vec::new();
-    Message { envelope, body }.encode_to(&mut line, Charset::Utf8);
-    line
-}
+    const fn next_number(&mut self) -> u64 {
+        self.last_number = self.last_number.saturating_add(1);
+        self.last_number
+    }
 
-/// A response or an error that no call waits for: it came too late, or twice.
-fn is_for_nobody(message: &Message<'_>) -> bool {
-    message
-        .body
-        .tag()
-        .is_some_and(|tag| tag.kind() == MessageKind::Response)
+    fn id(&self, number: u64) -> MessageId<'static> {
+        format!("{}{number:016x}", self.prefix).into()
+    }
 }

@@ -41,6 +41,12 @@ impl<'b> Script<'b> {
         line
     }
 
+    fn pick(&mut self, below: usize) -> usize {
+        usize::from(self.byte().unwrap_or_default())
+            .checked_rem(below)
+            .unwrap_or_default()
+    }
+
     fn wait(&mut self) {
         let seconds = u64::from(self.byte().unwrap_or_default());
         self.time = self.time.saturating_add(Duration::from_secs(seconds));
@@ -132,34 +138,65 @@ pub fn a2e_host_ops(bytes: &[u8]) {
     }
 }
 
-/// Any operations on an agent's session: no panic, one outcome for each call.
+/// Any operations on an agent's session: no panic, one outcome for each call, bounded queues.
+///
+/// A handshake of the session's is answered by an operation too, so that inputs of a few bytes come
+/// to resumptions, lost sessions and repeated requests.
 pub fn a2e_agent_ops(bytes: &[u8]) {
     let mut script = Script::new(bytes);
-    let mut session = AgentSession::connect(script.now(), AgentConfig::default(), counter());
+    let config = AgentConfig {
+        resumable: true,
+        max_pending: 20,
+        max_outbound: 2000,
+        ..AgentConfig::default()
+    };
+    let mut session = AgentSession::connect(script.now(), config, &mut *counter());
     let mut calls = 0_usize;
     let mut outcomes = 0_usize;
     while let Some(operation) = script.byte() {
         let now = script.now();
-        match operation % 8 {
+        match operation % 12 {
             0..=3 => session.handle_line(now, Ok(script.line())),
             4 => {
-                session.call(now, Ping::new().into(), Duration::from_secs(10));
-                calls = calls.saturating_add(1);
+                let call = session.call(now, Ping::new().into(), Duration::from_secs(10));
+                calls = calls.saturating_add(usize::from(call.is_ok()));
             }
             5 => {
                 script.wait();
                 session.handle_timeout(script.now());
             }
             6 => session.reconnect(now),
-            _ => drop(session.poll_transmit()),
+            7 => while session.poll_transmit().is_some() {},
+            8 => session.detach(),
+            9 => drop(session.notify(now, Ping::new().into())),
+            10 => session.handle_line(now, Ok(ANSWERS.get(script.pick(4)).copied().unwrap_or(b""))),
+            _ => answer_call(&mut session, now, script.pick(32)),
         }
         outcomes = outcomes.saturating_add(take_outcomes(&mut session));
         assert!(outcomes <= calls, "a call has two outcomes");
+        assert!(calls.saturating_sub(outcomes) <= 20, "too many are open");
     }
     session.reconnect(script.now());
     session.disconnected();
     outcomes = outcomes.saturating_add(take_outcomes(&mut session));
     assert_eq!(outcomes, calls, "a call has no outcome");
+}
+
+/// Answers to a handshake, of hosts that leave `req_id` out.
+const ANSWERS: [&[u8]; 4] = [
+    br#"{"type":"handshake/resp","session_id":"S","eid":1}"#,
+    br#"{"type":"handshake/resp","session_id":"S","resumed":true}"#,
+    br#"{"type":"handshake/resp","ok":false,"reason":"auth_failed"}"#,
+    br#"{"type":"handshake/resp","session_id":"T"}"#,
+];
+
+/// Answers the call of a number, whether there is one or not.
+fn answer_call(session: &mut AgentSession, now: Now, number: usize) {
+    let line = format!(
+        "{{\"type\":\"pong\",\"req_id\":\"{:016x}{number:016x}\"}}",
+        1
+    );
+    session.handle_line(now, Ok(line.as_bytes()));
 }
 
 fn take_outcomes(session: &mut AgentSession) -> usize {

@@ -31,7 +31,9 @@ mod now;
 mod outbox;
 mod requests;
 
-pub use agent::{AgentConfig, AgentEvent, AgentSession, Call, CallError, ConnectError};
+pub use agent::{
+    AgentConfig, AgentEvent, AgentSession, Call, CallError, ConnectError, Connected, Refused,
+};
 pub use config::Limits;
 pub use event::{CancelReason, CloseReason, EventError, HostEvent, Login, Request, Stale, Token};
 pub use failure::{Failure, failures};

@@ -187,7 +187,31 @@ macro_rules! messages {
                     Self::$body(body)
                 }
             }
+
+            impl<'a> TryFrom<Body<'a>> for $body $(<$lt>)? {
+                type Error = Box<Body<'a>>;
+
+                fn try_from(body: Body<'a>) -> Result<Self, Self::Error> {
+                    match body {
+                        Body::$body(body) => Ok(body),
+                        other => Err(Box::new(other)),
+                    }
+                }
+            }
+
+            impl Spoken for Of<{ Tag::$body as usize }> {
+                type Body<'a> = $body $(<$lt>)?;
+            }
+
+            messages!(@request [$body $(<$lt>)?] $($response)?);
         )*)*
+    };
+
+    (@request [$($request:tt)*]) => {};
+    (@request [$($request:tt)*] $response:ident) => {
+        impl<'a> Request for $($request)* {
+            type Response = <Of<{ Tag::$response as usize }> as Spoken>::Body<'static>;
+        }
     };
 
     (@capability) => { None };

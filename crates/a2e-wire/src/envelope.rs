@@ -31,6 +31,10 @@ pub struct Envelope<'a> {
 pub struct Version<'a>(Cow<'a, str>);
 
 impl<'a> Envelope<'a> {
+    /// The names of its members on the wire.
+    pub(crate) const NAMES: [&'static str; 7] =
+        ["a2e", "version", "type", "id", "ts", "req_id", "eid"];
+
     /// The envelope of a message to be sent.
     #[must_use]
     pub fn new(id: impl Into<MessageId<'a>>, ts: Timestamp) -> Self {

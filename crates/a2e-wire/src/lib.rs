@@ -67,7 +67,10 @@ pub use error_code::{CODE_MEANINGS, CodeMeaning, ErrorCode, RETIRED_CODES, Retry
 pub use id::*;
 pub use limits::{MAX_ELEMENTS, MAX_ID, MAX_LINE, OWN_VALUES};
 pub use line::{Framer, LineTooLong, Lines};
-pub use message::{Direction, Message, MessageKind, Payload, Sender, Unknown, looks_like_request};
+pub use message::{
+    Direction, Message, MessageKind, Of, Payload, Request, Sender, Spoken, Unknown,
+    looks_like_request,
+};
 pub use open_enum::Enumeration;
 pub use strict_json::{Charset, Limits, Raw};
 pub use table::{Body, Namespace, Tag};

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use strict_json::{Charset, Raw};
+use strict_json::{Charset, Cursor, Limits, Raw};
 
 use crate::envelope::{EnvelopeReader, ReadEnvelope};
 use crate::wire::{
     Decode, Describe, Encode, FromMembers, MemberSource, Reader, ToStatic, WriteMembers, Writer,
 };
-use crate::{Body, Envelope, Invalid, Tag};
+use crate::{Body, Envelope, Invalid, Object, Tag};
 
 /// Who may send a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,53 @@ pub struct Unknown<'a> {
 pub trait Payload {
     /// Its type.
     const TAG: Tag;
+}
+
+/// A body that asks for something, and the body that answers it.
+pub trait Request: Payload {
+    /// What answers it.
+    type Response: TryFrom<Body<'static>, Error = Box<Body<'static>>> + Payload;
+}
+
+/// Stands for a type of message, whatever its body borrows: its place in [`Tag`].
+#[derive(Debug, Clone, Copy)]
+pub struct Of<const TAG: usize>;
+
+/// A type of message that has a body: every [`Of`] a [`Tag`].
+pub trait Spoken {
+    /// The body.
+    type Body<'a>;
+}
+
+impl Unknown<'_> {
+    /// A message of a type beside the catalogue: these members in this envelope. Members that are
+    /// the envelope's are left out, so that nothing can stand twice.
+    #[must_use]
+    pub fn new(envelope: &Envelope<'_>, type_name: &str, members: &Object<'_>) -> Unknown<'static> {
+        let mut json = Vec::new();
+        let out = &mut Writer::new(&mut json, Charset::Utf8);
+        envelope.write(out, type_name, !envelope.req_id.is_empty());
+        let mut cursor = Cursor::new(members.raw().checked());
+        if let Some(mut open) = cursor.begin_object() {
+            while let Some(name) = cursor.next_member(&mut open) {
+                let value = cursor.raw();
+                if !Envelope::NAMES.contains(&&*name) {
+                    out.separate(b'{');
+                    out.string(&name);
+                    out.push(b':');
+                    out.checked(value);
+                }
+            }
+        }
+        out.push(b'}');
+        // Its parts are checked and no name stands twice, so only a limit on size could refuse it.
+        let json = String::from_utf8_lossy(&json);
+        let raw = Raw::parse(&json, Limits::default()).unwrap_or(Raw::EMPTY_OBJECT);
+        Unknown {
+            type_name: type_name.to_owned().into(),
+            raw: raw.into_owned(),
+        }
+    }
 }
 
 impl Tag {

@@ -8,7 +8,9 @@
 //! `shutdown` is a `Notice` here and an event in the catalogue: it belongs to no request.
 
 use crate::declare::messages;
-use crate::message::{Direction, Message, MessageKind, Payload, Unknown, encode};
+use crate::message::{
+    Direction, Message, MessageKind, Of, Payload, Request, Spoken, Unknown, encode,
+};
 use crate::messages::{
     base::*, chain::*, env::*, learn::*, mcp::*, memory::*, multi_agent::*, planning::*, proc::*,
     skill::*, subagent::*, tool::*, toolkit::*,

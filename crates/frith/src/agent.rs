@@ -37,7 +37,7 @@ pub(crate) fn ping(host: &connect::Arguments, as_json: bool) -> Result<Outcome> 
     block_on(async {
         let connection = host.connect(&[]).await?;
         let took = connection.client.ping().await?;
-        connection.close().await?;
+        connection.close().await;
         let milliseconds = took.as_secs_f64() * 1000.0;
         match as_json {
             true => print(&json!({"milliseconds": milliseconds}))?,
@@ -70,7 +70,7 @@ pub(crate) fn caps(host: &connect::Arguments, as_json: bool) -> Result<Outcome> 
             };
             print(&format!("{:12} {note}", capability.capability.as_str()))?;
         }
-        connection.close().await?;
+        connection.close().await;
         Ok(Outcome::Good)
     })
 }
@@ -78,21 +78,15 @@ pub(crate) fn caps(host: &connect::Arguments, as_json: bool) -> Result<Outcome> 
 pub(crate) fn tools(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
         let connection = host.connect(&["tools"]).await?;
-        let response = connection
-            .client
-            .rpc(ToolListRequest::new(), CallOptions::default())
-            .await;
-        let response = response.context("cannot list the tools")?;
-        let Body::ToolListResponse(list) = response.body else {
-            bail!("the host answered with `{}`", response.type_name());
-        };
+        let list = connection.client.request(ToolListRequest::new()).await;
+        let list = list.context("cannot list the tools")?;
         for tool in &list.tools {
             match as_json {
                 true => print(&tool_json(tool)?)?,
                 false => print(&format!("{:16} {}", tool.name, tool.description))?,
             }
         }
-        connection.close().await?;
+        connection.close().await;
         Ok(Outcome::Good)
     })
 }
@@ -120,7 +114,7 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
             on_event: Handler::new(|event| print_event(&event)),
         };
         let response = connection.client.rpc(request, options).await;
-        connection.close().await?;
+        connection.close().await;
         show_result(response, as_json)
     })
 }
@@ -128,7 +122,7 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
 fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -> Result<Outcome> {
     let response = match response {
         Ok(response) => response,
-        Err(ClientError::Host { error, .. }) if as_json => {
+        Err(ClientError::Host(error)) if as_json => {
             print(&json!({"success": false, "code": error.code.as_str(), "error": error.message}))?;
             return Ok(Outcome::Bad);
         }

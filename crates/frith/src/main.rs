@@ -10,6 +10,7 @@ mod connect;
 mod data;
 mod log;
 mod node;
+mod send;
 mod stdio;
 mod token;
 mod types;
@@ -53,6 +54,11 @@ enum Command {
     /// Call a tool of a host
     #[command(after_help = EXIT_STATUS)]
     Call(agent::CallArguments),
+    /// Send lines to a host as they are, and print what comes back
+    ///
+    /// Shakes hands first, unless the first line does. Ends when every request is answered.
+    #[command(after_help = SEND_EXIT_STATUS)]
+    Send(send::SendArguments),
     /// Say who may come in: make, list and revoke the tokens of agents of a running node
     #[command(after_help = EXIT_STATUS)]
     Token(token::Arguments),
@@ -78,15 +84,20 @@ const EXIT_STATUS: &str = "\
 Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
 wrong.";
 
+const SEND_EXIT_STATUS: &str = "\
+Exit status: 0 every request was answered (be it with an error: the lines say), 1 one was not, or the host
+could not be reached, 2 the command line was wrong.";
+
 const AFTER_HELP: &str = "\
 Frith is young: today it is an A2E host for a parent process with four small tools, a client for any
-A2E host that speaks NDJSON, and a help for people who write an A2E peer. The server with its other
+A2E host over HTTP, WebSocket, sockets and pipes, and a help for people who write an A2E peer. The server with its other
 transports, the real capabilities and the node that talks to other agents come next (see README.md).
 
 Try:
   frith tools
   frith call echo '{\"text\":\"hi\"}'
   frith call stream '{\"count\":3}' --events --host 'cmd:frith stdio'
+  echo '{\"type\":\"ping\",\"id\":\"1\"}' | frith send -
   frith types tool/call/req
   echo '{\"type\":\"ping\",\"id\":5}' | frith check      # finds that an id must be a string
 
@@ -102,6 +113,7 @@ fn main() -> ExitCode {
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
+        Some(Command::Send(options)) => send::run(&options),
         Some(Command::Token(options)) => token::run(&options, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),

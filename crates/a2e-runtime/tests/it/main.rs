@@ -6,6 +6,7 @@
 )]
 
 mod bad_input;
+mod client;
 mod plugins;
 mod scenarios;
 mod support;

@@ -124,7 +124,7 @@ async fn a_plugin_that_panics_fails_its_request_alone() {
         .build();
     let client = Transport::Memory.client(&host).await;
     let outcome = client.rpc(call("bomb", "{}"), CallOptions::default()).await;
-    let Err(ClientError::Host { error, .. }) = outcome else {
+    let Err(ClientError::Host(error)) = outcome else {
         panic!("{outcome:?}")
     };
     assert_eq!(error.code, ErrorCode::RuntimeError);
@@ -172,7 +172,7 @@ async fn a_timeout_stops_the_work() {
         ..call("endless", "{}")
     };
     let outcome = client.rpc(request, CallOptions::default()).await;
-    let Err(ClientError::Host { error, .. }) = outcome else {
+    let Err(ClientError::Host(error)) = outcome else {
         panic!("{outcome:?}")
     };
     assert_eq!(error.code, ErrorCode::Timeout);
@@ -249,7 +249,7 @@ async fn a_plugin_that_does_not_answer_fails_its_request() {
         .build();
     let client = Transport::Memory.client(&host).await;
     let outcome = client.rpc(call("any", "{}"), CallOptions::default()).await;
-    let Err(ClientError::Host { error, .. }) = outcome else {
+    let Err(ClientError::Host(error)) = outcome else {
         panic!("{outcome:?}")
     };
     assert_eq!(error.code, ErrorCode::RuntimeError);

@@ -71,17 +71,16 @@ async fn errors_carry_everything() {
             ("none", ErrorCode::UnknownTool, false),
         ] {
             let outcome = client.rpc(call(tool, "{}"), CallOptions::default()).await;
-            let Err(ClientError::Host {
-                error,
-                req_id,
-                events,
-            }) = outcome
-            else {
+            let Err(ClientError::Host(error)) = outcome else {
                 panic!("{outcome:?}")
             };
             assert_eq!((&error.code, error.retryable), (&code, retryable));
             assert_eq!(
-                (&*error.capability_name, req_id.len(), events.len()),
+                (
+                    &*error.capability_name,
+                    error.req_id.as_str().len(),
+                    error.events.len()
+                ),
                 ("tools", 32, 0)
             );
         }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use a2e_session::{AgentConfig, AgentEvent, AgentSession, Call, CallError, ConnectError, Limits};
+use a2e_session::{
+    AgentConfig, AgentEvent, AgentSession, Call, CallError, ConnectError, Connected, Limits,
+    Refused,
+};
 use a2e_wire::messages::base::{HandshakeReason, Ping};
 use a2e_wire::messages::env::EnvCloseRequest;
 use a2e_wire::messages::tool::ToolListRequest;
@@ -18,32 +21,57 @@ struct Agent {
 
 impl Agent {
     fn new() -> Self {
+        Self::with(AgentConfig {
+            resumable: true,
+            ..AgentConfig::default()
+        })
+    }
+
+    fn with(config: AgentConfig) -> Self {
         let time = Duration::from_secs(5);
         let config = AgentConfig {
             wanted: vec!["tools".into()],
             auth_token: TOKEN.into(),
-            ..AgentConfig::default()
+            ..config
         };
         Self {
-            session: AgentSession::connect(now(time), config, counter()),
+            session: AgentSession::connect(now(time), config, &mut *counter()),
             time,
         }
     }
 
     fn connected() -> Self {
-        let mut agent = Self::new();
+        Self::new().connect()
+    }
+
+    fn connect(mut self) -> Self {
+        let agent = &mut self;
         let id = agent.written()[0]["id"].clone();
         agent.hear(&json!({"type": "handshake/resp", "req_id": id, "session_id": "S", "eid": 1}));
         assert!(matches!(
             agent.session.poll_event(),
-            Some(AgentEvent::Connected { .. })
+            Some(AgentEvent::Connected(_))
         ));
-        agent
+        self
+    }
+
+    /// Comes back over another connection; `answer` is what the host says to the handshake.
+    fn come_back(&mut self, mut answer: Value) -> Vec<AgentEvent> {
+        self.session.detach();
+        self.session.reconnect(now(self.time));
+        let handshake = self.written();
+        answer["type"] = "handshake/resp".into();
+        answer["req_id"] = handshake[0]["id"].clone();
+        self.hear(&answer);
+        self.events()
+    }
+
+    fn id(&self, call: Call) -> String {
+        self.session.request_id(call).to_string()
     }
 
     fn written(&mut self) -> Vec<Value> {
-        std::iter::from_fn(|| self.session.poll_transmit())
-            .map(|line| serde_json::from_slice(&line).unwrap())
+        std::iter::from_fn(|| Some(serde_json::from_slice(self.session.poll_transmit()?).unwrap()))
             .collect()
     }
 
@@ -55,7 +83,8 @@ impl Agent {
     fn call(&mut self, body: impl Into<Body<'static>>) -> Call {
         let call = self
             .session
-            .call(now(self.time), body.into(), Duration::from_secs(30));
+            .call(now(self.time), body.into(), Duration::from_secs(30))
+            .unwrap();
         self.written();
         call
     }
@@ -101,13 +130,13 @@ fn events_and_responses_go_to_their_call() {
         agent.call(ToolListRequest::new()),
         agent.call(ToolListRequest::new()),
     );
-    agent.hear(&json!({"type": "invoke/event", "req_id": b.0.as_str(), "seq": 0}));
-    agent.hear(&json!({"type": "tool/list/resp", "req_id": a.0.as_str()}));
+    agent.hear(&json!({"type": "invoke/event", "req_id": agent.id(b), "seq": 0}));
+    agent.hear(&json!({"type": "tool/list/resp", "req_id": agent.id(a)}));
     agent.hear(
-        &json!({"type": "error", "req_id": b.0.as_str(), "code": "TOOL_ERROR", "retryable": true}),
+        &json!({"type": "error", "req_id": agent.id(b), "code": "TOOL_ERROR", "retryable": true}),
     );
     // Too late, and twice: nobody's.
-    agent.hear(&json!({"type": "tool/list/resp", "req_id": a.0.as_str()}));
+    agent.hear(&json!({"type": "tool/list/resp", "req_id": agent.id(a)}));
     agent.hear(&json!({"type": "tool/list/resp", "req_id": "other"}));
     let events = agent.events();
     assert!(matches!(&events[0], AgentEvent::Event(call, _) if *call == b));
@@ -129,7 +158,7 @@ fn peers_with_gaps() {
     let close = agent.call(EnvCloseRequest::new("e".into()));
     agent.hear(&json!({"type": "env/close/resp", "closed": true}));
     let other = agent.call(Ping::new());
-    agent.hear(&json!({"type": "my/answer", "req_id": other.0.as_str(), "x": 1}));
+    agent.hear(&json!({"type": "my/answer", "req_id": agent.id(other), "x": 1}));
     agent
         .session
         .handle_line(now(agent.time), Ok(b"line: {\"debug\":1}"));
@@ -180,11 +209,14 @@ fn a_call_survives_its_connection() {
         }
     }
     agent.events();
-    let call = agent.session.call(
-        now(agent.time),
-        ToolListRequest::new().into(),
-        Duration::from_secs(30),
-    );
+    let call = agent
+        .session
+        .call(
+            now(agent.time),
+            ToolListRequest::new().into(),
+            Duration::from_secs(30),
+        )
+        .unwrap();
     for line in agent.written() {
         host.say(&line);
     }
@@ -206,12 +238,208 @@ fn a_call_survives_its_connection() {
     assert!(
         matches!(
             &events[0],
-            AgentEvent::Connected {
-                resumed: Some(None),
+            AgentEvent::Connected(Connected {
+                resumed: true,
+                missed: None,
                 ..
-            }
+            })
         ),
         "{events:?}"
     );
     assert!(matches!(&events[1], AgentEvent::Response(answered, _) if *answered == call));
+}
+
+/// Nothing is lost if a request never arrived: it is sent again, with its id, in its order.
+#[test]
+fn a_resumed_session_gets_what_has_no_response_again() {
+    let mut agent = Agent::connected();
+    let (a, b) = (agent.call(Ping::new()), agent.call(Ping::new()));
+    agent.hear(&json!({"type": "pong", "req_id": agent.id(a), "eid": 2}));
+    agent.session.detach();
+    agent
+        .session
+        .notify(now(agent.time), ToolListRequest::new().into())
+        .unwrap();
+    let c = agent.call(Ping::new());
+    agent.events();
+    let events = agent.come_back(json!({"session_id": "S", "resumed": true}));
+    assert!(matches!(&events[..], [AgentEvent::Connected(connected)] if connected.resumed));
+    let again = agent.written();
+    let ids: Vec<_> = again.iter().map(|line| line["id"].clone()).collect();
+    assert_eq!(
+        (&ids[0], &ids[2]),
+        (&json!(agent.id(b)), &json!(agent.id(c)))
+    );
+    assert_eq!(again[1]["type"], "tool/list/req");
+    // Seen before the break, and answered twice after it: each outcome comes once.
+    agent.hear(&json!({"type": "pong", "req_id": agent.id(a), "eid": 2}));
+    agent.hear(&json!({"type": "pong", "req_id": agent.id(b), "eid": 3}));
+    agent.hear(&json!({"type": "pong", "req_id": agent.id(b), "eid": 4}));
+    agent.hear(&json!({"type": "pong", "req_id": agent.id(c), "eid": 5}));
+    let outcomes = agent.events();
+    assert!(matches!(&outcomes[..],
+        [AgentEvent::Response(first, _), AgentEvent::Response(second, _)]
+        if *first == b && *second == c));
+}
+
+#[test]
+fn events_that_come_again_are_passed_over() {
+    let mut agent = Agent::connected();
+    let call = agent.call(ToolListRequest::new());
+    let event = |agent: &Agent, seq: u64, eid: u64| json!({"type": "invoke/event", "req_id": agent.id(call), "seq": seq, "eid": eid});
+    for (seq, eid) in [(0, 2), (1, 3)] {
+        agent.hear(&event(&agent, seq, eid));
+    }
+    agent.events();
+    agent.come_back(json!({"session_id": "S", "resumed": true}));
+    for (seq, eid) in [(0, 4), (1, 5), (2, 6)] {
+        agent.hear(&event(&agent, seq, eid));
+    }
+    assert_eq!(agent.events().len(), 1);
+}
+
+/// The host has forgotten the session: a new one on the same connection. What may have run is told
+/// to be lost, what was never sent is sent.
+#[test]
+fn a_session_that_is_gone() {
+    let mut agent = Agent::connected();
+    let sent = agent.call(Ping::new());
+    agent.session.detach();
+    let unsent = agent.call(Ping::new());
+    assert!(
+        agent
+            .come_back(json!({"ok": false, "reason": "auth_failed"}))
+            .is_empty()
+    );
+    let handshake = agent.written();
+    assert_eq!(handshake[0]["type"], "handshake/req");
+    assert_eq!(handshake[0].get("resume"), None);
+    // Its numbers start anew, below those of the old session.
+    agent.hear(
+        &json!({"type": "handshake/resp", "req_id": handshake[0]["id"], "session_id": "T", "eid": 1}),
+    );
+    let events = agent.events();
+    assert_eq!(events[0], AgentEvent::Failed(sent, CallError::Lost));
+    assert!(matches!(&events[1], AgentEvent::Connected(connected) if !connected.resumed));
+    assert_eq!(agent.written()[0]["id"], agent.id(unsent));
+    agent.hear(&json!({"type": "pong", "req_id": agent.id(unsent), "eid": 2}));
+    assert_eq!(agent.events().len(), 1);
+    // Refused for good: the second answer counts.
+    let mut agent = Agent::connected();
+    agent.come_back(json!({"ok": false, "reason": "auth_failed"}));
+    let id = agent.written()[0]["id"].clone();
+    agent.hear(
+        &json!({"type": "handshake/resp", "req_id": id, "ok": false, "reason": "auth_failed"}),
+    );
+    assert!(matches!(agent.events()[..], [AgentEvent::NotConnected(_)]));
+}
+
+#[test]
+fn limits_at_and_past() {
+    let mut agent = Agent::with(AgentConfig {
+        max_pending: 2,
+        ..AgentConfig::default()
+    })
+    .connect();
+    let wait = Duration::from_secs(1);
+    let ask = |agent: &mut Agent| {
+        agent
+            .session
+            .call(now(agent.time), Ping::new().into(), wait)
+    };
+    let first = ask(&mut agent).unwrap();
+    ask(&mut agent).unwrap();
+    assert_eq!(ask(&mut agent), Err(Refused::TooMany(2)));
+    agent.session.forget(first);
+    assert!(ask(&mut agent).is_ok());
+
+    let mut agent = Agent::with(AgentConfig {
+        max_outbound: 150,
+        ..AgentConfig::default()
+    })
+    .connect();
+    ask(&mut agent).unwrap();
+    ask(&mut agent).unwrap();
+    assert_eq!(ask(&mut agent), Err(Refused::NoRoom(150)));
+    assert_eq!(
+        agent.session.notify(now(agent.time), Ping::new().into()),
+        Err(Refused::NoRoom(150))
+    );
+    assert_eq!(agent.written().len(), 2);
+    assert!(ask(&mut agent).is_ok());
+    agent.session.disconnected();
+    assert_eq!(ask(&mut agent), Err(Refused::Closed));
+}
+
+#[test]
+fn events_are_kept_within_limits() {
+    for (max_events, max_event_bytes, kept) in [(2, 10_000, 2), (3, 10_000, 3), (9, 200, 1)] {
+        let mut agent = Agent::with(AgentConfig {
+            max_events,
+            max_event_bytes,
+            ..AgentConfig::default()
+        })
+        .connect();
+        let call = agent.call(Ping::new());
+        let id = agent.id(call);
+        for seq in 0..3 {
+            agent.hear(&json!({"type": "invoke/event", "req_id": id, "seq": seq, "data": {"x": "y".repeat(20)}}));
+        }
+        agent.hear(&json!({"type": "error", "req_id": id, "code": "tool_error"}));
+        let Some(AgentEvent::Failed(_, CallError::Host(_, events))) = agent.events().pop() else {
+            panic!();
+        };
+        assert_eq!(events.len(), kept);
+    }
+}
+
+/// Requests of the host's, of types in the catalogue and beside it, are told from pushes.
+#[test]
+fn the_host_may_ask_too() {
+    let mut agent = Agent::connected();
+    agent.hear(&json!({"type": "mcp/root/list/req", "id": "q", "server_id": "s"}));
+    agent.hear(&json!({"type": "my/own/req", "id": "r"}));
+    agent.hear(&json!({"type": "my/own/thing", "id": "s"}));
+    let events = agent.events();
+    assert!(
+        matches!(&events[0], AgentEvent::Request(message) if message.envelope.id.as_str() == "q")
+    );
+    assert!(matches!(&events[1], AgentEvent::Request(_)));
+    assert!(matches!(&events[2], AgentEvent::Push(_)));
+    let error = a2e_wire::messages::base::Error::new(ErrorCode::InvalidMessage);
+    agent
+        .session
+        .reply(now(agent.time), "q".into(), error.into())
+        .unwrap();
+    assert_eq!(agent.written()[0]["req_id"], "q");
+}
+
+/// A message of a type beside the catalogue gets an envelope of the session's.
+#[test]
+fn own_types_in_our_envelope() {
+    let mut agent = Agent::connected();
+    let unknown = a2e_wire::Unknown {
+        type_name: "my/own/req".into(),
+        raw: a2e_wire::Raw::from_serialize(
+            &json!({"type": "x", "id": "forged", "eid": 9, "n": {"a": 1}}),
+        )
+        .unwrap(),
+    };
+    let wait = Duration::from_secs(1);
+    let call = agent
+        .session
+        .call(now(agent.time), Body::Unknown(unknown), wait)
+        .unwrap();
+    let line = &agent.written()[0];
+    assert_eq!(
+        (&line["type"], &line["id"], &line["n"], line.get("eid")),
+        (
+            &json!("my/own/req"),
+            &json!(agent.id(call)),
+            &json!({"a": 1}),
+            None
+        )
+    );
+    agent.hear(&json!({"type": "my/own/resp", "req_id": agent.id(call)}));
+    assert!(matches!(agent.events()[..], [AgentEvent::Response(..)]));
 }

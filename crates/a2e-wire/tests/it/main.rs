@@ -10,6 +10,7 @@ mod attacks;
 mod catalogue;
 mod conflicts;
 mod properties;
+mod requests;
 mod sample;
 mod samples;
 mod seeds;

@@ -11,6 +11,8 @@ use assert_cmd::Command;
 fn frith(arguments: &[&str], input: &str) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_frith"))
         .args(arguments)
+        // A node that the user runs is not for tests.
+        .env("XDG_DATA_HOME", "/nonexistent")
         .write_stdin(input)
         .output()
         .unwrap();
@@ -52,8 +54,12 @@ fn stdio_answers_after_the_end_of_input() {
 }
 
 fn on_own_host(arguments: &[&str]) -> (i32, String, String) {
+    on_own_host_with(arguments, "")
+}
+
+fn on_own_host_with(arguments: &[&str], input: &str) -> (i32, String, String) {
     let host = concat!("cmd:", env!("CARGO_BIN_EXE_frith"), " stdio");
-    frith(&[arguments, &["--host", host]].concat(), "")
+    frith(&[arguments, &["--host", host]].concat(), input)
 }
 
 #[test]
@@ -99,18 +105,68 @@ fn a_failed_call_says_why() {
     assert_eq!(status, 2);
     assert!(error.contains("must be a JSON object"), "{error}");
     for (host, hint) in [
-        ("nowhere", "say tcp:ADDRESS:PORT, unix:PATH or cmd:PROGRAM"),
         ("unix:/nonexistent", "cannot reach unix:/nonexistent"),
         ("cmd:/nonexistent", "cannot reach cmd:/nonexistent"),
         (
             "cmd:true",
-            "cmd:true is there, but: the connection to the host is closed",
+            "cmd:true is there, but: the connection to the host",
         ),
     ] {
         let (status, _, error) = frith(&["ping", "--host", host], "");
         assert_eq!(status, 1);
         assert!(error.contains(hint), "{error}");
     }
+    let (status, _, error) = frith(&["ping", "--host", "nowhere"], "");
+    assert_eq!(status, 2);
+    assert!(
+        error.contains("`nowhere` is no host; say tcp:ADDRESS:PORT"),
+        "{error}"
+    );
+}
+
+/// Lines go out as they are; every answer is a line.
+#[test]
+fn send_prints_what_comes_back() {
+    let call = r#"{"type":"tool/call/req","id":"c","tool_name":"echo","arguments":{"x":1}}"#;
+    let input = format!("{call}\n\nnot json\n{{\"type\":\"ping\",\"id\":\"p\"}}");
+    let (status, out, error) = frith(&["send", "-"], &input);
+    assert_eq!(status, 0, "{error}");
+    let answers: Vec<serde_json::Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let mut kinds: Vec<_> = answers.iter().map(|line| line["type"].as_str()).collect();
+    kinds.sort_unstable();
+    assert_eq!(
+        kinds,
+        [Some("error"), Some("pong"), Some("tool/call/resp")],
+        "{out}"
+    );
+    // Its own handshake is answered like any other request.
+    let own = r#"{"type":"handshake/req","id":"h"}"#;
+    let (status, out, _) = on_own_host_with(&["send", "-"], own);
+    assert_eq!((status, out.lines().count()), (0, 1), "{out}");
+}
+
+#[test]
+fn send_says_what_was_not_answered() {
+    let input = r#"{"type":"ping","id":"1"}"#;
+    let (status, _, error) = frith(&["send", "-", "--host", "cmd:true"], input);
+    assert_eq!(status, 1, "{error}");
+    let (status, _, error) = frith(&["send", "/nonexistent"], "");
+    assert_eq!(status, 1);
+    assert!(error.contains("cannot read /nonexistent"), "{error}");
+    let (status, _, error) = frith(&["send", "-"], "\n\n");
+    assert_eq!(status, 1);
+    assert!(error.contains("there is no message in -"), "{error}");
+    // `cat` says every line again: a handshake that was not accepted.
+    let (status, _, error) = frith(&["send", "-", "--host", "cmd:cat"], input);
+    assert_eq!(status, 1);
+    assert!(error.contains("refused the handshake"), "{error}");
+    let own = r#"{"type":"handshake/req","id":"h"}"#;
+    let (status, out, error) = frith(&["send", "-", "--timeout", "0", "--host", "cmd:cat"], own);
+    assert_eq!(status, 1, "{out}");
+    assert!(error.contains("a request was not answered"), "{error}");
 }
 
 #[test]

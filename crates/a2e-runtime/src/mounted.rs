@@ -1,0 +1,276 @@
+//! Another A2E host as plugins of this one: a program that is started, or a host somewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2e_session::Failure;
+use a2e_wire::{
+    Body, Capability, Enumeration, ErrorCode, Message, MessageKind, Namespace, Object, Sender, Tag,
+};
+use tokio::sync::{Mutex, mpsc};
+
+use crate::AgentConfig;
+use crate::client::{
+    A2eError, Address, CallOptions, Client, ClientError, Connector, Handler, Reply,
+};
+use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
+use crate::secret::Secret;
+use crate::session::Session;
+
+/// Where another host is and what is wanted of it.
+#[derive(Debug, Clone)]
+pub struct Mount {
+    /// The name of its plugins.
+    pub name: String,
+    /// The priority of its plugins.
+    pub priority: i64,
+    /// Whether they alone serve what they serve.
+    pub exclusive: bool,
+    /// Where it is.
+    pub address: Address,
+    /// The credential it asks for.
+    pub token: Option<Secret>,
+    /// The capabilities wanted of it; none means all it has.
+    pub capabilities: Vec<String>,
+}
+
+/// One capability of another host. Each session of ours has a session of its own there, so that
+/// agents see as little of one another as if they had come themselves.
+#[derive(Debug)]
+pub struct Mounted {
+    mount: Arc<Mount>,
+    capability: Capability<'static>,
+}
+
+/// The sessions that one session of ours has with other hosts, by the names of their mounts.
+#[derive(Debug, Default)]
+struct Connections(Mutex<Vec<(String, Client)>>);
+
+/// Events and pushes that wait for our agent to read.
+const WAITING: usize = 1024;
+
+/// Our own session ends a request that takes too long, so this is for those that it does not.
+const PATIENCE: Duration = Duration::from_secs(86400);
+
+impl Mount {
+    /// Asks the host what it has; each capability becomes a plugin.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or refuses.
+    pub async fn plugins(self) -> Result<Vec<Mounted>, ClientError> {
+        let mount = Arc::new(self);
+        let client = mount.connector().connect().await?;
+        let accepted = client.capabilities().into_iter();
+        let capabilities: Vec<_> = accepted
+            .filter(|accepted| accepted.enabled)
+            .map(|accepted| accepted.capability)
+            .collect();
+        client.disconnect(Duration::from_secs(2)).await;
+        let mounted = capabilities.into_iter().map(|capability| Mounted {
+            mount: Arc::clone(&mount),
+            capability,
+        });
+        Ok(mounted.collect())
+    }
+
+    fn connector(&self) -> Connector {
+        let Enumeration { values, .. } = Capability::ENUMERATION;
+        let wanted = match self.capabilities.is_empty() {
+            true => values.iter().map(|name| (*name).to_owned()).collect(),
+            false => self.capabilities.clone(),
+        };
+        Connector::new(self.address.clone()).agent(AgentConfig {
+            agent_id: "frith".into(),
+            auth_token: self.token.as_ref().map_or("", Secret::reveal).to_owned(),
+            wanted,
+            ..AgentConfig::default()
+        })
+    }
+
+    /// A session of its own for a session of ours: what comes over it unasked is passed on.
+    async fn connect(&self, session: &Arc<Session>) -> Result<Client, ClientError> {
+        let (pushes, mut pushed) = mpsc::channel::<Body<'static>>(WAITING);
+        let name = self.name.clone();
+        let pass_on = Handler::new(move |message: Message<'static>| {
+            if pushes.try_send(message.body).is_err() {
+                tracing::warn!(mount = name, "dropped a push: the agent reads too slowly");
+            }
+        });
+        let weak = Arc::downgrade(session);
+        let mut connector = self.connector().on_any(pass_on);
+        let asked = Tag::ALL
+            .iter()
+            .filter(|tag| tag.kind() == MessageKind::Request && !tag.may_be_sent_by(Sender::Agent));
+        for tag in asked {
+            let weak = weak.clone();
+            connector = connector.on_request(tag.as_str(), move |message, reply: Reply| {
+                // Dropped without an answer, it says that there is none.
+                let Some(session) = weak.upgrade() else {
+                    return;
+                };
+                tokio::spawn(async move {
+                    if let Ok(answer) = session.ask(message.body, PATIENCE).await {
+                        reply.send(answer.body);
+                    }
+                });
+            });
+        }
+        tokio::spawn(async move {
+            while let Some(body) = pushed.recv().await {
+                let Some(session) = weak.upgrade() else { break };
+                if session.push(body).await.is_err() {
+                    break;
+                }
+            }
+        });
+        connector.connect().await
+    }
+}
+
+impl Mounted {
+    /// The session that a session of ours has there.
+    async fn client(&self, session: &Arc<Session>) -> Result<Client, ClientError> {
+        let connections = session.state::<Connections>();
+        let mut open = connections.0.lock().await;
+        let name = &self.mount.name;
+        open.retain(|(known, client)| known != name || !client.is_closed());
+        if let Some((_, client)) = open.iter().find(|(known, _)| known == name) {
+            return Ok(client.clone());
+        }
+        let client = self.mount.connect(session).await?;
+        open.push((name.clone(), client.clone()));
+        Ok(client)
+    }
+
+    async fn forward(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> Result<Outcome, ClientError> {
+        let client = self.client(context.session()).await?;
+        let (events, mut happened) = mpsc::channel::<Body<'static>>(WAITING);
+        let (overflow, mut overflowed) = mpsc::channel::<()>(1);
+        let options = CallOptions {
+            timeout: PATIENCE,
+            on_event: Handler::new(move |message: Message<'static>| {
+                if events.try_send(message.body).is_err() {
+                    let _ = overflow.try_send(());
+                }
+            }),
+        };
+        let is_tool_call = request.body.tag() == Some(Tag::ToolCallRequest);
+        let call = client.rpc(request.body, options);
+        tokio::pin!(call);
+        let outcome = loop {
+            tokio::select! {
+                biased;
+                Some(event) = happened.recv() => {
+                    // Nobody waits any more: this task is about to be dropped.
+                    let _ = context.event(event).await;
+                }
+                Some(()) = overflowed.recv() => return Err(too_many_events()),
+                outcome = &mut call => break outcome,
+            }
+        };
+        while let Ok(event) = happened.try_recv() {
+            let _ = context.event(event).await;
+        }
+        match outcome {
+            Ok(message) => Ok(Outcome::answer(message.body)),
+            // Another plugin may have that tool.
+            Err(ClientError::Host(error))
+                if is_tool_call && error.code == ErrorCode::UnknownTool =>
+            {
+                Ok(Outcome::Pass)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Plugin for Mounted {
+    fn name(&self) -> &str {
+        &self.mount.name
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(self.capability.clone())
+    }
+
+    fn priority(&self) -> i64 {
+        self.mount.priority
+    }
+
+    fn exclusive(&self) -> bool {
+        self.mount.exclusive
+    }
+
+    fn serves(&self) -> Serves {
+        let served = Tag::ALL.iter().filter(|tag| {
+            tag.kind() == MessageKind::Request
+                && tag.may_be_sent_by(Sender::Agent)
+                && tag.namespace().capability().as_ref() == Some(&self.capability)
+        });
+        Serves::Tags(served.copied().collect())
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        let namespace = request.body.tag().map_or(Namespace::Base, Tag::namespace);
+        Box::pin(async move {
+            let outcome = self.forward(request, context).await;
+            outcome.map_err(|error| failure(&self.mount.name, namespace, error))
+        })
+    }
+}
+
+/// What our agent is told of a failure there.
+fn failure(name: &str, namespace: Namespace, error: ClientError) -> Failure {
+    match error {
+        ClientError::Host(error) => {
+            let A2eError {
+                code,
+                message,
+                retryable,
+                detail,
+                ..
+            } = *error;
+            Failure {
+                code,
+                message,
+                detail,
+                retryable,
+                capability: namespace.capability(),
+            }
+        }
+        other @ (ClientError::Connect(_)
+        | ClientError::Unexpected(_)
+        | ClientError::Custom(_)
+        | ClientError::Timeout(_)
+        | ClientError::Refused(_)
+        | ClientError::Lost
+        | ClientError::Closed
+        | ClientError::Unreachable(_)
+        | ClientError::Io(_)) => {
+            let text = format!("the mounted host `{name}`: {other}");
+            let mut failure = Failure::new(ErrorCode::RuntimeError, namespace, text);
+            failure.retryable = true;
+            failure
+        }
+    }
+}
+
+fn too_many_events() -> ClientError {
+    ClientError::Host(Box::new(A2eError {
+        code: ErrorCode::RuntimeError,
+        message: "there are more events than the agent reads".to_owned(),
+        retryable: false,
+        detail: Object::EMPTY,
+        capability_name: String::new(),
+        req_id: "".into(),
+        events: Vec::new(),
+    }))
+}

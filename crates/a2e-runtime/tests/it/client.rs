@@ -1,0 +1,9 @@
+//! The client against scripted hosts, over links that break.
+
+mod addresses;
+mod calls;
+mod faults;
+mod http;
+mod real;
+mod script;
+mod ws;

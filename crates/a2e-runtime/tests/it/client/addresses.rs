@@ -1,0 +1,161 @@
+//! Every kind of address, to a host that is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2e_runtime::{Address, AgentConfig, ClientError, Connector, Host, Roots, Source};
+use tokio::net::{TcpListener, UnixListener};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{ServerConfig, SupportedProtocolVersion};
+
+use crate::support::{TOKEN, demo};
+
+async fn connect(address: Address) -> Result<(), ClientError> {
+    let config = AgentConfig {
+        auth_token: TOKEN.into(),
+        wanted: vec!["tools".into()],
+        ..AgentConfig::default()
+    };
+    let client = Connector::new(address).agent(config).connect().await?;
+    client.ping().await?;
+    client.disconnect(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("host.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let host: Host = demo().build();
+    let unix = host.clone();
+    tokio::spawn(async move {
+        unix.serve(listener.accept().await.unwrap().0, Source::Own)
+            .await
+    });
+    connect(format!("unix:{}", path.display()).parse().unwrap())
+        .await
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("tcp:{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        host.serve(listener.accept().await.unwrap().0, Source::Own)
+            .await
+    });
+    connect(address.parse().unwrap()).await.unwrap();
+}
+
+/// A host with a certificate of its own; returns its address and the certificate.
+async fn tls_host(version: &'static SupportedProtocolVersion) -> (Address, Vec<u8>) {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("tls:localhost:{}", listener.local_addr().unwrap().port());
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let host = demo().build();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            if let Ok(stream) = acceptor.accept(stream).await {
+                let host = host.clone();
+                tokio::spawn(async move { host.serve(stream, Source::Own).await });
+            }
+        }
+    });
+    (address.parse().unwrap(), certified.cert.pem().into_bytes())
+}
+
+#[tokio::test]
+async fn tls() {
+    let (address, pem) = tls_host(&TLS13).await;
+    let roots = Roots::from_pem(&pem).unwrap();
+    connect(address.clone().trusting(roots)).await.unwrap();
+    // Another authority does not vouch for it.
+    let (_, other) = tls_host(&TLS13).await;
+    let stranger = address.trusting(Roots::from_pem(&other).unwrap());
+    assert!(matches!(
+        connect(stranger).await,
+        Err(ClientError::Unreachable(_))
+    ));
+    assert!(Roots::from_pem(b"no certificate").is_err());
+}
+
+/// The crate that TLS comes from can speak 1.2 too; we must not.
+#[tokio::test]
+async fn no_tls_before_1_3() {
+    let (address, pem) = tls_host(&TLS12).await;
+    let roots = Roots::from_pem(&pem).unwrap();
+    let outcome = connect(address.trusting(roots)).await;
+    assert!(
+        matches!(outcome, Err(ClientError::Unreachable(_))),
+        "{outcome:?}"
+    );
+}
+
+/// A host that does not stop by itself, and has a child that does not either: both are ended.
+#[tokio::test]
+async fn a_child_that_does_not_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("host.sh");
+    let pids = folder.path().join("pids");
+    let text = format!(
+        r#"trap '' TERM
+sleep 1000 &
+echo $$ $! > {}
+read line
+head -c 300000 /dev/zero 1>&2
+echo '{{"type":"handshake/resp","session_id":"S"}}'
+while :; do wait; done
+"#,
+        pids.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    let address: Address = format!("cmd:sh {}", script.display()).parse().unwrap();
+    let client = Connector::new(address).connect().await.unwrap();
+    let started = std::fs::read_to_string(&pids).unwrap();
+    tokio::time::pause();
+    client.disconnect(Duration::from_secs(1)).await;
+    for pid in started.split_whitespace() {
+        // A killed process takes a moment to be gone.
+        while is_running(pid) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn is_running(pid: &str) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    state.is_ok_and(|state| !state.contains(") Z "))
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_there() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let free = listener.local_addr().unwrap();
+    drop(listener);
+    for address in [
+        format!("tcp:{free}"),
+        format!("http://{free}"),
+        format!("ws://{free}"),
+    ] {
+        let outcome = connect(address.parse().unwrap()).await;
+        assert!(
+            matches!(outcome, Err(ClientError::Unreachable(_))),
+            "{outcome:?}"
+        );
+    }
+    let outcome = connect("cmd:/nonexistent".parse().unwrap()).await;
+    assert!(
+        matches!(outcome, Err(ClientError::Unreachable(_))),
+        "{outcome:?}"
+    );
+}
