@@ -1,29 +1,37 @@
 //! Where a host is, and how to reach it.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_runtime::{
-    Address, AgentConfig, Client, ClientError, Connector, Dial, Handler, Link, Roots, Source,
+    Address, AgentConfig, Client, ClientError, Connector, DataDir, Dial, Handler, Link, Roots,
+    Source,
 };
 use anyhow::{Context, Result, anyhow};
 
+use crate::data::DataArguments;
 use crate::stdio;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Where the host is: `http://ADDRESS:PORT`, `ws://ADDRESS:PORT` (or `https`, `wss`),
     /// `tcp:ADDRESS:PORT`, `tls:ADDRESS:PORT`, `unix:PATH`, or `cmd:PROGRAM ARGUMENTS` to start one
-    /// (words are split at spaces); without it, a host inside this process
+    /// (words are split at spaces); without it, the node that runs on this machine, or else a host
+    /// inside this process
     #[arg(long, value_name = "HOST")]
     host: Option<Address>,
+
+    #[command(flatten)]
+    data: DataArguments,
 
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// The credential, if the host asks for one
+    /// The credential, if the host asks for one; without it, for the node on this machine, the one
+    /// in its data directory
     #[arg(long, env = "FRITH_TOKEN", hide_env_values = true, default_value = "")]
     token: String,
 }
@@ -36,8 +44,12 @@ pub(crate) struct Connection {
 impl Arguments {
     /// Connects and asks for these capabilities.
     pub(crate) async fn connect(&self, wanted: &[&str]) -> Result<Connection> {
-        let config = self.config(wanted);
-        let Some(address) = self.address()? else {
+        let target = self.target()?;
+        let config = AgentConfig {
+            wanted: wanted.iter().map(|name| (*name).into()).collect(),
+            ..target.config
+        };
+        let Some(address) = target.address else {
             let client = Client::connect(own_host(), config, Handler::none()).await?;
             return Ok(Connection { client });
         };
@@ -54,34 +66,86 @@ impl Arguments {
         Ok(Connection { client })
     }
 
-    /// A connection without a session.
-    pub(crate) async fn link(&self) -> Result<Link> {
-        let Some(address) = self.address()? else {
-            return Ok(Link::new(own_host()));
+    /// A connection without a session, and who would connect.
+    pub(crate) async fn link(&self) -> Result<(Link, AgentConfig)> {
+        let target = self.target()?;
+        let Some(address) = target.address else {
+            return Ok((Link::new(own_host()), target.config));
         };
         let text = format!("cannot reach {address}");
         let dialed = Arc::new(address).dial().await;
-        dialed.map_err(|error| anyhow!("{text}: {error}"))
+        let link = dialed.map_err(|error| anyhow!("{text}: {error}"))?;
+        Ok((link, target.config))
     }
 
-    /// Who connects, and what for.
-    pub(crate) fn config(&self, wanted: &[&str]) -> AgentConfig {
-        AgentConfig {
+    /// What to connect to, and as whom.
+    fn target(&self) -> Result<Target> {
+        let mut config = AgentConfig {
             agent_id: "frith".into(),
             auth_token: self.token.clone(),
-            wanted: wanted.iter().map(|name| (*name).into()).collect(),
             ..AgentConfig::default()
+        };
+        if let Some(address) = &self.host {
+            let address = Some(self.trusting(address.clone())?);
+            return Ok(Target { address, config });
         }
+        let Some((dir, address)) = self.local_node()? else {
+            return Ok(Target {
+                address: None,
+                config,
+            });
+        };
+        if config.auth_token.is_empty() {
+            let file = dir.token();
+            let token = std::fs::read_to_string(&file)
+                .with_context(|| format!("cannot read {}; pass --token", file.display()))?;
+            config.auth_token = token.trim_end().to_owned();
+        }
+        let address = Some(self.trusting(address)?);
+        Ok(Target { address, config })
     }
 
-    fn address(&self) -> Result<Option<Address>> {
-        let (Some(address), Some(file)) = (&self.host, &self.ca) else {
-            return Ok(self.host.clone());
+    /// The node that says in its data directory where it is. None is an error only if the directory
+    /// was named.
+    fn local_node(&self) -> Result<Option<(DataDir, Address)>> {
+        let named = self.data.is_named();
+        let dir = match self.data.dir() {
+            Ok(dir) => dir,
+            Err(error) if named => return Err(error.into()),
+            Err(_) => return Ok(None),
+        };
+        let file = dir.endpoints();
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !named => return Ok(None),
+            Err(error) => {
+                let why = format!("no node runs there: {error}; `frith up --data` starts one");
+                return Err(anyhow!(why).context(format!("cannot read {}", file.display())));
+            }
+        };
+        let endpoints: serde_json::Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is damaged", file.display()))?;
+        let found = ["unix", "http"]
+            .iter()
+            .find_map(|kind| endpoints[kind].as_str())
+            .with_context(|| format!("{} names no way in", file.display()))?;
+        Ok(Some((dir, found.parse()?)))
+    }
+
+    fn trusting(&self, address: Address) -> Result<Address> {
+        let Some(file) = &self.ca else {
+            return Ok(address);
         };
         let text = || format!("cannot use the certificates in {}", file.display());
         let roots = Roots::from_pem(&std::fs::read(file).with_context(text)?).with_context(text)?;
-        Ok(Some(address.clone().trusting(roots)))
+        Ok(address.trusting(roots))
     }
+}
+
+/// What to connect to, and as whom; without an address, to a host inside this process.
+struct Target {
+    address: Option<Address>,
+    config: AgentConfig,
 }
 
 /// A host inside this process.

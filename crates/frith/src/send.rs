@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use a2e_runtime::RawLink;
+use a2e_runtime::{AgentConfig, RawLink};
 use a2e_wire::{Capability, Enumeration, MessageKind, Sender, Tag, looks_like_request};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
@@ -57,12 +57,13 @@ async fn send(arguments: &SendArguments) -> Result<Outcome> {
     };
     let mut lines = input.split(b'\n');
     let mut open = Open::default();
-    let mut link = RawLink::new(arguments.host.link().await?);
+    let (link, config) = arguments.host.link().await?;
+    let mut link = RawLink::new(link);
     let Some(first) = next_line(&mut lines).await? else {
         bail!("there is no message in {file}");
     };
     if kind(&first) != Some("handshake/req".into()) {
-        shake_hands(&mut link, arguments).await?;
+        shake_hands(&mut link, &config).await?;
     }
     open.sent(&first);
     link.push(&first);
@@ -127,12 +128,11 @@ async fn next_line(
     }
 }
 
-async fn shake_hands(link: &mut RawLink, arguments: &SendArguments) -> Result<()> {
+async fn shake_hands(link: &mut RawLink, config: &AgentConfig) -> Result<()> {
     let Enumeration { values, .. } = Capability::ENUMERATION;
-    let config = arguments.host.config(values);
     let request = json!({
         "a2e": "1.0", "version": "1.0", "type": "handshake/req", "id": "frith-send",
-        "agent_id": config.agent_id.as_str(), "agent_caps": config.wanted,
+        "agent_id": config.agent_id.as_str(), "agent_caps": values,
         "auth_token": config.auth_token,
     });
     link.push(request.to_string().as_bytes());

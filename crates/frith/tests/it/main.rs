@@ -1,6 +1,7 @@
 //! The command line, as a user meets it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod local;
 mod token;
 
 use assert_cmd::Command;
@@ -8,6 +9,8 @@ use assert_cmd::Command;
 fn frith(arguments: &[&str], input: &str) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_frith"))
         .args(arguments)
+        // Whatever runs on this machine is none of a test's business.
+        .env("XDG_DATA_HOME", "/nonexistent")
         .write_stdin(input)
         .output()
         .unwrap();
