@@ -2,7 +2,29 @@
 //!
 //! A [`Host`] has [`Plugin`]s. It serves any byte stream ([`Host::serve`]): each connection is one
 //! task that drives an `a2e_session::HostSession`, and each request a task of its own that can be
-//! cancelled. A [`Client`] drives the agent's end over any byte stream.
+//! cancelled. A [`Client`] drives the agent's end over a byte stream or to an [`Address`], and comes
+//! back when its connection breaks; [`blocking`] has the same for code that is not async.
+//!
+//! ```no_run
+//! use a2e_runtime::{Address, AgentConfig, Calling, Connector};
+//! use serde_json::json;
+//!
+//! # async fn agent() -> Result<(), Box<dyn std::error::Error>> {
+//! let address: Address = "http://127.0.0.1:8765".parse()?;
+//! let config = AgentConfig {
+//!     auth_token: "frith_…".into(),
+//!     wanted: vec!["tools".into()],
+//!     ..AgentConfig::default()
+//! };
+//! let client = Connector::new(address).agent(config).connect().await?;
+//! let result = client
+//!     .tools()
+//!     .call("echo", &json!({"text": "hi"}), Calling::default())
+//!     .await?;
+//! assert!(result.success);
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! It is deliberately without capabilities (those are plugins, in `a2e-caps`) and without protocol
 //! rules (those are in `a2e-session`).

@@ -1,6 +1,6 @@
 //! Where a host is, and how to reach it.
 
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,26 +18,21 @@ use crate::stdio;
 pub(crate) struct Arguments {
     /// Where the host is: `http://ADDRESS:PORT`, `ws://ADDRESS:PORT` (or `https`, `wss`),
     /// `tcp:ADDRESS:PORT`, `tls:ADDRESS:PORT`, `unix:PATH`, or `cmd:PROGRAM ARGUMENTS` to start one
-    /// (words are split at spaces); without it, the node that runs on the data directory, or else a
-    /// host inside this process
+    /// (words are split at spaces); without it, the node that runs on this machine, or else a host
+    /// inside this process
     #[arg(long, value_name = "HOST")]
     host: Option<Address>,
+
+    #[command(flatten)]
+    data: DataArguments,
 
     /// Trust the certificates in this PEM file instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// The credential, if the host asks for one
+    /// The credential, if the host asks for one; without it, for the node on this machine, the one
+    /// in its data directory
     #[arg(long, env = "FRITH_TOKEN", hide_env_values = true, default_value = "")]
-    token: String,
-
-    #[command(flatten)]
-    data: DataArguments,
-}
-
-/// A host, and the credential to say there.
-struct Place {
-    address: Address,
     token: String,
 }
 
@@ -49,12 +44,15 @@ pub(crate) struct Connection {
 impl Arguments {
     /// Connects and asks for these capabilities.
     pub(crate) async fn connect(&self, wanted: &[&str]) -> Result<Connection> {
-        let Some(Place { address, token }) = self.place()? else {
-            let config = config(&self.token, wanted);
+        let target = self.target()?;
+        let config = AgentConfig {
+            wanted: wanted.iter().map(|name| (*name).into()).collect(),
+            ..target.config
+        };
+        let Some(address) = target.address else {
             let client = Client::connect(own_host(), config, Handler::none()).await?;
             return Ok(Connection { client });
         };
-        let config = config(&token, wanted);
         // One question and its answer: a host that goes away meanwhile is an error, not a wait.
         let connector = Connector::new(address.clone())
             .agent(config)
@@ -68,42 +66,70 @@ impl Arguments {
         Ok(Connection { client })
     }
 
-    /// A connection without a session, and who connects over it.
-    pub(crate) async fn link(&self, wanted: &[&str]) -> Result<(Link, AgentConfig)> {
-        let Some(Place { address, token }) = self.place()? else {
-            return Ok((Link::new(own_host()), config(&self.token, wanted)));
+    /// A connection without a session, and who would connect.
+    pub(crate) async fn link(&self) -> Result<(Link, AgentConfig)> {
+        let target = self.target()?;
+        let Some(address) = target.address else {
+            return Ok((Link::new(own_host()), target.config));
         };
         let text = format!("cannot reach {address}");
         let dialed = Arc::new(address).dial().await;
         let link = dialed.map_err(|error| anyhow!("{text}: {error}"))?;
-        Ok((link, config(&token, wanted)))
+        Ok((link, target.config))
     }
 
-    /// The host that was named, or the node that runs here.
-    fn place(&self) -> Result<Option<Place>> {
-        if let Some(address) = self.address()? {
-            let token = self.token.clone();
-            return Ok(Some(Place { address, token }));
+    /// What to connect to, and as whom.
+    fn target(&self) -> Result<Target> {
+        let mut config = AgentConfig {
+            agent_id: "frith".into(),
+            auth_token: self.token.clone(),
+            ..AgentConfig::default()
+        };
+        if let Some(address) = &self.host {
+            let address = Some(self.trusting(address.clone())?);
+            return Ok(Target { address, config });
         }
-        let Ok(dir) = self.data.dir() else {
-            return Ok(None);
+        let Some((dir, address)) = self.local_node()? else {
+            return Ok(Target {
+                address: None,
+                config,
+            });
         };
-        let Some(address) = running(&dir) else {
-            return Ok(None);
-        };
-        let token = match self.token.as_str() {
-            "" => std::fs::read_to_string(dir.token()).unwrap_or_default(),
-            token => token.to_owned(),
-        };
-        Ok(Some(Place {
-            address: self.trusting(address)?,
-            token: token.trim().to_owned(),
-        }))
+        if config.auth_token.is_empty() {
+            let file = dir.token();
+            let token = std::fs::read_to_string(&file)
+                .with_context(|| format!("cannot read {}; pass --token", file.display()))?;
+            config.auth_token = token.trim_end().to_owned();
+        }
+        let address = Some(self.trusting(address)?);
+        Ok(Target { address, config })
     }
 
-    fn address(&self) -> Result<Option<Address>> {
-        let address = self.host.clone();
-        address.map(|address| self.trusting(address)).transpose()
+    /// The node that says in its data directory where it is. None is an error only if the directory
+    /// was named.
+    fn local_node(&self) -> Result<Option<(DataDir, Address)>> {
+        let named = self.data.is_named();
+        let dir = match self.data.dir() {
+            Ok(dir) => dir,
+            Err(error) if named => return Err(error.into()),
+            Err(_) => return Ok(None),
+        };
+        let file = dir.endpoints();
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !named => return Ok(None),
+            Err(error) => {
+                let why = format!("no node runs there: {error}; `frith up --data` starts one");
+                return Err(anyhow!(why).context(format!("cannot read {}", file.display())));
+            }
+        };
+        let endpoints: serde_json::Value = serde_json::from_str(&text)
+            .with_context(|| format!("{} is damaged", file.display()))?;
+        let found = ["unix", "http"]
+            .iter()
+            .find_map(|kind| endpoints[kind].as_str())
+            .with_context(|| format!("{} names no way in", file.display()))?;
+        Ok(Some((dir, found.parse()?)))
     }
 
     fn trusting(&self, address: Address) -> Result<Address> {
@@ -116,26 +142,10 @@ impl Arguments {
     }
 }
 
-/// Who connects, and what for.
-fn config(token: &str, wanted: &[&str]) -> AgentConfig {
-    AgentConfig {
-        agent_id: "frith".into(),
-        auth_token: token.to_owned(),
-        wanted: wanted.iter().map(|name| (*name).into()).collect(),
-        ..AgentConfig::default()
-    }
-}
-
-/// Where the node is that runs on a data directory, if one does: one that crashed has left its
-/// endpoints too, but nobody holds the operator's socket.
-fn running(dir: &DataDir) -> Option<Address> {
-    UnixStream::connect(dir.operator_socket()).ok()?;
-    let text = std::fs::read(dir.endpoints()).ok()?;
-    let endpoints: serde_json::Value = serde_json::from_slice(&text).ok()?;
-    let known = ["unix", "http"]
-        .iter()
-        .find_map(|name| endpoints[name].as_str());
-    known?.parse().ok()
+/// What to connect to, and as whom; without an address, to a host inside this process.
+struct Target {
+    address: Option<Address>,
+    config: AgentConfig,
 }
 
 /// A host inside this process.

@@ -12,6 +12,11 @@ pub(crate) struct DataArguments {
 }
 
 impl DataArguments {
+    /// Whether the user said which one.
+    pub(crate) const fn is_named(&self) -> bool {
+        self.data.is_some()
+    }
+
     pub(crate) fn dir(&self) -> Result<DataDir, DataError> {
         self.data
             .as_ref()

@@ -57,8 +57,7 @@ async fn send(arguments: &SendArguments) -> Result<Outcome> {
     };
     let mut lines = input.split(b'\n');
     let mut open = Open::default();
-    let Enumeration { values, .. } = Capability::ENUMERATION;
-    let (link, config) = arguments.host.link(values).await?;
+    let (link, config) = arguments.host.link().await?;
     let mut link = RawLink::new(link);
     let Some(first) = next_line(&mut lines).await? else {
         bail!("there is no message in {file}");
@@ -130,9 +129,10 @@ async fn next_line(
 }
 
 async fn shake_hands(link: &mut RawLink, config: &AgentConfig) -> Result<()> {
+    let Enumeration { values, .. } = Capability::ENUMERATION;
     let request = json!({
         "a2e": "1.0", "version": "1.0", "type": "handshake/req", "id": "frith-send",
-        "agent_id": config.agent_id.as_str(), "agent_caps": config.wanted,
+        "agent_id": config.agent_id.as_str(), "agent_caps": values,
         "auth_token": config.auth_token,
     });
     link.push(request.to_string().as_bytes());

@@ -267,7 +267,10 @@ fn every_fuzz_target_is_replayed() {
     for crate_name in names("crates") {
         let folder = testkit::workspace().join(format!("crates/{crate_name}/tests/it"));
         for file in std::fs::read_dir(folder).into_iter().flatten() {
-            tests += &std::fs::read_to_string(file.unwrap().path()).unwrap();
+            let path = file.unwrap().path();
+            if path.is_file() {
+                tests += &std::fs::read_to_string(path).unwrap();
+            }
         }
     }
     for target in targets {

@@ -100,20 +100,10 @@ impl Driver {
             };
             self.dispatch();
             let due = self.timer.poll(context, &self.shared);
-            if step.is_pending() && due.is_pending() && !self.has_work() {
+            if step.is_pending() && due.is_pending() {
                 return Poll::Pending;
             }
         }
-    }
-
-    /// Whether a handler has left something to do that nothing else wakes us for.
-    fn has_work(&self) -> bool {
-        let closing = self.shared.lock().closing.is_some();
-        closing
-            && matches!(
-                self.phase,
-                Phase::Up(_) | Phase::Waiting(_) | Phase::Dialing(_)
-            )
     }
 
     /// Reads and writes. Ready if there may be more to read.

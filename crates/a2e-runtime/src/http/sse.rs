@@ -37,6 +37,9 @@ struct Outbound {
     /// The number of the stream that is read, counted from 1.
     stream: Option<u64>,
     streams: u64,
+    /// The stream has told where it left off, and the session has not gone back there yet: what it
+    /// wrote meanwhile must not come first.
+    rewinds: bool,
     is_closed: bool,
     /// Who waits for events.
     reader: Option<Waker>,
@@ -115,6 +118,7 @@ impl Mailbox {
         if last.is_some() {
             // The session sends these again.
             outbound.events = Vec::new();
+            outbound.rewinds = true;
         }
         // The first thing to be read: it makes proxies and clients see that the stream is open.
         let mut events = b":\n\n".to_vec();
@@ -152,6 +156,7 @@ impl Link for SseLink {
                 },
                 Poll::Ready(Some(Inbound::Attached(Some(last)))) => {
                     self.queued.clear();
+                    self.mailbox.lock().rewinds = false;
                     return Poll::Ready(Ok(Received::Rewind(last)));
                 }
                 Poll::Ready(Some(Inbound::Attached(None))) => {}
@@ -182,7 +187,8 @@ impl Link for SseLink {
             return Poll::Ready(Ok(()));
         }
         let mut outbound = self.mailbox.lock();
-        if outbound.events.len() >= WAITING || outbound.stream.is_none() {
+        let waits = outbound.stream.is_none() || outbound.rewinds;
+        if waits || outbound.events.len() >= WAITING {
             outbound.writer = Some(cx.waker().clone());
             return Poll::Pending;
         }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod foreign;
+mod local;
 mod node;
 mod token;
 mod up;
@@ -11,7 +12,7 @@ use assert_cmd::Command;
 fn frith(arguments: &[&str], input: &str) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_frith"))
         .args(arguments)
-        // A node that the user runs is not for tests.
+        // Whatever runs on this machine is none of a test's business.
         .env("XDG_DATA_HOME", "/nonexistent")
         .write_stdin(input)
         .output()
