@@ -136,8 +136,10 @@ impl HttpServer {
 
     fn new_session(&self, source: Source) -> Response<Answer> {
         let id = random_id();
-        let resume = self.host.settings().limits.resume;
-        let link = self.mailboxes.add(id.clone(), resume);
+        let limits = self.host.settings().limits;
+        let link = self
+            .mailboxes
+            .add(id.clone(), limits.handshake, limits.resume);
         if self.host.serve_link(Box::new(link), source) {
             return json(StatusCode::OK, &format!(r#"{{"session_id":"{id}"}}"#));
         }

@@ -55,8 +55,10 @@ pub(super) struct SseLink {
     inbound: mpsc::Receiver<Inbound>,
     /// Events that the stream has not taken yet.
     queued: Vec<u8>,
-    /// How long the session waits for a stream, and since when it does.
-    patience: Duration,
+    /// How long the session waits for its first stream, and then for each next one.
+    first: Duration,
+    next: Duration,
+    /// When it will have waited that long.
     alone: Option<Pin<Box<Sleep>>>,
 }
 
@@ -79,8 +81,8 @@ const WAITING: usize = 64 * 1024;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 impl Mailboxes {
-    /// A new session, which ends when it has no stream for that long.
-    pub(super) fn add(&self, id: String, patience: Duration) -> SseLink {
+    /// A new session, which ends when it has no first stream for so long, or no next one.
+    pub(super) fn add(&self, id: String, first: Duration, next: Duration) -> SseLink {
         let (sender, inbound) = mpsc::channel(INBOX);
         let mailbox = Arc::new(Mailbox {
             inbound: sender,
@@ -93,7 +95,8 @@ impl Mailboxes {
             mailbox,
             inbound,
             queued: Vec::new(),
-            patience,
+            first,
+            next,
             alone: None,
         }
     }
@@ -222,7 +225,10 @@ impl SseLink {
         if outbound.stream.is_some() {
             return Poll::Pending;
         }
-        let patience = self.patience;
+        let patience = match outbound.streams {
+            0 => self.first,
+            _ => self.next,
+        };
         let alone = self
             .alone
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));

@@ -12,8 +12,7 @@ use a2e_wire::messages::tool::{
 use a2e_wire::{Body, Capability, ErrorCode, Message, Tag, Unknown};
 use tokio::sync::Notify;
 
-use crate::bad_input::Wire;
-use crate::support::{Transport, call, data, demo};
+use crate::support::{Transport, Wire, call, data, demo};
 
 /// A plugin made of a closure.
 struct Made<F> {
@@ -230,7 +229,7 @@ async fn types_of_a_plugins_own() {
         })
         .build();
     let mut wire = Wire::connected(Transport::Memory, &host).await;
-    let answer = wire.say(r#"{"type":"my/question","id":"q1"}"#).await;
+    let answer = wire.ask_line(r#"{"type":"my/question","id":"q1"}"#).await;
     let expected = serde_json::json!({"type": "my/answer", "req_id": "q1", "asked": "my/question"});
     assert_eq!(answer, expected);
 }

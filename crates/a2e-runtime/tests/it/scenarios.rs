@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2e_runtime::{CallOptions, ClientError, Handler, Host, Limits};
+use a2e_session::ConnectError;
 use a2e_wire::messages::base::HandshakeReason;
 use a2e_wire::messages::tool::{ToolCallRequest, ToolListRequest};
 use a2e_wire::{Body, Capability, ErrorCode};
 
-use crate::support::{TOKEN, TRANSPORTS, Transport, call, client, data, demo};
+use crate::support::{TOKEN, TRANSPORTS, Transport, call, data, demo, handshake};
 
 #[tokio::test]
 async fn connect_list_call_and_leave() {
@@ -30,7 +31,8 @@ async fn connect_list_call_and_leave() {
             .rpc(call("echo", r#"{"text":"hé\n"}"#), CallOptions::default())
             .await
             .unwrap();
-        assert_eq!(data(&echo), r#"{"text":"hé\n"}"#);
+        let text: serde_json::Value = serde_json::from_str(&data(&echo)).unwrap();
+        assert_eq!(text, serde_json::json!({"text": "hé\n"}));
         client.disconnect(Duration::from_secs(1)).await;
         assert!(
             matches!(client.ping().await, Err(ClientError::Closed)),
@@ -42,23 +44,17 @@ async fn connect_list_call_and_leave() {
 #[tokio::test]
 async fn refusals() {
     for transport in TRANSPORTS {
-        let host = demo().build();
-        let refused = client(transport.connect(&host).await, "wrong", &["tools"]).await;
-        let Err(ClientError::Connect(error)) = refused else {
-            panic!("{refused:?}")
-        };
-        assert_eq!(
-            error,
-            a2e_session::ConnectError::Refused(HandshakeReason::AuthFailed)
-        );
-        let refused = client(transport.connect(&host).await, TOKEN, &["chains"]).await;
-        let Err(ClientError::Connect(error)) = refused else {
-            panic!("{refused:?}")
-        };
-        assert_eq!(
-            error,
-            a2e_session::ConnectError::Refused(HandshakeReason::NoCaps)
-        );
+        let place = transport.place(&demo().build()).await;
+        for (token, wanted, reason) in [
+            ("wrong", "tools", HandshakeReason::AuthFailed),
+            (TOKEN, "chains", HandshakeReason::NoCaps),
+        ] {
+            let refused = place.client(token, &[wanted]).await;
+            let Err(ClientError::Connect(error)) = refused else {
+                panic!("{refused:?}")
+            };
+            assert_eq!(error, ConnectError::Refused(reason), "{transport:?}");
+        }
     }
 }
 
@@ -142,16 +138,131 @@ async fn many_calls_at_once() {
     }
 }
 
+/// A thousand sessions at once, over one listener each.
 #[tokio::test]
 async fn many_sessions_at_once() {
+    for transport in [
+        Transport::Memory,
+        Transport::Unix,
+        Transport::Tcp,
+        Transport::Http,
+        Transport::WebSocket,
+    ] {
+        let host = demo().build();
+        let place = transport.place(&host).await;
+        let mut clients = Vec::new();
+        for _ in 0..if transport == Transport::Memory {
+            1000
+        } else {
+            200
+        } {
+            clients.push(place.client(TOKEN, &["tools"]).await.unwrap());
+        }
+        assert_eq!(host.sessions(), clients.len());
+        for client in &clients {
+            client.ping().await.unwrap();
+        }
+    }
+}
+
+/// The limit of sessions, at it and one past it.
+#[tokio::test]
+async fn no_more_sessions_than_allowed() {
+    for transport in TRANSPORTS {
+        let host = demo().max_sessions(2).build();
+        let place = transport.place(&host).await;
+        let first = place.client(TOKEN, &["tools"]).await.unwrap();
+        let second = place.client(TOKEN, &["tools"]).await.unwrap();
+        place.client(TOKEN, &["tools"]).await.unwrap_err();
+        second.ping().await.unwrap();
+        first.disconnect(Duration::from_secs(1)).await;
+        while host.sessions() > 1 {
+            tokio::task::yield_now().await;
+        }
+        place.client(TOKEN, &["tools"]).await.unwrap();
+    }
+}
+
+/// A peer that does not read holds up its own session only, and gets everything once it reads.
+#[tokio::test]
+async fn a_slow_reader() {
+    for transport in TRANSPORTS {
+        let limits = Limits {
+            max_outbound: 10_000,
+            ..Limits::default()
+        };
+        let host = demo().limits(limits).build();
+        let place = transport.place(&host).await;
+        let neighbour = place.client(TOKEN, &["tools"]).await.unwrap();
+        let mut wire = place.wire().await;
+        assert_eq!(wire.ask(&handshake()).await["ok"], true);
+        wire.say(r#"{"type":"tool/call/req","id":"s","tool_name":"stream","arguments":{"count":1000},"streaming":true}"#);
+        for _ in 0..20 {
+            neighbour.ping().await.unwrap();
+        }
+        for number in 0..1000 {
+            let event = wire.hear().await.unwrap();
+            assert_eq!(event["seq"], number, "{transport:?} {event}");
+        }
+        assert_eq!(wire.hear().await.unwrap()["type"], "tool/call/resp");
+    }
+}
+
+/// A peer that goes in the middle of a stream: its session waits, its neighbours go on.
+#[tokio::test]
+async fn a_client_that_is_gone() {
+    for transport in TRANSPORTS {
+        let limits = Limits {
+            resume: Duration::ZERO,
+            ..Limits::default()
+        };
+        let host = demo().limits(limits).build();
+        let place = transport.place(&host).await;
+        let neighbour = place.client(TOKEN, &["tools"]).await.unwrap();
+        let mut wire = place.wire().await;
+        assert_eq!(wire.ask(&handshake()).await["ok"], true);
+        wire.say(r#"{"type":"tool/call/req","id":"s","tool_name":"stream","arguments":{"count":1000},"streaming":true}"#);
+        wire.hear().await.unwrap();
+        drop(wire);
+        neighbour.ping().await.unwrap();
+        while host.sessions() > 1 {
+            neighbour.ping().await.unwrap();
+        }
+    }
+}
+
+/// A session goes on over another connection, of whichever kind.
+#[tokio::test]
+async fn going_on_over_another_transport() {
     let host = demo().build();
-    let mut clients = Vec::new();
-    for _ in 0..1000 {
-        clients.push(Transport::Memory.client(&host).await);
+    let mut session = None;
+    let mut last_eid = 0;
+    for (number, transport) in TRANSPORTS.into_iter().chain(TRANSPORTS).enumerate() {
+        let mut wire = transport.place(&host).await.wire().await;
+        let mut hello = handshake();
+        if let Some(session) = &session {
+            hello["resume"] = serde_json::json!({"session_id": session, "last_eid": last_eid});
+        }
+        let answer = wire.ask(&hello).await;
+        assert_eq!(answer["ok"], true, "{transport:?} {answer}");
+        assert_eq!(answer["resumed"] == true, number > 0, "{transport:?}");
+        if let Some(session) = &session {
+            assert_eq!(answer["session_id"], *session);
+            // What it had not seen comes first.
+            let missed = wire.hear().await.unwrap();
+            assert_eq!(
+                missed["req_id"],
+                format!("unread{}", number - 1),
+                "{transport:?}"
+            );
+        }
+        session = Some(answer["session_id"].clone());
+        let seen = wire.ask_line(r#"{"type":"ping","id":"p"}"#).await;
+        last_eid = seen["eid"].as_u64().unwrap();
+        let unread = format!(r#"{{"type":"ping","id":"unread{number}"}}"#);
+        assert_eq!(wire.ask_line(&unread).await["type"], "pong");
     }
-    for client in &clients {
-        client.ping().await.unwrap();
-    }
+    assert_eq!(host.sessions(), 1);
 }
 
 #[tokio::test]

@@ -1,97 +1,180 @@
-//! Hosts behind each kind of stream, and clients that connect to them.
+//! Hosts behind each kind of connection, and clients that connect to them.
+
+use std::sync::Arc;
 
 use a2e_runtime::demo::Demo;
 use a2e_runtime::{
-    AgentConfig, Client, ClientError, Handler, Host, HostBuilder, Secret, Source, TokenStore,
+    Address, AgentConfig, Client, ClientError, Connector, Dial, Guard, Host, HostBuilder,
+    HttpServer, Link, RawLink, Roots, Secret, Source, Tls, TokenStore, bind_unix, serve_http,
+    serve_tcp, serve_unix,
 };
 use a2e_wire::messages::tool::ToolCallRequest;
 use a2e_wire::{Message, Object};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 pub(crate) const TOKEN: &str = "open sesame";
 
-/// A stream of any kind.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Memory,
     /// A pipe that holds seven bytes, so that every message comes in pieces.
     Narrow,
     Tcp,
+    Tls,
     Unix,
+    Http,
+    Https,
+    WebSocket,
 }
 
-pub(crate) const TRANSPORTS: [Transport; 4] = [
+pub(crate) const TRANSPORTS: [Transport; 8] = [
     Transport::Memory,
     Transport::Narrow,
     Transport::Tcp,
+    Transport::Tls,
     Transport::Unix,
+    Transport::Http,
+    Transport::Https,
+    Transport::WebSocket,
 ];
 
+/// A host that listens; more than one connection can be made.
+pub(crate) struct Place {
+    dial: Arc<dyn Dial>,
+    /// The socket's folder, for as long as it is used.
+    _folder: tempfile::TempDir,
+}
+
 pub(crate) fn demo() -> HostBuilder {
-    let tokens = TokenStore::in_memory(&Secret::new(TOKEN)).unwrap();
+    let token = Secret::new(TOKEN);
     Host::builder()
         .plugin(Demo::default())
-        .authenticator(tokens)
+        .authenticator(TokenStore::in_memory(&token).unwrap())
 }
 
 impl Transport {
-    /// A connection to the host.
-    pub(crate) async fn connect(self, host: &Host) -> Box<dyn Stream> {
+    /// Lets a host listen.
+    pub(crate) async fn place(self, host: &Host) -> Place {
         let host = host.clone();
-        match self {
+        let folder = tempfile::tempdir().unwrap();
+        let size = if self == Self::Narrow { 7 } else { 64 * 1024 };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let server = || HttpServer::new(host.clone(), Guard::default());
+        let address = match self {
             Self::Memory | Self::Narrow => {
-                let size = if matches!(self, Self::Narrow) {
-                    7
-                } else {
-                    64 * 1024
+                let dial = move || -> a2e_runtime::BoxFuture<'static, std::io::Result<Link>> {
+                    let (ours, theirs) = tokio::io::duplex(size);
+                    let host = host.clone();
+                    tokio::spawn(async move { host.serve(theirs, Source::Own).await });
+                    Box::pin(async { Ok(Link::new(ours)) })
                 };
-                let (ours, theirs) = tokio::io::duplex(size);
-                tokio::spawn(async move { host.serve(theirs, Source::Own).await });
-                Box::new(ours)
+                return Place {
+                    dial: Arc::new(dial),
+                    _folder: folder,
+                };
             }
             Self::Tcp => {
-                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                let address = listener.local_addr().unwrap();
-                tokio::spawn(async move {
-                    host.serve(listener.accept().await.unwrap().0, Source::Own)
-                        .await
-                });
-                Box::new(TcpStream::connect(address).await.unwrap())
+                tokio::spawn(serve_tcp(host, listener, None));
+                format!("tcp:{at}").parse().unwrap()
             }
             Self::Unix => {
-                let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("host.sock");
-                let listener = UnixListener::bind(&path).unwrap();
-                tokio::spawn(async move {
-                    host.serve(listener.accept().await.unwrap().0, Source::Own)
-                        .await
-                });
-                Box::new(UnixStream::connect(&path).await.unwrap())
+                tokio::spawn(serve_unix(host, bind_unix(&path).unwrap()));
+                format!("unix:{}", path.display()).parse().unwrap()
             }
+            Self::Http | Self::WebSocket => {
+                tokio::spawn(serve_http(server(), listener, None));
+                let scheme = if self == Self::Http { "http" } else { "ws" };
+                format!("{scheme}://{at}").parse().unwrap()
+            }
+            Self::Tls | Self::Https => {
+                let (tls, roots) = certificate(folder.path());
+                let text = if self == Self::Tls {
+                    tokio::spawn(serve_tcp(host, listener, Some(tls)));
+                    format!("tls:{at}")
+                } else {
+                    tokio::spawn(serve_http(server(), listener, Some(tls)));
+                    format!("https://{at}")
+                };
+                text.parse::<Address>().unwrap().trusting(roots)
+            }
+        };
+        Place {
+            dial: Arc::new(address),
+            _folder: folder,
         }
     }
 
+    /// A client that has shaken hands for tools.
     pub(crate) async fn client(self, host: &Host) -> Client {
-        let stream = self.connect(host).await;
-        client(stream, TOKEN, &["tools"]).await.unwrap()
+        let place = self.place(host).await;
+        place.client(TOKEN, &["tools"]).await.unwrap()
     }
 }
 
-pub(crate) async fn client(
-    stream: Box<dyn Stream>,
-    token: &str,
-    wanted: &[&str],
-) -> Result<Client, ClientError> {
-    let config = AgentConfig {
-        auth_token: token.into(),
-        wanted: wanted.iter().map(|name| (*name).into()).collect(),
-        ..AgentConfig::default()
-    };
-    Client::connect(stream, config, Handler::none()).await
+impl Place {
+    pub(crate) async fn client(&self, token: &str, wanted: &[&str]) -> Result<Client, ClientError> {
+        let dial = Arc::clone(&self.dial);
+        let connector = Connector::new(move || Arc::clone(&dial).dial());
+        let config = AgentConfig {
+            auth_token: token.into(),
+            wanted: wanted.iter().map(|name| (*name).into()).collect(),
+            ..AgentConfig::default()
+        };
+        connector.agent(config).reconnect(None).connect().await
+    }
+
+    /// A connection that speaks raw lines.
+    pub(crate) async fn wire(&self) -> Wire {
+        Wire(RawLink::new(Arc::clone(&self.dial).dial().await.unwrap()))
+    }
+}
+
+/// A client that speaks raw lines.
+pub(crate) struct Wire(pub(crate) RawLink);
+
+impl Wire {
+    /// One that has shaken hands for tools.
+    pub(crate) async fn connected(transport: Transport, host: &Host) -> Self {
+        let mut wire = transport.place(host).await.wire().await;
+        assert_eq!(wire.ask(&handshake()).await["ok"], true);
+        wire
+    }
+
+    pub(crate) fn say(&mut self, line: &str) {
+        self.0.push(line.as_bytes());
+    }
+
+    /// The next message; nothing at the end.
+    pub(crate) async fn hear(&mut self) -> Option<Value> {
+        let line = self.0.next().await.unwrap()?;
+        Some(serde_json::from_slice(&line).unwrap())
+    }
+
+    pub(crate) async fn ask(&mut self, message: &Value) -> Value {
+        self.ask_line(&message.to_string()).await
+    }
+
+    pub(crate) async fn ask_line(&mut self, line: &str) -> Value {
+        self.say(line);
+        self.hear().await.unwrap()
+    }
+}
+
+pub(crate) fn handshake() -> Value {
+    json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": TOKEN})
+}
+
+/// A certificate for this machine, and the trust in it.
+fn certificate(folder: &std::path::Path) -> (Tls, Roots) {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
+    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let roots = Roots::from_pem(made.cert.pem().as_bytes()).unwrap();
+    (Tls::from_files(certificate, key).unwrap(), roots)
 }
 
 pub(crate) fn call(tool: &'static str, arguments: &'static str) -> ToolCallRequest<'static> {

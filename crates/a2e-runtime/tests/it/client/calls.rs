@@ -163,7 +163,7 @@ async fn typed_ways_to_the_demo() {
     let client = crate::support::Transport::Memory
         .client(&demo().build())
         .await;
-    assert_eq!(client.tools().list().await.unwrap().len(), 4);
+    assert_eq!(client.tools().list().await.unwrap().len(), 5);
     let (seen, on_event) = recorder();
     let calling = a2e_runtime::Calling {
         on_event,
@@ -295,7 +295,7 @@ fn blocking_calls() {
     client.ping().unwrap();
     assert_eq!(
         client.request(ToolListRequest::new()).unwrap().tools.len(),
-        4
+        5
     );
     let (seen, on_event) = recorder();
     let options = CallOptions {

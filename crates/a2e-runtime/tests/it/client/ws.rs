@@ -80,7 +80,7 @@ async fn calls_over_a_websocket() {
             .unwrap()
             .tools
             .len(),
-        4
+        5
     );
     let calls =
         (0..50).map(|_| client.rpc(call("echo", r#"{"é":"\u2028"}"#), CallOptions::default()));
