@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::config::{Config, PluginKind, SnapshotPlace, UnixSocket};
+use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace, UnixSocket};
 use a2e_runtime::demo::Demo;
 use a2e_runtime::operator::{Operations, Server as OperatorServer};
 use a2e_runtime::{
-    Authenticator, Claim, DataDir, FileStore, Guard, Host, HostBuilder, HttpServer, Limited,
-    MemoryStore, Open, SnapshotStore, Tls, TokenStore, bind_unix, serve_http, serve_tcp,
-    serve_unix,
+    Address, Authenticator, Claim, DataDir, FileStore, Guard, Host, HostBuilder, HttpServer,
+    Limited, MemoryStore, Mount, Open, SnapshotStore, Tls, TokenStore, bind_unix, serve_http,
+    serve_tcp, serve_unix,
 };
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -60,7 +60,7 @@ impl Node {
             },
             snapshots: snapshots(config, data)?,
         };
-        let host = builder(config, &shared).build();
+        let host = builder(config, &shared).await?.build();
         let tls = match &config.server.tls {
             Some(files) => Some(Tls::from_files(&files.certificate, &files.key)?),
             None => None,
@@ -116,8 +116,11 @@ impl Node {
     }
 
     /// Goes on with another configuration. Sessions keep what they began with.
-    pub(crate) fn reload(&self, config: &Config) {
-        self.host.reload(builder(config, &self.shared));
+    pub(crate) async fn reload(&self, config: &Config) {
+        match builder(config, &self.shared).await {
+            Ok(builder) => self.host.reload(builder),
+            Err(error) => tracing::error!("kept the old plugins and limits: {error:#}"),
+        }
         self.http.set_guard(guard(config));
         if let Err(error) = self.tokens.configure(config.auth_token.as_ref()) {
             tracing::error!("kept the old `auth_token`: {error}");
@@ -154,8 +157,9 @@ impl Node {
     }
 }
 
-/// The host that a configuration describes.
-fn builder(config: &Config, shared: &Shared) -> HostBuilder {
+/// The host that a configuration describes. Other hosts are asked what they have; one that cannot be
+/// reached is an error, so that nobody finds out later that half of the tools are missing.
+async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
     let limits = &config.global_limits;
     let mut builder = Host::builder()
         .shared_authenticator(Arc::clone(&shared.authenticator))
@@ -172,10 +176,29 @@ fn builder(config: &Config, shared: &Shared) -> HostBuilder {
             PluginKind::Demo => {
                 builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
             }
-            PluginKind::Mounted(_) => builder,
+            PluginKind::Mounted(mounted) => {
+                let mount = mount(plugin, mounted)?;
+                let text = format!("the plugin `{}` at {}", plugin.name, mount.address);
+                let plugins = mount.plugins().await.context(text)?;
+                plugins.into_iter().fold(builder, HostBuilder::plugin)
+            }
         };
     }
-    builder
+    Ok(builder)
+}
+
+fn mount(plugin: &Plugin, mounted: &Mounted) -> Result<Mount> {
+    Ok(Mount {
+        name: plugin.name.clone(),
+        priority: plugin.priority,
+        exclusive: plugin.exclusive,
+        address: match &mounted.place {
+            Place::Command(words) => Address::command(words.clone())?,
+            Place::Url(url) => url.parse()?,
+        },
+        token: mounted.token.clone(),
+        capabilities: mounted.capabilities.clone(),
+    })
 }
 
 fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {

@@ -48,7 +48,7 @@ async fn serve(arguments: &Arguments, config: &Config, log: &Log) -> Result<Outc
         match arguments.load() {
             Ok(config) => {
                 log.set(&config.telemetry);
-                node.reload(&config);
+                node.reload(&config).await;
             }
             Err(error) => tracing::error!("kept the old configuration: {error:#}"),
         }

@@ -57,6 +57,22 @@ pub enum AddressError {
 }
 
 impl Address {
+    /// A host that is started for this: a program and its arguments, whatever is in them.
+    ///
+    /// # Errors
+    /// If there is no program.
+    pub fn command(words: Vec<String>) -> Result<Self, AddressError> {
+        let text = format!("cmd:{}", words.join(" "));
+        if words.first().is_none_or(String::is_empty) {
+            return Err(AddressError::Rest(text, "`cmd:` needs a program"));
+        }
+        Ok(Self {
+            text,
+            kind: Kind::Command(words),
+            roots: Roots::System,
+        })
+    }
+
     /// The same address, trusting these authorities instead of the system's.
     #[must_use]
     pub fn trusting(mut self, roots: Roots) -> Self {

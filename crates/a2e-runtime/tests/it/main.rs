@@ -10,3 +10,4 @@ mod client;
 mod plugins;
 mod scenarios;
 mod support;
+mod survival;

@@ -3,6 +3,7 @@
 
 mod foreign;
 mod local;
+mod mounted;
 mod node;
 mod token;
 mod up;

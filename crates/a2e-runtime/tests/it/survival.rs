@@ -1,0 +1,254 @@
+//! What outlives a connection and a process: sessions, what plugins keep for them, and answers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2e_runtime::{
+    BoxFuture, Context, Failure, Host, HostBuilder, Limits, MemoryStore, Outcome, Plugin, Serves,
+    Session, SnapshotMode, SnapshotStore,
+};
+use a2e_wire::messages::mcp::McpSampleRequest;
+use a2e_wire::messages::tool::{ToolCallResponse, ToolEvent, ToolResult};
+use a2e_wire::{Body, Capability, Message, Raw, Tag, Timestamp};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::support::{Transport, Wire, demo, handshake};
+
+/// Counts calls: of this session, and of all.
+#[derive(Default)]
+struct Counter {
+    all: AtomicUsize,
+    log: Arc<Mutex<Vec<String>>>,
+    /// A call waits for this if it asks to.
+    gate: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Plugin for Counter {
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(Capability::Tools)
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Tags(vec![Tag::ToolCallRequest])
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(async move {
+            let Body::ToolCallRequest(call) = request.body else {
+                return Ok(Outcome::Pass);
+            };
+            if call.tool_name == "ask" {
+                let answer = context
+                    .session()
+                    .ask(McpSampleRequest::new(), Duration::from_secs(60));
+                let Body::McpSampleResponse(answer) = answer.await.unwrap().body else {
+                    panic!()
+                };
+                context
+                    .session()
+                    .push(Body::from(ToolEvent::new()))
+                    .await
+                    .unwrap();
+                return Ok(respond(&format!("{:?}", answer.model)));
+            }
+            self.all.fetch_add(1, Ordering::SeqCst);
+            let mine = &context.session().state::<Count>().0;
+            let count = mine.fetch_add(1, Ordering::SeqCst) + 1;
+            if call.tool_name == "gated" {
+                context.event(ToolEvent::new()).await.ok();
+                self.gate.notified().await;
+            }
+            Ok(respond(&count.to_string()))
+        })
+    }
+
+    fn save(&self, session: &Session) -> Option<Raw<'static>> {
+        let count = session.state::<Count>().0.load(Ordering::SeqCst);
+        Some(
+            Raw::parse(&count.to_string(), a2e_wire::OWN_VALUES)
+                .unwrap()
+                .into_owned(),
+        )
+    }
+
+    fn restore(&self, session: &Session, state: Option<&Raw<'_>>) {
+        let text = state.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+        self.log.lock().unwrap().push(format!("restore {text}"));
+        let count = state.map_or(0, |state| state.deserialize().unwrap());
+        session.state::<Count>().0.store(count, Ordering::SeqCst);
+    }
+
+    fn clear(&self, _: &Session) {
+        self.log.lock().unwrap().push("clear".into());
+    }
+
+    fn teardown(&self) -> BoxFuture<'_, ()> {
+        self.log.lock().unwrap().push("teardown".into());
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn respond(json: &str) -> Outcome {
+    let result = ToolResult {
+        data: Some(Raw::parse(json, a2e_wire::OWN_VALUES).unwrap().into_owned()),
+        ..ToolResult::new(true, "count".into(), 0)
+    };
+    Outcome::answer(ToolCallResponse::new(result, Timestamp::default()))
+}
+
+fn builder(store: &Arc<MemoryStore>, mode: SnapshotMode) -> (HostBuilder, Arc<Counter>) {
+    let counter = Arc::new(Counter::default());
+    let store: Arc<dyn SnapshotStore> = Arc::<MemoryStore>::clone(store);
+    let plugin: Arc<dyn Plugin> = Arc::<Counter>::clone(&counter);
+    (demo().shared_plugin(plugin).snapshots(store, mode), counter)
+}
+
+async fn count(wire: &mut Wire, id: &str) -> serde_json::Value {
+    let call = json!({"type": "tool/call/req", "id": id, "tool_name": "count", "arguments": {}});
+    wire.ask(&call).await["data"]["data"].clone()
+}
+
+async fn back(
+    host: &Host,
+    session: &serde_json::Value,
+    last_eid: u64,
+) -> (Wire, serde_json::Value) {
+    let mut wire = Transport::Memory.place(host).await.wire().await;
+    let mut hello = handshake();
+    hello["resume"] = json!({"session_id": session, "last_eid": last_eid});
+    let answer = wire.ask(&hello).await;
+    (wire, answer)
+}
+
+/// Each session has its own count, the plugin has one for all; a new process goes on with both kinds
+/// of state as the mode says.
+#[tokio::test]
+async fn what_a_plugin_keeps() {
+    for (mode, restored, next) in [
+        (SnapshotMode::Host, "restore 2", 3),
+        (SnapshotMode::Hybrid, "restore 2", 3),
+        (SnapshotMode::Plugin, "restore nothing", 1),
+    ] {
+        let store = Arc::new(MemoryStore::default());
+        let (first, counter) = builder(&store, mode);
+        let first = first.build();
+        let mut wire = Transport::Memory.place(&first).await.wire().await;
+        let session = wire.ask(&handshake()).await["session_id"].clone();
+        let mut other = Wire::connected(Transport::Memory, &first).await;
+        assert_eq!(count(&mut wire, "1").await, 1);
+        assert_eq!(count(&mut other, "2").await, 1);
+        assert_eq!(count(&mut wire, "3").await, 2);
+        assert_eq!(counter.all.load(Ordering::SeqCst), 3);
+        assert!(counter.log.lock().unwrap().is_empty());
+
+        // Another process with the same store, while the first is as good as dead.
+        let (second, counter) = builder(&store, mode);
+        let second = second.build();
+        let (mut wire, hello) = back(&second, &session, 3).await;
+        assert_eq!(hello["resumed"], true, "{hello}");
+        assert_eq!(*counter.log.lock().unwrap(), [restored]);
+        assert_eq!(count(&mut wire, "4").await, next);
+        // The answer to a request of before the restart is still known.
+        assert_eq!(count(&mut wire, "3").await, 2);
+
+        // Ended for good, nothing is kept.
+        wire.say(&json!({"type": "shutdown", "id": "bye", "timeout": 1}).to_string());
+        assert_eq!(wire.hear().await, None);
+        while second.sessions() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(counter.log.lock().unwrap().last().unwrap(), "clear");
+        assert_eq!(back(&second, &session, 3).await.1["reason"], "auth_failed");
+        second.stop();
+        second.stopped().await;
+        assert_eq!(counter.log.lock().unwrap().last().unwrap(), "teardown");
+    }
+}
+
+/// A request that is sent again while it runs is done once, and answered twice.
+#[tokio::test]
+async fn a_request_that_is_sent_again_is_done_once() {
+    let (host, counter) = builder(&Arc::default(), SnapshotMode::Host);
+    let host = host.build();
+    let gated = json!({"type": "tool/call/req", "id": "g", "tool_name": "gated", "arguments": {}});
+    let mut first = Wire::connected(Transport::Tcp, &host).await;
+    assert_eq!(first.ask(&gated).await["type"], "tool/event");
+    // From another session of the same agent, as after a lost connection without resume.
+    let mut second = Wire::connected(Transport::Http, &host).await;
+    let event = second.ask(&gated).await;
+    assert_eq!(
+        (&event["type"], &event["req_id"]),
+        (&json!("tool/event"), &json!("g"))
+    );
+    counter.gate.notify_one();
+    for wire in [&mut first, &mut second] {
+        let answer = wire.hear().await.unwrap();
+        assert_eq!(
+            (&answer["req_id"], &answer["data"]["data"]),
+            (&json!("g"), &json!(1))
+        );
+    }
+    assert_eq!(counter.all.load(Ordering::SeqCst), 1);
+    // Afterwards too, with its event again; with another body it is refused.
+    assert_eq!(second.ask(&gated).await["type"], "tool/event");
+    assert_eq!(second.hear().await.unwrap()["data"]["data"], 1);
+    let other =
+        json!({"type": "tool/call/req", "id": "g", "tool_name": "gated", "arguments": {"x": 1}});
+    let refused = second.ask(&other).await;
+    assert_eq!(
+        (&refused["code"], &refused["detail"]["reason"]),
+        (&json!("invalid_message"), &json!("id_reused"))
+    );
+    assert_eq!(counter.all.load(Ordering::SeqCst), 1);
+}
+
+/// Plugins ask the agent, and tell it things it did not ask for.
+#[tokio::test]
+async fn a_plugin_asks_the_agent() {
+    let (host, _) = builder(&Arc::default(), SnapshotMode::Host);
+    let mut wire = Wire::connected(Transport::WebSocket, &host.build()).await;
+    let call = json!({"type": "tool/call/req", "id": "a", "tool_name": "ask", "arguments": {}});
+    let question = wire.ask(&call).await;
+    assert_eq!(question["type"], "mcp/sample/req");
+    let answer =
+        json!({"type": "mcp/sample/resp", "id": "x", "req_id": question["id"], "model": "m"});
+    let push = wire.ask(&answer).await;
+    assert_eq!(
+        (&push["type"], &push["req_id"]),
+        (&json!("tool/event"), &json!(""))
+    );
+    assert_eq!(wire.hear().await.unwrap()["data"]["data"], "m");
+}
+
+/// A session that nobody comes back to ends in its time; one that somebody does goes on.
+#[tokio::test(start_paused = true)]
+async fn the_time_to_come_back() {
+    let limits = Limits {
+        resume: Duration::from_secs(30),
+        ..Limits::default()
+    };
+    let host = demo().limits(limits).build();
+    let mut wire = Transport::Memory.place(&host).await.wire().await;
+    let session = wire.ask(&handshake()).await["session_id"].clone();
+    drop(wire);
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    let (wire, hello) = back(&host, &session, 1).await;
+    assert_eq!(hello["resumed"], true, "{hello}");
+    drop(wire);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(host.sessions(), 0);
+    assert_eq!(back(&host, &session, 1).await.1["reason"], "auth_failed");
+}
