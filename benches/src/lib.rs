@@ -3,6 +3,8 @@
 //! The machine's speed changes from second to second, so only the ratio of two medians of the same
 //! run means anything; absolute figures are printed for orientation.
 
+pub mod echo;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -86,7 +88,9 @@ pub fn compare(contestants: &mut [Contestant<'_>], effort: Effort) -> Vec<f64> {
     times.into_iter().map(median).collect()
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
+/// The middle one; zero if there is none.
+#[must_use]
+pub fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or_default()
 }

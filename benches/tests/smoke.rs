@@ -4,14 +4,26 @@ use std::process::Command;
 
 #[test]
 fn wire_runs() {
-    let output = Command::new(env!("CARGO_BIN_EXE_wire"))
-        .arg("--smoke")
-        .output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let rows = text
-        .unwrap_or_default()
-        .lines()
-        .filter(|line| line.contains('x'))
-        .count();
+    let text = smoke(env!("CARGO_BIN_EXE_wire"));
+    let rows = text.lines().filter(|line| line.contains('x')).count();
     assert!(rows >= 7, "{rows} rows");
+}
+
+/// Without the peers, which are not built for the tests.
+#[test]
+fn a2e_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_a2e"));
+    for transport in ["stdio", "Unix socket", "TCP", "HTTP + SSE", "WebSocket"] {
+        let rows = text.lines().filter(|line| line.starts_with(transport));
+        // Three numbers in flight and a line of latencies, with both on one CPU at least.
+        assert!(rows.count() >= 4, "{transport} is missing:\n{text}");
+    }
+    assert!(text.contains("start of `frith stdio`"), "{text}");
+    assert!(text.contains("idle sessions, HTTP + SSE"), "{text}");
+}
+
+fn smoke(program: &str) -> String {
+    let output = Command::new(program).arg("--smoke").output();
+    let text = output.map(|output| [output.stdout, output.stderr].concat());
+    String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
 }

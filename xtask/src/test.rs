@@ -22,6 +22,10 @@ pub(crate) fn run() -> Result<(), String> {
         &mut cargo("fmt --manifest-path fuzz/Cargo.toml --check"),
     );
     tally.step(
+        "format of benchmark peers",
+        &mut cargo("fmt --manifest-path benches/peers/Cargo.toml --check"),
+    );
+    tally.step(
         "clippy",
         &mut cargo("clippy --workspace --all-targets --all-features --locked -- -Dwarnings"),
     );

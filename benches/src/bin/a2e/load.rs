@@ -1,0 +1,143 @@
+//! The load: so many requests in flight, a new one for each reply.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use memchr::memmem;
+
+/// A connection, or several, over which an echo tool is called.
+pub(crate) trait Channel {
+    /// Sends so many requests.
+    fn send(&mut self, requests: usize) -> io::Result<()>;
+
+    /// Waits for replies; says how many came.
+    fn receive(&mut self) -> io::Result<usize>;
+
+    /// The last reply.
+    fn last(&self) -> &[u8];
+}
+
+/// What one slice of time gave.
+#[derive(Debug, Default)]
+pub(crate) struct Slice {
+    /// Round trips per second.
+    pub(crate) rate: f64,
+    /// Seconds that half of the round trips took at most, and 99 in 100; only with one in flight.
+    pub(crate) latency: Option<(f64, f64)>,
+}
+
+/// What is to be echoed; with it, an A2E call has 222 bytes.
+pub(crate) const TEXT: &str = "grey fox";
+
+/// Calls with unique ids.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    text: Vec<u8>,
+    /// Where the number of the call stands.
+    number: usize,
+    next: u64,
+}
+
+const DIGITS: usize = 16;
+
+impl Calls {
+    /// A2E calls. All of an agent's need different ids, whatever the connection: `line` tells them apart.
+    pub(crate) fn a2e(line: u64) -> Self {
+        Self::new(&format!(
+            r#"{{"a2e":"1.0","version":"1.0","type":"tool/call/req","id":"{line:016x}@@@@@@@@@@@@@@@@","ts":1716123456.789,"tool_name":"echo","arguments":{{"text":"{TEXT}"}},"correlation_id":"1f2e3d4c","streaming":false,"timeout":30}}"#
+        ))
+    }
+
+    /// MCP calls.
+    pub(crate) fn mcp() -> Self {
+        Self::new(&format!(
+            r#"{{"jsonrpc":"2.0","id":"@@@@@@@@@@@@@@@@","method":"tools/call","params":{{"name":"echo","arguments":{{"text":"{TEXT}"}}}}}}"#
+        ))
+    }
+
+    fn new(text: &str) -> Self {
+        Self {
+            number: text.find("@@@@@@@@@@@@@@@@").unwrap_or_default(),
+            text: text.as_bytes().to_vec(),
+            next: 0,
+        }
+    }
+
+    /// The size of each call.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Appends the next call.
+    pub(crate) fn append(&mut self, out: &mut Vec<u8>) {
+        self.next += 1;
+        let mut rest = self.next;
+        let digits = self.text.get_mut(self.number..self.number + DIGITS);
+        for digit in digits.unwrap_or_default().iter_mut().rev() {
+            let value = (rest & 15) as u8;
+            *digit = value + if value < 10 { b'0' } else { b'a' - 10 };
+            rest >>= 4;
+        }
+        out.extend_from_slice(&self.text);
+    }
+}
+
+/// Keeps so many requests in flight for about a slice of time, and waits for the last reply.
+pub(crate) fn drive(
+    channel: &mut dyn Channel,
+    in_flight: usize,
+    slice: Duration,
+) -> io::Result<Slice> {
+    let mut latencies = Vec::new();
+    let mut trips = 0_u32;
+    let start = Instant::now();
+    let mut sent_at = start;
+    channel.send(in_flight)?;
+    let mut waiting = in_flight;
+    let elapsed = loop {
+        let replies = channel.receive()?;
+        trips += u32::try_from(replies).unwrap_or_default();
+        waiting = waiting.saturating_sub(replies);
+        let now = Instant::now();
+        if in_flight == 1 {
+            latencies.push(now.duration_since(sent_at).as_secs_f64());
+        }
+        let elapsed = now.duration_since(start);
+        if elapsed < slice {
+            sent_at = now;
+            channel.send(replies)?;
+            waiting += replies;
+        } else if waiting == 0 {
+            break elapsed;
+        }
+    };
+    if memmem::find(channel.last(), TEXT.as_bytes()).is_none() {
+        let reply = String::from_utf8_lossy(channel.last());
+        return Err(io::Error::other(format!("the reply was: {reply}")));
+    }
+    latencies.sort_by(f64::total_cmp);
+    let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize);
+    Ok(Slice {
+        rate: f64::from(trips) / elapsed.as_secs_f64(),
+        latency: at(0.5).copied().zip(at(0.99).copied()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_have_unique_ids_and_one_size() {
+        let mut calls = Calls::a2e(3);
+        let mut texts = [Vec::new(), Vec::new()];
+        for text in &mut texts {
+            calls.append(text);
+            assert_eq!(text.len(), 222);
+            assert_eq!(calls.len(), 222);
+        }
+        let [first, second] = texts.map(|text| String::from_utf8(text).unwrap_or_default());
+        assert!(first.contains(r#""id":"00000000000000030000000000000001""#));
+        assert!(second.contains(r#""id":"00000000000000030000000000000002""#));
+    }
+}

@@ -1,0 +1,204 @@
+//! What was measured, as a table for people and as JSON for programs.
+
+use benches::median;
+use serde_json::{Value, json};
+
+use crate::contest::{Contestant, IN_FLIGHT, Side, Transport};
+use crate::idle::Figure;
+use crate::pin::Pinning;
+
+/// The outcome with client and server at certain CPUs.
+pub(crate) struct Outcome {
+    pub(crate) pinning: Pinning,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// Medians of one server with so many in flight.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) transport: Transport,
+    pub(crate) side: Side,
+    pub(crate) in_flight: usize,
+    pub(crate) rate: f64,
+    /// Half of the round trips take at most so many seconds, and 99 in 100.
+    latency: Option<(f64, f64)>,
+    rates: Vec<f64>,
+}
+
+impl Outcome {
+    pub(crate) fn new(pinning: Pinning, contestants: &[Contestant]) -> Self {
+        let cells = contestants.iter().flat_map(|contestant| {
+            let slices = IN_FLIGHT.into_iter().zip(&contestant.slices);
+            slices.map(|(in_flight, slices)| {
+                let rates: Vec<f64> = slices.iter().map(|slice| slice.rate).collect();
+                let latencies: Vec<_> = slices.iter().filter_map(|slice| slice.latency).collect();
+                let (half, most) = latencies.into_iter().unzip();
+                Cell {
+                    transport: contestant.transport,
+                    side: contestant.side,
+                    in_flight,
+                    rate: median(rates.clone()),
+                    latency: (in_flight == 1).then(|| (median(half), median(most))),
+                    rates,
+                }
+            })
+        });
+        Self {
+            pinning,
+            cells: cells.collect(),
+        }
+    }
+
+    pub(crate) fn cell(&self, transport: Transport, side: Side, in_flight: usize) -> Option<&Cell> {
+        self.cells.iter().find(|cell| {
+            (cell.transport, cell.side, cell.in_flight) == (transport, side, in_flight)
+        })
+    }
+
+    /// The table; counts what was missed.
+    pub(crate) fn table(&self) -> (String, usize) {
+        let mut text = format!(
+            "\n{}, round trips per second\n{:12} {:>3} {:>9} {:>9} {:>6} {:>6}    {:>9} {:>6} {:>6}    {:>9} {:>6}\n",
+            self.pinning.name(),
+            "",
+            "",
+            "limit",
+            "frith",
+            "ratio",
+            "target",
+            "Rust MCP",
+            "ratio",
+            "target",
+            "Python MCP",
+            "ratio"
+        );
+        let mut missed = 0;
+        for transport in Transport::ALL {
+            for in_flight in IN_FLIGHT {
+                let rate = |side| self.cell(transport, side, in_flight).map(|cell| cell.rate);
+                let Some(ours) = rate(Side::Ours) else {
+                    continue;
+                };
+                let mut compared = |side, target: Option<f64>| {
+                    let target = target.filter(|_| rate(side).is_some());
+                    let ratio = rate(side).map(|theirs| ours / theirs);
+                    let is_missed = ratio
+                        .zip(target)
+                        .is_some_and(|(ratio, target)| ratio < target);
+                    missed += usize::from(is_missed);
+                    let mark = if is_missed { " !" } else { "  " };
+                    format!("{:>6} {:>6}{mark}", short(ratio), short(target))
+                };
+                let limit = compared(Side::Limit, limit_target(transport, in_flight));
+                let mcp = compared(
+                    Side::RustMcp,
+                    mcp_target(self.pinning, transport, in_flight),
+                );
+                let python = rate(Side::PythonMcp).map(|python| ours / python);
+                text += &format!(
+                    "{:12} {in_flight:3} {:>9} {:>9} {limit}  {:>9} {mcp}  {:>9} {:>6}\n",
+                    transport.name(),
+                    whole(rate(Side::Limit)),
+                    whole(Some(ours)),
+                    whole(rate(Side::RustMcp)),
+                    whole(rate(Side::PythonMcp)),
+                    short(python),
+                );
+            }
+        }
+        (text + &self.latencies(), missed)
+    }
+
+    fn latencies(&self) -> String {
+        let mut text = "\none in flight, p50 / p99 in microseconds\n".to_owned();
+        for transport in Transport::ALL {
+            text += &format!("{:12}", transport.name());
+            for side in Side::ALL {
+                let cell = self.cell(transport, side, 1);
+                if let Some((half, most)) = cell.and_then(|cell| cell.latency) {
+                    let (half, most) = (half * 1e6, most * 1e6);
+                    text += &format!("   {} {half:.0} / {most:.0}", side.name());
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn to_json(&self) -> Value {
+        let cells = self.cells.iter().map(|cell| {
+            json!({
+                "transport": cell.transport.name(),
+                "server": cell.side.name(),
+                "in_flight": cell.in_flight,
+                "rate": cell.rate,
+                "p50_seconds": cell.latency.map(|(half, _)| half),
+                "p99_seconds": cell.latency.map(|(_, most)| most),
+                "rates": cell.rates,
+            })
+        });
+        json!({"pinning": self.pinning.name(), "cells": cells.collect::<Vec<_>>()})
+    }
+}
+
+/// The share of the bare limit that is wanted.
+fn limit_target(transport: Transport, in_flight: usize) -> Option<f64> {
+    match (transport, in_flight) {
+        (_, 64) => Some(0.5),
+        (Transport::Stdio | Transport::Unix | Transport::Tcp, 1) => Some(0.7),
+        (Transport::Http, 1) => Some(0.45),
+        (Transport::WebSocket, 1) => Some(0.6),
+        _ => None,
+    }
+}
+
+/// How many times the speed of the Rust MCP SDK is wanted.
+fn mcp_target(pinning: Pinning, transport: Transport, in_flight: usize) -> Option<f64> {
+    match (pinning, transport, in_flight) {
+        (Pinning::Shared, Transport::Stdio, 1) => Some(4.0),
+        (Pinning::Shared, Transport::Stdio, 64) => Some(10.0),
+        (Pinning::Shared, Transport::Http, 1 | 64) => Some(3.0),
+        _ => None,
+    }
+}
+
+/// The figures at rest; counts what was missed.
+pub(crate) fn idle_table(figures: &[Figure]) -> (String, usize) {
+    let mut text = format!("\nat rest{:44} {:>10} {:>12}\n", "", "frith", "at most");
+    let mut missed = 0;
+    for Figure {
+        name,
+        value,
+        unit,
+        most,
+    } in figures
+    {
+        let is_missed = most.is_some_and(|most| *value > most);
+        missed += usize::from(is_missed);
+        let most = most.map_or_else(|| "-".into(), |most| format!("{most:.0} {unit}"));
+        let mark = if is_missed { " !" } else { "" };
+        text += &format!(
+            "{name:51} {:>10} {most:>12}{mark}\n",
+            format!("{value:.1} {unit}")
+        );
+    }
+    (text, missed)
+}
+
+pub(crate) fn to_json(outcomes: &[Outcome], figures: &[Figure]) -> Value {
+    let figures = figures.iter().map(|figure| {
+        json!({"name": figure.name, "value": figure.value, "unit": figure.unit, "at_most": figure.most})
+    });
+    json!({
+        "round_trips": outcomes.iter().map(Outcome::to_json).collect::<Vec<_>>(),
+        "at_rest": figures.collect::<Vec<_>>(),
+    })
+}
+
+fn whole(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".into(), |rate| format!("{rate:.0}"))
+}
+
+fn short(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"))
+}
