@@ -24,9 +24,14 @@ impl Clock {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         Now {
-            monotonic: self.start.elapsed(),
+            monotonic: self.monotonic(),
             unix: Timestamp::from_unix_seconds(unix.as_secs_f64()).unwrap_or_default(),
         }
+    }
+
+    /// The time on the clock that never jumps.
+    pub(crate) fn monotonic(self) -> Duration {
+        self.start.elapsed()
     }
 
     /// The moment that a session means by a time.

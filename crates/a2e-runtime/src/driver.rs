@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context as Waiting, Poll};
 use std::time::Duration;
 
-use a2e_session::{Failure, HostEvent, HostSession, Token};
+use a2e_session::{Failure, HostEvent, HostSession, Now, Token};
 use a2e_wire::messages::base::{HandshakeReason, Resume};
 use a2e_wire::{Body, LineTooLong, Message, MessageId};
 use tokio::sync::{mpsc, oneshot};
@@ -78,6 +78,8 @@ pub(crate) struct Driver {
     host: Host,
     settings: Arc<Settings>,
     session: HostSession,
+    /// The time of this turn: looked at once, not for each message.
+    now: Now,
     source: Source,
     link: Option<Box<dyn Link>>,
     input: Input,
@@ -143,10 +145,11 @@ impl Driver {
         session: HostSession,
         source: Source,
         place: Place,
-    ) -> Self {
+    ) -> Box<Self> {
         let (commands, inbox) = mpsc::channel(INBOX);
         let stopping = host.inner.stopping.clone().cancelled_owned();
-        Self {
+        Box::new(Self {
+            now: host.inner.clock.now(),
             host,
             settings,
             session,
@@ -168,11 +171,11 @@ impl Driver {
             alarm: Alarm::default(),
             stopping: Some(Box::pin(stopping)),
             _place: place,
-        }
+        })
     }
 
     /// Runs until the session has ended. It fails if its last link broke.
-    pub(crate) async fn run(mut self, link: Option<Box<dyn Link>>) -> io::Result<()> {
+    pub(crate) async fn run(mut self: Box<Self>, link: Option<Box<dyn Link>>) -> io::Result<()> {
         self.link = link;
         let mut broken = Ok(());
         loop {
@@ -197,6 +200,7 @@ impl Driver {
 
     /// Waits until something has happened; an error is the end of the link.
     fn poll(&mut self, cx: &mut Waiting<'_>) -> Poll<io::Result<()>> {
+        self.now = self.host.inner.clock.now();
         let mut happened = false;
         if let Poll::Ready(outcome) = self.poll_link(cx) {
             if let Err(error) = outcome {
@@ -209,7 +213,7 @@ impl Driver {
             self.take_command(command);
             happened = true;
         }
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         if self.alarm.poll(cx, &self.host, self.deadline()).is_ready() {
             self.session.handle_timeout(now);
             if matches!(self.input, Input::Ended(until) if until <= now.monotonic) {
@@ -258,11 +262,13 @@ impl Driver {
     }
 
     fn take_received(&mut self, received: Received) {
-        let now = self.host.inner.clock.now();
         match received {
             Received::Lines => {}
             Received::Rewind(last_eid) => self.session.rewind(last_eid),
-            Received::End => self.input = Input::Ended(now.monotonic.saturating_add(AFTER_END)),
+            Received::End => {
+                let until = self.now.monotonic.saturating_add(AFTER_END);
+                self.input = Input::Ended(until);
+            }
         }
     }
 
@@ -281,7 +287,7 @@ impl Driver {
             tracing::error!(%error, "a session cannot be put on record and will not survive a restart");
             self.journal = None;
         }
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         if let Some(link) = &mut self.link {
             let mut bytes = 0_u64;
             while link.has_room() {
@@ -314,7 +320,7 @@ impl Driver {
                 HostEvent::Cancel(token, _) => self.cancel(token),
                 HostEvent::Reply(message) => {
                     if let Some(answered) = self.asked.remove(&message.envelope.req_id) {
-                        let _ = answered.send(message);
+                        let _ = answered.send(*message);
                     }
                 }
                 HostEvent::Closed(reason) => tracing::debug!(?reason, "a session has ended"),
@@ -340,11 +346,11 @@ impl Driver {
         self.link = None;
         self.unsent = false;
         self.input = Input::Open;
-        self.session.disconnected(self.host.inner.clock.now());
+        self.session.disconnected(self.now);
     }
 
     /// Writes the rest, and ends what was kept for the session.
-    async fn finish(mut self) {
+    async fn finish(mut self: Box<Self>) {
         if let Some(mut link) = self.link.take() {
             let now = self.host.inner.clock.now();
             let close = std::future::poll_fn(|cx| {
@@ -375,7 +381,7 @@ impl Reader for Driver {
     fn take_line(&mut self, line: Result<&[u8], LineTooLong>) {
         let size = line.map_or(0, <[u8]>::len);
         add(&self.host.inner.metrics.received_bytes, size as u64);
-        self.session.handle_line(self.host.inner.clock.now(), line);
+        self.session.handle_line(self.now, line);
         self.take_events();
     }
 }

@@ -254,7 +254,7 @@ impl Host {
         Arc::clone(&settings.unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn driver(&self, settings: Arc<Settings>, source: Source) -> Option<Driver> {
+    fn driver(&self, settings: Arc<Settings>, source: Source) -> Option<Box<Driver>> {
         let place = self.inner.sessions.place(settings.max_sessions)?;
         let offer = settings.registry.offer(settings.authenticator.required());
         let now = self.inner.clock.now();

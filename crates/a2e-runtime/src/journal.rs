@@ -25,11 +25,16 @@ pub(crate) struct Journal {
     /// The youngest request on record.
     last_open: Option<Token>,
     length: usize,
+    /// Space for the next lines.
+    lines: Vec<u8>,
     /// The record is begun anew when it is longer than this,
     limit: usize,
     /// which is at least that.
     max_length: usize,
 }
+
+/// Space of this size is kept between records.
+const KEPT: usize = 1024;
 
 /// A session that was read from its record.
 #[derive(Debug)]
@@ -98,6 +103,7 @@ impl Journal {
             last_open: None,
             // So that it begins with its head.
             length: usize::MAX,
+            lines: Vec::new(),
             limit: 0,
             max_length: max_replay.saturating_mul(4).saturating_add(64 * 1024),
         }
@@ -105,7 +111,8 @@ impl Journal {
 
     /// Puts on record what has happened in a session since the last time.
     pub(crate) fn record(&mut self, session: &mut HostSession) -> io::Result<()> {
-        let mut lines = Vec::new();
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.clear();
         let anew = self.length > self.limit;
         if anew {
             session.record_again();
@@ -126,6 +133,14 @@ impl Journal {
             last_open = last_open.max(Some(token));
         }
         self.last_open = last_open;
+        let outcome = self.keep(&lines, anew);
+        if lines.capacity() <= KEPT {
+            self.lines = lines;
+        }
+        outcome
+    }
+
+    fn keep(&mut self, lines: &[u8], anew: bool) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -133,10 +148,10 @@ impl Journal {
             self.length = lines.len();
             // A slow reader may be owed more than is kept for a fast one.
             self.limit = self.max_length.max(self.length.saturating_mul(2));
-            return self.store.put(&self.key, &lines);
+            return self.store.put(&self.key, lines);
         }
         self.length = self.length.saturating_add(lines.len());
-        self.store.append(&self.key, &lines)
+        self.store.append(&self.key, lines)
     }
 
     /// Puts on record what a plugin keeps for the session, if that has changed.

@@ -33,7 +33,11 @@ pub async fn serve_tcp(host: Host, listener: TcpListener, tls: Option<Tls>) {
         tokio::spawn(async move {
             stream.set_nodelay(true)?;
             match tls {
-                Some(tls) => host.serve(secure(&tls, stream).await?, source).await,
+                // Boxed, so that a connection without TLS does not take the space of one with it.
+                Some(tls) => {
+                    Box::pin(async move { host.serve(secure(&tls, stream).await?, source).await })
+                        .await
+                }
                 None => host.serve(stream, source).await,
             }
         });

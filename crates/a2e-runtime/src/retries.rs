@@ -20,9 +20,9 @@ pub(crate) struct Ledger(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    entries: HashMap<MessageId<'static>, Entry>,
+    entries: HashMap<Arc<str>, Entry>,
     /// Oldest first; an id whose entry is gone or younger stands here for nothing.
-    order: VecDeque<(Duration, MessageId<'static>)>,
+    order: VecDeque<(Duration, Arc<str>)>,
     bytes: usize,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Begun {
 #[derive(Debug)]
 pub(crate) struct Follow {
     ledger: Arc<Ledger>,
-    id: MessageId<'static>,
+    id: Arc<str>,
     next: usize,
     changed: watch::Receiver<()>,
 }
@@ -116,8 +116,8 @@ impl Ledger {
     ) -> Begun {
         let mut entries = self.lock();
         entries.forget_old(now);
-        let Some(entry) = entries.entries.get_mut(id) else {
-            entries.insert(now, id.clone(), Some(line), None);
+        let Some(entry) = entries.entries.get_mut(id.as_str()) else {
+            entries.insert(now, id, Some(line), None);
             return Begun::New;
         };
         let first = entry.request.as_ref();
@@ -127,14 +127,14 @@ impl Ledger {
         let changed = entry.changed.get_or_insert_with(|| watch::channel(()).0);
         Begun::Again(Follow {
             ledger: Arc::clone(self),
-            id: id.clone(),
+            id: id.as_str().into(),
             next: 0,
             changed: changed.subscribe(),
         })
     }
 
     /// A request of before the host was restarted, which has this answer.
-    pub(crate) fn restore(&self, now: Duration, id: MessageId<'static>, answer: &[u8]) {
+    pub(crate) fn restore(&self, now: Duration, id: &MessageId<'static>, answer: &[u8]) {
         self.lock().insert(now, id, None, Some(Line::new(answer)));
     }
 
@@ -150,12 +150,12 @@ impl Ledger {
 
     /// A request was not done, and may be tried again.
     pub(crate) fn forget(&self, id: &MessageId<'static>) {
-        self.lock().remove(id);
+        self.lock().remove(id.as_str());
     }
 
     fn add(&self, id: &MessageId<'static>, size: usize, change: impl FnOnce(&mut Entry)) {
         let mut entries = self.lock();
-        let Some(entry) = entries.entries.get_mut(id) else {
+        let Some(entry) = entries.entries.get_mut(id.as_str()) else {
             return; // Forgotten meanwhile: there were too many.
         };
         change(entry);
@@ -200,7 +200,7 @@ impl Entries {
     fn insert(
         &mut self,
         now: Duration,
-        id: MessageId<'static>,
+        id: &MessageId<'static>,
         request: Option<Vec<u8>>,
         answer: Option<Line>,
     ) {
@@ -212,11 +212,12 @@ impl Entries {
             changed: None,
         };
         self.bytes = self.bytes.saturating_add(entry.size());
-        self.order.push_back((now, id.clone()));
+        let id: Arc<str> = id.as_str().into();
+        self.order.push_back((now, Arc::clone(&id)));
         self.entries.insert(id, entry);
     }
 
-    fn remove(&mut self, id: &MessageId<'static>) -> Option<Entry> {
+    fn remove(&mut self, id: &str) -> Option<Entry> {
         let entry = self.entries.remove(id)?;
         self.bytes = self.bytes.saturating_sub(entry.size());
         Some(entry)

@@ -30,7 +30,7 @@ impl Default for Limits {
             max_parallel: 4,
             max_queue: 64,
             max_outbound: 8 * 1024 * 1024,
-            max_replay: 1024 * 1024,
+            max_replay: 256 * 1024,
             handshake: Duration::from_secs(10),
             idle: Duration::from_secs(3600),
             resume: Duration::from_secs(300),

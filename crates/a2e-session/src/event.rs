@@ -15,7 +15,7 @@ pub struct Request {
     /// Its name in this session.
     pub token: Token,
     /// What is asked.
-    pub message: Message<'static>,
+    pub message: Box<Message<'static>>,
 }
 
 /// A handshake whose token must be checked.
@@ -41,7 +41,7 @@ pub enum HostEvent {
     /// Stop working on a request; it has been answered, or nobody waits for its answer.
     Cancel(Token, CancelReason),
     /// The agent answered a request of the host's, or refused it with an error.
-    Reply(Message<'static>),
+    Reply(Box<Message<'static>>),
     /// The session has ended.
     Closed(CloseReason),
 }

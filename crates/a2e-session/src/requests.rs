@@ -40,7 +40,7 @@ pub(crate) struct Stream {
 
 impl Requests {
     /// A new request behind those that wait.
-    pub(crate) fn enqueue(&mut self, message: Message<'static>) {
+    pub(crate) fn enqueue(&mut self, message: Box<Message<'static>>) {
         self.last_token = self.last_token.saturating_add(1);
         self.waiting.push_back(Request {
             token: Token(self.last_token),

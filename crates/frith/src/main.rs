@@ -20,6 +20,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+/// Half of what a host does with a small message is to allocate for it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// One runtime for an AI agent's two relationships: with its environment (A2E: tools, memory,
 /// processes, environments and more, as typed NDJSON) and with other agents (A2A trust protocol:
 /// DID identity, signed manifests, agreed policy, audited intents).

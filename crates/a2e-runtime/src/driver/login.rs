@@ -58,7 +58,7 @@ impl Driver {
 
     /// An agent's credential was checked.
     pub(super) fn logged_in(&mut self, outcome: Result<Identity, HandshakeReason<'static>>) {
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         let resume = self.wants.take();
         let accepted = outcome.and_then(|identity| match resume {
             None => Ok(identity),
@@ -118,7 +118,7 @@ impl Driver {
 
     /// Gives the link to the session that the agent wants to go on with; says whether it took it.
     pub(super) async fn give_away(&mut self, hand_over: HandOver) -> bool {
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         let (Some(link), Some(login)) = (self.link.take(), self.session.hand_over()) else {
             return true;
         };
@@ -148,7 +148,7 @@ impl Driver {
 
     /// The agent is back.
     pub(super) fn attach(&mut self, attach: Attach) {
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         self.detach();
         if self.session.is_closed() {
             return;
@@ -246,17 +246,17 @@ impl Driver {
         };
         self.know(self.session.session_id().clone(), identity, true);
         self.journal = self.journal(&owner);
-        let now = self.host.inner.clock.now().monotonic;
+        let now = self.now.monotonic;
         let Some(known) = &self.known else {
             return;
         };
         for (request, answer) in answers {
-            known.ledger.restore(now, request, &answer);
+            known.ledger.restore(now, &request, &answer);
         }
         // Sent again, these are not begun again: nobody knows how far they came.
         let restarted = failures::restarted().into_line();
         for request in saved.open {
-            known.ledger.restore(now, request, &restarted);
+            known.ledger.restore(now, &request, &restarted);
         }
         for plugin in self.settings.registry.plugins() {
             let state = states.iter().find(|state| state.plugin == plugin.name());

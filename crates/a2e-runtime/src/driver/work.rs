@@ -37,7 +37,7 @@ impl Driver {
     /// Starts a request.
     pub(super) fn start(&mut self, request: Request) {
         let Request { token, mut message } = request;
-        let now = self.host.inner.clock.now().monotonic;
+        let now = self.host.inner.clock.monotonic();
         let Some(known) = &self.known else {
             return self.finish_work(token, Err(failures::unauthorized()));
         };
@@ -72,7 +72,7 @@ impl Driver {
         let settings = Arc::clone(&self.settings);
         let span =
             tracing::debug_span!("request", kind = message.type_name(), id = work.id.as_str());
-        let job = async move { settings.registry.dispatch(message, context).await };
+        let job = async move { settings.registry.dispatch(*message, context).await };
         let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
         // Most requests finish at once; the others get a task of their own.
         let mut nobody = Waiting::from_waker(Waker::noop());
@@ -97,7 +97,7 @@ impl Driver {
 
     /// Answers a request.
     pub(super) fn finish_work(&mut self, token: Token, outcome: Result<Outcome, Failure>) {
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         let may_retry = matches!(&outcome, Err(failure) if failure.retryable);
         let ended = match &outcome {
             Ok(_) => Ended::Answered,
@@ -144,7 +144,7 @@ impl Driver {
     }
 
     pub(super) fn take_command(&mut self, command: Command) {
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         match command {
             Command::LoggedIn(outcome) => self.logged_in(*outcome),
             Command::Finished(token, outcome) => self.finish_work(token, *outcome),
@@ -175,7 +175,7 @@ impl Driver {
         body: Box<Body<'static>>,
         done: oneshot::Sender<Result<(), SendError>>,
     ) {
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         if self.session.is_behind() {
             return self.held.push(Command::Event { token, body, done });
         }
@@ -207,7 +207,7 @@ impl Driver {
     }
 
     fn take_piece(&mut self, token: Token, piece: Piece) {
-        let now = self.host.inner.clock.now();
+        let now = self.now;
         let earlier = |held: &Command| matches!(held, Command::Again(other, _) if *other == token);
         if self.held.iter().any(earlier) {
             return self.held.push(Command::Again(token, piece));

@@ -62,6 +62,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
     }
 
     fn queue(&mut self, message: Transmit<'_>) {
+        if self.output.is_empty() {
+            // All that is gathered fits, unless the last message is a long one.
+            self.output
+                .reserve(CHUNK.saturating_add(message.line.len()));
+        }
         self.output.extend_from_slice(message.line);
         self.output.push(b'\n');
     }

@@ -33,7 +33,7 @@ impl HostSession {
         }
         let mut decoder = std::mem::take(&mut self.decoder);
         match decoder.decode(line, Sender::Agent, now.unix) {
-            Ok(message) => self.handle_message(now, message.into_owned()),
+            Ok(message) => self.handle_message(now, Box::new(message.into_owned())),
             Err(error) => self.refuse_line(now, &error),
         }
         self.decoder = decoder;
@@ -73,14 +73,17 @@ impl HostSession {
         self.send(now, error.id.clone(), failure.into_message().into());
     }
 
-    fn handle_message(&mut self, now: Now, message: Message<'static>) {
+    fn handle_message(&mut self, now: Now, message: Box<Message<'static>>) {
         #[expect(
             clippy::wildcard_enum_match_arm,
             reason = "the rest goes to plugins, by its kind"
         )]
-        match message.body {
-            Body::HandshakeRequest(request) => {
-                self.handle_handshake(now, message.envelope.id, request);
+        match &message.body {
+            Body::HandshakeRequest(_) => {
+                let Message { envelope, body } = *message;
+                if let Body::HandshakeRequest(request) = body {
+                    self.handle_handshake(now, envelope.id, request);
+                }
             }
             Body::Ping(_) => {
                 let uptime = now.monotonic.saturating_sub(self.started).as_secs_f64();
@@ -90,7 +93,7 @@ impl HostSession {
                 self.send(now, message.envelope.id, pong.into());
             }
             Body::Shutdown(Shutdown { timeout }) => {
-                let grace = Duration::from_secs(u64::try_from(timeout).unwrap_or_default());
+                let grace = Duration::from_secs(u64::try_from(*timeout).unwrap_or_default());
                 self.shutdown(now, grace);
             }
             _ => self.handle_other(now, message),
@@ -118,7 +121,7 @@ impl HostSession {
     }
 
     /// Everything but the base requests: refused, passed on, or put in line.
-    fn handle_other(&mut self, now: Now, message: Message<'static>) {
+    fn handle_other(&mut self, now: Now, message: Box<Message<'static>>) {
         let tag = message.body.tag();
         let refusal = match tag {
             Some(tag) if !expects_answer(tag) => return self.take_reply(message),
@@ -166,7 +169,7 @@ impl HostSession {
     }
 
     /// An answer to a request of the host's goes to whoever asked; other stray messages nowhere.
-    fn take_reply(&mut self, message: Message<'static>) {
+    fn take_reply(&mut self, message: Box<Message<'static>>) {
         let is_reply = message.body.tag().is_some_and(|tag| {
             tag.kind() == MessageKind::Response && tag.may_be_sent_by(Sender::Agent)
         });
