@@ -93,11 +93,11 @@ Exit status: 0 every request was answered (be it with an error: the lines say), 
 could not be reached, 2 the command line was wrong.";
 
 const AFTER_HELP: &str = "\
-Frith is young: today it is an A2E host for a parent process with four small tools, a client for any
-A2E host over HTTP, WebSocket, sockets and pipes, and a help for people who write an A2E peer. The server with its other
-transports, the real capabilities and the node that talks to other agents come next (see README.md).
+Frith is young: today it is an A2E host and client with five small demonstration tools. The real
+capabilities and the node that talks to other agents come next (see README.md).
 
 Try:
+  frith up &
   frith tools
   frith call echo '{\"text\":\"hi\"}'
   frith call stream '{\"count\":3}' --events --host 'cmd:frith stdio'
@@ -109,6 +109,9 @@ Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 
 wrong.";
 
 fn main() -> ExitCode {
+    // The allocator asks for huge pages, of which an idle node would use a fraction. A kernel that
+    // knows none needs no telling.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Up(options)) => up::run(&options),
