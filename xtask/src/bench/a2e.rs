@@ -9,12 +9,16 @@ use crate::step::{capture, cargo, show, workspace};
 const PYTHON_MCP: &str = "mcp==2.3.0";
 
 pub(crate) fn run() -> Result<(), String> {
-    show(&mut cargo(
-        "build --quiet --locked --release --package benches --package frith",
-    ))?;
-    show(&mut cargo(
-        "build --quiet --locked --release --manifest-path benches/peers/Cargo.toml",
-    ))?;
+    // One by one: built together, the product would have the features that the benchmarks ask for.
+    for what in [
+        "--package frith",
+        "--package benches",
+        "--manifest-path benches/peers/Cargo.toml",
+    ] {
+        show(&mut cargo(&format!(
+            "build --quiet --locked --release {what}"
+        )))?;
+    }
     let root = workspace();
     let out = root.join("target/bench");
     let peers = root.join("benches/peers");

@@ -1,7 +1,6 @@
 //! The plot: a row for each transport and number in flight, a dot for each server, on a log scale.
 
 use crate::contest::{IN_FLIGHT, Side, Transport};
-use crate::pin::Pinning;
 use crate::report::Outcome;
 
 const LEFT: f64 = 150.0;
@@ -47,32 +46,16 @@ fn row_labels(out: &mut String) {
     for transport in Transport::ALL {
         text(out, 16.0, y(transport, 0) + 4.0, "start", transport.name());
         for (index, in_flight) in IN_FLIGHT.into_iter().enumerate() {
-            let label = format!("{in_flight} in flight");
             let y = y(transport, index) + 4.0;
-            text(
-                out,
-                LEFT - 8.0,
-                y,
-                "end",
-                label.trim_end_matches(" in flight"),
-            );
+            text(out, LEFT - 8.0, y, "end", &in_flight.to_string());
         }
     }
     text(out, LEFT - 8.0, TOP - 14.0, "end", "in flight");
 }
 
 fn panel(out: &mut String, outcome: &Outcome, left: f64, bottom: f64) {
-    let title = match outcome.pinning {
-        Pinning::Shared => "on one CPU",
-        Pinning::Apart => "on one CPU each",
-    };
-    text(
-        out,
-        left + PANEL / 2.0,
-        TOP - 14.0,
-        "middle",
-        &format!("client and server {title}"),
-    );
+    let title = outcome.pinning.name();
+    text(out, left + PANEL / 2.0, TOP - 14.0, "middle", title);
     for (exponent, label) in [
         (2.0, "100"),
         (3.0, "1k"),
