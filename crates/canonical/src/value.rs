@@ -109,7 +109,8 @@ impl<'a> Value<'a> {
     }
 
     /// What a reader would call this kind of value.
-    pub(crate) const fn describe(&self) -> &'static str {
+    #[must_use]
+    pub const fn describe(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",

@@ -66,6 +66,7 @@ const RULES: &[Rule] = &[
 const PURE: &[(&str, &[&str])] = &[
     ("strict-json", &["serde", "serde_json", "thiserror"]),
     ("canonical", &["base64", "hex", "serde", "serde_json", "sha2", "thiserror"]),
+    ("a2a-wire", &["thiserror"]),
     ("a2e-wire", &["memchr", "serde", "serde_json", "thiserror"]),
     ("a2e-session", &["thiserror"]),
 ];
