@@ -67,6 +67,10 @@ const PURE: &[(&str, &[&str])] = &[
     ("strict-json", &["serde", "serde_json", "thiserror"]),
     ("canonical", &["base64", "hex", "serde", "serde_json", "sha2", "thiserror"]),
     ("a2a-wire", &["thiserror"]),
+    ("a2a-identity", &[
+        "bs58", "chacha20poly1305", "ed25519-dalek", "hkdf", "pkcs8", "sha2", "thiserror",
+        "x25519-dalek", "zeroize",
+    ]),
     ("a2e-wire", &["memchr", "serde", "serde_json", "thiserror"]),
     ("a2e-session", &["thiserror"]),
 ];
