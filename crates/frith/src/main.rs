@@ -7,7 +7,12 @@
 mod agent;
 mod check;
 mod connect;
+mod endorse;
+mod id;
+mod keystore;
+mod manifest;
 mod nearest;
+mod resolve;
 mod stdio;
 mod types;
 
@@ -52,6 +57,18 @@ enum Command {
     /// Check A2E messages: one JSON object per line, from a file or standard input
     #[command(after_help = EXIT_STATUS)]
     Check(check::Arguments),
+    /// The A2A identities of this user: new, show, list, rotate, revoke, export, import
+    #[command(after_help = EXIT_STATUS)]
+    Id(id::Arguments),
+    /// An agent's signed description of itself: init, show, sign, verify
+    #[command(after_help = EXIT_STATUS)]
+    Manifest(manifest::Arguments),
+    /// Show what a DID leads to, or what must be fetched to know
+    #[command(after_help = EXIT_STATUS)]
+    Resolve(resolve::Arguments),
+    /// Vouch for another agent
+    #[command(after_help = EXIT_STATUS)]
+    Endorse(endorse::Arguments),
 }
 
 /// How a command ended.
@@ -70,8 +87,9 @@ wrong.";
 
 const AFTER_HELP: &str = "\
 Frith is young: today it is an A2E host for a parent process with four small tools, a client for any
-A2E host that speaks NDJSON, and a help for people who write an A2E peer. The server with its other
-transports, the real capabilities and the node that talks to other agents come next (see README.md).
+A2E host that speaks NDJSON, a help for people who write an A2E peer, and the identity of an agent with
+its keys, signed manifest and endorsements. The server with its other transports, the real capabilities
+and the node that talks to other agents come next (see README.md).
 
 Try:
   frith tools
@@ -79,6 +97,7 @@ Try:
   frith call stream '{\"count\":3}' --events --host 'cmd:frith stdio'
   frith types tool/call/req
   echo '{\"type\":\"ping\",\"id\":5}' | frith check      # finds that an id must be a string
+  frith id new && frith manifest init && frith manifest verify agent-manifest.json
 
 Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
 wrong.";
@@ -93,6 +112,10 @@ fn main() -> ExitCode {
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
+        Some(Command::Id(options)) => id::run(&options, arguments.json),
+        Some(Command::Manifest(options)) => manifest::run(&options, arguments.json),
+        Some(Command::Resolve(options)) => resolve::run(&options, arguments.json),
+        Some(Command::Endorse(options)) => endorse::run(&options),
         None => help(),
     };
     match outcome {

@@ -1,4 +1,5 @@
-//! What tests of several crates share: the vectors, and the corpora of the fuzz targets.
+//! What tests of several crates share: the vectors, the corpora of the fuzz targets, and a Python
+//! with foreign libraries.
 //!
 //! It is never a dependency of the product; `tests/layering.rs` sees to that.
 #![expect(
@@ -7,7 +8,9 @@
 )]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -48,4 +51,95 @@ pub fn replay(target: &str, run: fn(&[u8])) {
         count += 1;
     }
     assert!(count > 0, "{} is empty", folder.display());
+}
+
+/// A Python that has the packages of `conformance/requirements.txt`. The first test that asks makes
+/// it, in `target/python`; that takes a registry to be reachable.
+///
+/// # Panics
+/// If it cannot be made.
+#[must_use]
+pub fn python() -> PathBuf {
+    let requirements = workspace().join("conformance/requirements.txt");
+    let wanted = fs::read_to_string(&requirements).unwrap_or_else(|error| panic!("{error}"));
+    let folder = workspace().join("target/python");
+    let program = folder.join("venv/bin/python");
+    let done = folder.join("requirements.txt");
+    fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{error}"));
+    // Tests run in processes of their own; the others wait until it is there.
+    let lock = fs::File::create(folder.join("lock")).unwrap_or_else(|error| panic!("{error}"));
+    lock.lock().unwrap_or_else(|error| panic!("{error}"));
+    if fs::read_to_string(&done).is_ok_and(|found| found == wanted) {
+        return program;
+    }
+    run(Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(folder.join("venv")));
+    run(Command::new(&program)
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-r",
+        ])
+        .arg(&requirements));
+    fs::write(&done, wanted).unwrap_or_else(|error| panic!("{error}"));
+    program
+}
+
+/// A script of `conformance/` that answers questions: one JSON object a line, both ways.
+#[derive(Debug)]
+pub struct Foreign {
+    process: Child,
+}
+
+impl Foreign {
+    /// Starts it with the Python of [`python`].
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(script: &str, arguments: &[&str]) -> Self {
+        let process = Command::new(python())
+            .arg(workspace().join("conformance").join(script))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{script}: {error}"));
+        Self { process }
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn ask(&mut self, question: &Value) -> Value {
+        let (Some(input), Some(output)) = (&mut self.process.stdin, &mut self.process.stdout)
+        else {
+            panic!("the script has no input and output");
+        };
+        let mut line = String::new();
+        // One byte at a time: nothing may stay in a buffer that is dropped here.
+        writeln!(input, "{question}")
+            .and_then(|()| BufReader::with_capacity(1, output).read_line(&mut line))
+            .unwrap_or_else(|error| panic!("{question}: {error}"));
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{question}: {error}: {line}"))
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}");
 }

@@ -1,6 +1,8 @@
 //! The command line, as a user meets it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod identity;
+
 use assert_cmd::Command;
 
 fn frith(arguments: &[&str], input: &str) -> (i32, String, String) {
