@@ -110,12 +110,12 @@ pub struct Signed<T> {
 ///
 /// ```compile_fail,E0451
 /// use a2a_identity::Verified;
-/// let forged = Verified { payload: 1, tree: Default::default(), key: todo!() };
+/// let forged = Verified { payload: 1, bytes: Vec::new(), key: todo!() };
 /// ```
 #[derive(Clone, PartialEq)]
 pub struct Verified<T> {
     payload: T,
-    tree: Object<'static>,
+    bytes: Vec<u8>,
     key: Key,
 }
 
@@ -191,7 +191,8 @@ impl<T: Payload> Signed<T> {
     /// # Errors
     /// If it is not the payload of its place.
     pub fn read_unverified(&self) -> Result<T, WireError> {
-        self.read_payload().map(|(payload, _)| payload)
+        let value = parse_document(&self.payload, usize::MAX)?;
+        Ok(T::read(&value)?)
     }
 
     /// Verifies the signature with a key of the signer, then reads the payload.
@@ -210,25 +211,11 @@ impl<T: Payload> Signed<T> {
         if !key.key.verifies(self.input.as_bytes(), &self.signature) {
             return Err(JwsError::BadSignature);
         }
-        let (payload, tree) = self.read_payload()?;
         Ok(Verified {
-            payload,
-            tree,
+            payload: self.read_unverified()?,
+            bytes: self.payload,
             key: key.clone(),
         })
-    }
-
-    fn read_payload(&self) -> Result<(T, Object<'static>), WireError> {
-        let value = parse_document(&self.payload, usize::MAX)?;
-        let payload = T::read(&value)?;
-        match value.into_owned() {
-            Value::Object(tree) => Ok((payload, tree)),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Array(_) => Ok((payload, Object::default())),
-        }
     }
 }
 
@@ -245,10 +232,14 @@ impl<T> Verified<T> {
         self.payload
     }
 
-    /// All members that were signed, known or not.
+    /// All members that were signed, known or not. They are read anew: few need them.
     #[must_use]
-    pub const fn tree(&self) -> &Object<'static> {
-        &self.tree
+    pub fn tree(&self) -> Object<'_> {
+        match Value::parse(&self.bytes) {
+            Ok(Value::Object(tree)) => tree,
+            // It was read as an object before.
+            _ => Object::default(),
+        }
     }
 
     /// The key that signed.

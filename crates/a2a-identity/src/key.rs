@@ -25,8 +25,7 @@ impl VerifyingKey {
     /// If they are not the one spelling of a point, or the point is of small order.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, WeakKey> {
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| WeakKey)?;
-        let is_canonical = key.to_edwards().compress().to_bytes() == *bytes;
-        match is_canonical && !key.is_weak() {
+        match is_canonical(bytes) && !key.is_weak() {
             true => Ok(Self(key)),
             false => Err(WeakKey),
         }
@@ -50,6 +49,15 @@ impl VerifyingKey {
         let signature = Signature::from_bytes(signature);
         self.0.verify_strict(message, &signature).is_ok()
     }
+}
+
+/// Whether these are the one spelling of their point: y, the 255 low bits, must be below
+/// p = 2^255 − 19. (The top bit is the sign of x; only where x is 0 it could be set or not, and
+/// those points are of small order.)
+fn is_canonical(bytes: &[u8; 32]) -> bool {
+    let [first, middle @ .., last] = bytes;
+    let all_ones = middle.iter().all(|byte| *byte == 0xff) && last & 0x7f == 0x7f;
+    !all_ones || *first < 0xed
 }
 
 impl fmt::Debug for VerifyingKey {
@@ -131,6 +139,18 @@ mod tests {
         ] {
             assert_eq!(VerifyingKey::from_bytes(&bytes), Err(WeakKey), "{bytes:?}");
         }
+        // All spellings of a y from p up; the largest canonical one is p − 1.
+        for first in 0xed..=0xff {
+            for last in [0x7f, 0xff] {
+                let mut bytes = [0xff; 32];
+                (bytes[0], bytes[31]) = (first, last);
+                assert!(!is_canonical(&bytes));
+                assert_eq!(VerifyingKey::from_bytes(&bytes), Err(WeakKey));
+            }
+        }
+        let mut largest = [0xff; 32];
+        (largest[0], largest[31]) = (0xec, 0x7f);
+        assert!(is_canonical(&largest) && is_canonical(&[0xfe; 32]));
         let good = SigningKey::from_seed(&[1; 32]).verifying_key();
         assert_eq!(VerifyingKey::from_bytes(&good.to_bytes()), Ok(good));
     }

@@ -103,10 +103,13 @@ impl KeySet {
         let wrong = |index, problem| KeySetError::Key { index, problem };
         let mut set = Vec::new();
         for (index, key) in keys.iter().enumerate() {
-            let key = read_key(key, signed_at).map_err(|problem| wrong(index, problem))?;
-            set.push(key);
+            set.push(read_key(key).map_err(|problem| wrong(index, problem))?);
         }
-        Self::new(set)
+        let set = Self::new(set)?;
+        Ok(match signed_at {
+            Some(timestamp) => set.signed_at(timestamp),
+            None => set,
+        })
     }
 
     /// A set of these keys.
@@ -130,6 +133,18 @@ impl KeySet {
             }
         }
         Ok(Self { keys })
+    }
+
+    /// The same keys, in a manifest that was signed then: that ends deprecated keys that say no end
+    /// themselves.
+    #[must_use]
+    pub(crate) fn signed_at(mut self, timestamp: UnixSeconds) -> Self {
+        for key in &mut self.keys {
+            if key.status == KeyStatus::Deprecated && key.expires_at.is_none() {
+                key.expires_at = Some(timestamp.plus(DEPRECATION));
+            }
+        }
+        self
     }
 
     /// The key of this name.
@@ -204,22 +219,15 @@ impl KeyStatus {
     }
 }
 
-fn read_key(key: &PublicKey, signed_at: Option<UnixSeconds>) -> Result<Key, KeyProblem> {
+fn read_key(key: &PublicKey) -> Result<Key, KeyProblem> {
     if key.d.is_some() {
         return Err(KeyProblem::PrivatePart);
     }
-    let kid = key.kid.clone().ok_or(KeyProblem::NoKid)?;
-    let status = KeyStatus::of(key.status.as_ref().map(|word| word.as_str()));
-    let stated_end = key.expires_at.and_then(|end| end.0);
-    let expires_at = match status {
-        KeyStatus::Deprecated => stated_end.or_else(|| signed_at.map(|at| at.plus(DEPRECATION))),
-        KeyStatus::Active | KeyStatus::Revoked | KeyStatus::Unknown => stated_end,
-    };
     Ok(Key {
-        kid,
+        kid: key.kid.clone().ok_or(KeyProblem::NoKid)?,
         key: read_key_bytes(key)?,
-        status,
-        expires_at,
+        status: KeyStatus::of(key.status.as_ref().map(|word| word.as_str())),
+        expires_at: key.expires_at.and_then(|end| end.0),
     })
 }
 

@@ -3,8 +3,8 @@
 mod error;
 
 use a2a_wire::{
-    FieldError, Kid, Manifest, ManifestPayload, NOT_HASHED, Read as _, UnixSeconds, Write as _,
-    limits, parse_document,
+    DidText, FieldError, Kid, Manifest, ManifestPayload, NOT_HASHED, Read as _, UnixSeconds,
+    Write as _, limits, parse_document,
 };
 use canonical::{Digest, Object, Value};
 
@@ -34,6 +34,15 @@ pub struct ManifestCheck<'a> {
     pub last: Option<Seen>,
     /// What an operator fixed for this DID.
     pub pins: &'a Pins,
+}
+
+impl ManifestCheck<'_> {
+    /// Whether this is the DID sought, in whatever spelling. (A baseline peer may write a did:key
+    /// without its prefix.)
+    fn names(&self, text: &DidText) -> bool {
+        let text = text.as_str();
+        text == self.did.to_string() || Did::parse(text, self.peer).as_ref() == Ok(self.did)
+    }
 }
 
 /// What was accepted for a DID. Keep it where it survives a restart: an older manifest brings back
@@ -144,7 +153,7 @@ pub fn sign_manifest(
     let hash = tree.digest_without(&[]);
     let issuer = tree.get("agent_did").unwrap_or(&Value::Null);
     let payload = ManifestPayload {
-        issuer: a2a_wire::DidText::read(issuer)?,
+        issuer: DidText::read(issuer)?,
         timestamp: now,
         manifest: Some(tree.clone()),
         manifest_hash: hash,
@@ -171,11 +180,8 @@ pub fn verify_manifest(
         return Err(ManifestError::Version);
     }
     let manifest = Manifest::read(&value)?;
-    let tree = value.as_object().cloned().unwrap_or_default();
     check_members(&manifest)?;
-    // A bare did:key is a spelling of the DID that a baseline peer may use.
-    let did = Did::parse(manifest.agent_did.as_str(), check.peer);
-    if did.as_ref() != Ok(check.did) {
+    if !check.names(&manifest.agent_did) {
         return Err(ManifestError::OtherDid);
     }
     if manifest.ends().is_some_and(|end| end <= check.now) {
@@ -183,10 +189,13 @@ pub fn verify_manifest(
     }
     let (signed, keys, is_profile) = check_signature(&manifest, check)?;
     let payload = signed.payload();
-    if Did::parse(payload.issuer.as_str(), check.peer) != did {
+    if payload.issuer != manifest.agent_did && !check.names(&payload.issuer) {
         return Err(ManifestError::Issuer);
     }
-    let hash = tree.digest_without(NOT_HASHED);
+    let hash = value
+        .as_object()
+        .map(|tree| tree.digest_without(NOT_HASHED));
+    let hash = hash.unwrap_or_else(|| value.digest());
     check_hashes(hash, payload, &manifest)?;
     check_time(hash, payload.timestamp, check)?;
     let signer = signed.key().clone();
@@ -200,7 +209,7 @@ pub fn verify_manifest(
     Ok(VerifiedManifest {
         did: check.did.clone(),
         timestamp: payload.timestamp,
-        keys: KeySet::read(&manifest.public_keys, Some(payload.timestamp))?,
+        keys: keys.signed_at(payload.timestamp),
         manifest,
         hash,
         signer,

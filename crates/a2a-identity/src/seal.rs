@@ -121,13 +121,13 @@ impl Channel {
         }
         let mut outer = Object::default();
         let mut hidden = Object::default();
-        for (name, value) in message.clone().into_owned().iter() {
+        for (name, value) in message.iter() {
             let place = if clear.contains(&name) {
                 &mut outer
             } else {
                 &mut hidden
             };
-            place.insert(name.to_owned(), value.clone());
+            place.insert(name.to_owned(), value.to_static());
         }
         outer.insert(
             "enc",
@@ -153,7 +153,7 @@ impl Channel {
     /// # Errors
     /// If anything is not as [`Channel::seal`] made it; one error for all.
     pub fn open(&self, message: &Object<'_>) -> Result<Object<'static>, CannotOpen> {
-        let mut outer = message.clone().into_owned();
+        let mut outer = message.to_static();
         let enc = outer.remove("enc").ok_or(CannotOpen)?;
         let sealed = Encrypted::read(&enc).map_err(|_| CannotOpen)?;
         let counter = sealed.n.get();
@@ -177,11 +177,11 @@ impl Channel {
         let Ok(Value::Object(hidden)) = Value::parse(&plain) else {
             return Err(CannotOpen);
         };
-        for (name, value) in hidden.into_owned().iter() {
+        for (name, value) in hidden.iter() {
             if outer.get(name).is_some() || name == "enc" {
                 return Err(CannotOpen);
             }
-            outer.insert(name.to_owned(), value.clone());
+            outer.insert(name.to_owned(), value.to_static());
         }
         Ok(outer)
     }

@@ -94,7 +94,7 @@ impl Read for Capability {
             name: name
                 .parse()
                 .map_err(|_| FieldError::form("at most 256 bytes").within("id"))?,
-            object: Some(object(value)?.clone().into_owned()),
+            object: Some(object(value)?.to_static()),
         })
     }
 }
@@ -212,7 +212,7 @@ impl Read for Policy {
             return Err(FieldError::form("at most 16 KiB"));
         }
         Ok(Self {
-            tree: tree.clone().into_owned(),
+            tree: tree.to_static(),
         })
     }
 }

@@ -278,7 +278,7 @@ impl Write for Digest {
 /// Any JSON, as it came.
 impl Read for Value<'static> {
     fn read(value: &Value<'_>) -> Result<Self, FieldError> {
-        Ok(value.clone().into_owned())
+        Ok(value.to_static())
     }
 }
 
@@ -291,7 +291,7 @@ impl Write for Value<'static> {
 /// An object of free form, as it came.
 impl Read for Object<'static> {
     fn read(value: &Value<'_>) -> Result<Self, FieldError> {
-        Ok(object(value)?.clone().into_owned())
+        Ok(object(value)?.to_static())
     }
 }
 

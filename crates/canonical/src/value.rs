@@ -90,6 +90,19 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// A copy of the tree, independent of the text it was read from.
+    #[must_use]
+    pub fn to_static(&self) -> Value<'static> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Number(value) => Value::Number(*value),
+            Self::String(text) => Value::String(Cow::Owned(text.to_string())),
+            Self::Array(list) => Value::Array(list.iter().map(Value::to_static).collect()),
+            Self::Object(object) => Value::Object(object.to_static()),
+        }
+    }
+
     /// The object, if it is one.
     #[must_use]
     pub const fn as_object(&self) -> Option<&Object<'a>> {
@@ -181,6 +194,17 @@ impl<'a> Object<'a> {
         self.members
             .iter()
             .map(|(name, value)| (name.as_ref(), value))
+    }
+
+    /// A copy of the object, independent of the text it was read from.
+    #[must_use]
+    pub fn to_static(&self) -> Object<'static> {
+        let members = self.iter();
+        Object {
+            members: members
+                .map(|(name, value)| (Cow::Owned(name.to_owned()), value.to_static()))
+                .collect(),
+        }
     }
 
     /// The same object, independent of the text it was read from.

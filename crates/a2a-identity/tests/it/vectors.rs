@@ -164,7 +164,7 @@ fn baseline() {
             Signed::parse_within(jws, Peer::Baseline, 1 << 20).unwrap();
         let request = request.verify(&keys("client"), NOW).unwrap();
         assert_eq!(request.payload().session_id.is_some(), bound);
-        let mut signed = request.tree().clone();
+        let mut signed = request.tree();
         signed.remove("session_id");
         signed.remove("request_id");
         let intent = Value::from_serialize(&case["intent"]).unwrap();
