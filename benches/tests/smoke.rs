@@ -2,16 +2,23 @@
 
 use std::process::Command;
 
-#[test]
-fn wire_runs() {
-    let output = Command::new(env!("CARGO_BIN_EXE_wire"))
-        .arg("--smoke")
-        .output();
+fn rows(program: &str) -> usize {
+    let output = Command::new(program).arg("--smoke").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let rows = text
-        .unwrap_or_default()
+    text.unwrap_or_default()
         .lines()
         .filter(|line| line.contains('x'))
-        .count();
+        .count()
+}
+
+#[test]
+fn wire_runs() {
+    let rows = rows(env!("CARGO_BIN_EXE_wire"));
     assert!(rows >= 7, "{rows} rows");
+}
+
+#[test]
+fn identity_runs() {
+    let rows = rows(env!("CARGO_BIN_EXE_identity"));
+    assert!(rows >= 9, "{rows} rows");
 }

@@ -1,22 +1,35 @@
 //! `cargo xtask bench`: release builds, side by side in one run, then instruction counts.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::step::{capture, cargo, show, workspace};
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
-        [] | ["wire"] => wire(),
-        _ => Err("usage: cargo xtask bench [wire]".into()),
+        [] => wire().and_then(|()| identity()),
+        ["wire"] => wire(),
+        ["identity"] => identity(),
+        _ => Err("usage: cargo xtask bench [wire | identity]".into()),
     }
 }
 
-fn wire() -> Result<(), String> {
-    show(&mut cargo(
-        "build --quiet --locked --release --package benches",
-    ))?;
-    let program = workspace().join("target/release/wire");
+/// Builds a suite and runs it; returns the program.
+fn suite(name: &str) -> Result<PathBuf, String> {
+    show(&mut cargo(&format!(
+        "build --quiet --locked --release --package benches --bin {name}"
+    )))?;
+    let program = workspace().join("target/release").join(name);
     show(&mut Command::new(&program))?;
+    Ok(program)
+}
+
+fn identity() -> Result<(), String> {
+    suite("identity").map(drop)
+}
+
+fn wire() -> Result<(), String> {
+    let program = suite("wire")?;
     let cases = capture(Command::new(&program).arg("--cases"));
     println!("\ninstructions per run, counted by callgrind");
     println!(
@@ -33,7 +46,7 @@ fn wire() -> Result<(), String> {
 
 /// Instructions of one run: the difference between few and many runs, so that the start of the
 /// program does not count.
-fn instructions(program: &std::path::Path, case: &str, side: &str) -> Result<f64, String> {
+fn instructions(program: &Path, case: &str, side: &str) -> Result<f64, String> {
     const FEW: u32 = 10;
     const MANY: u32 = 30;
     let count = |runs: u32| {

@@ -57,7 +57,7 @@ const RULES: &[Rule] = &[
         "a2a-session",
     ], &[]),
     // Not part of the product: it may use what it measures.
-    rule("benches", &["strict-json", "canonical", "a2e-wire"], &[]),
+    rule("benches", &["strict-json", "canonical", "a2e-wire", "a2a-wire", "a2a-identity"], &[]),
     rule("xtask", &[], &[]),
 ];
 
