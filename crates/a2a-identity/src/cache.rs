@@ -5,9 +5,15 @@ use std::time::Duration;
 
 use a2a_wire::UnixSeconds;
 
-use crate::resolve::{GITHUB_TTL, ResolveError, WEB_TTL};
+use crate::resolve::ResolveError;
 use crate::{Did, VerifiedManifest};
 
+/// Seconds that what was learnt of a did:web, and any manifest, may be kept.
+const WEB_TTL: i64 = 3600;
+/// The same for did:github.
+const GITHUB_TTL: i64 = 6 * 3600;
+/// The same for a manifest whose URL an operator gave.
+const OPERATOR_TTL: i64 = 24 * 3600;
 /// How long a failure is believed.
 const NEGATIVE: Duration = Duration::from_secs(60);
 /// How far apart two refreshes of one DID are at least.
@@ -157,13 +163,23 @@ const fn begin<T>(entry: &mut Entry<T>) -> Lookup<T> {
     Lookup::Fetch
 }
 
-/// How long a verified manifest may be kept: as its DID's method says, capped by its own end and
+/// How a manifest was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// By its DID, or a peer sent it.
+    ByDid,
+    /// At a URL that an operator gave.
+    ByOperator,
+}
+
+/// How long a verified manifest may be kept: as the way it was found says, capped by its own end and
 /// that of each key.
 #[must_use]
-pub fn time_to_live(manifest: &VerifiedManifest, now: UnixSeconds) -> Duration {
-    let method = match manifest.did() {
-        Did::Github(_) => GITHUB_TTL,
-        Did::Web(_) | Did::Key(_) => WEB_TTL,
+pub fn time_to_live(manifest: &VerifiedManifest, found: Found, now: UnixSeconds) -> Duration {
+    let method = match (found, manifest.did()) {
+        (Found::ByOperator, _) => OPERATOR_TTL,
+        (Found::ByDid, Did::Github(_)) => GITHUB_TTL,
+        (Found::ByDid, Did::Web(_) | Did::Key(_)) => WEB_TTL,
     };
     let keys = manifest.keys().iter();
     let ends = keys

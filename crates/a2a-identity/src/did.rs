@@ -13,6 +13,7 @@ pub use github::DidGithub;
 pub use key::DidKey;
 pub(crate) use key::multibase_key;
 pub use web::DidWeb;
+pub(crate) use web::is_public_name;
 
 use crate::Peer;
 

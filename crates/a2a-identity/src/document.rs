@@ -120,6 +120,14 @@ fn base_document(object: &Object<'_>, keys: &Value<'_>) -> Result<DidDocument, D
 
 fn w3c_document(object: &Object<'_>, owner: &Did) -> Result<DidDocument, DocumentError> {
     let methods = list(object, "verificationMethod");
+    let named = methods.iter().filter_map(Value::as_object);
+    let mut names: Vec<&str> = named
+        .filter_map(|method| fragment(method.get("id")?.as_str()?, owner))
+        .collect();
+    names.sort_unstable();
+    if names.array_windows().any(|[a, b]| a == b) {
+        return Err(DocumentError::Method("two of them have one id"));
+    }
     let mut keys: Vec<Key> = Vec::new();
     for purpose in ["authentication", "assertionMethod"] {
         for entry in list(object, purpose) {

@@ -60,7 +60,7 @@ mod trust;
 mod url;
 
 pub use address::{AddressError, choose_address, is_public};
-pub use cache::{Cache, Lookup, time_to_live};
+pub use cache::{Cache, Found, Lookup, time_to_live};
 pub use did::{Did, DidError, DidGithub, DidKey, DidWeb};
 pub use document::{DidDocument, DocumentError};
 pub use identity::{GRACE, Identity, IdentityError, OwnKey, SWITCH};
@@ -74,8 +74,7 @@ pub use manifest::{
 pub use pem::KeyFileError;
 pub use random::{NoRandomness, Randomness};
 pub use resolve::{
-    Answer, Document, Fetch, GITHUB_TTL, GithubIds, OPERATOR_TTL, Resolution, ResolveError,
-    Resolved, RootKeys, Step, WEB_TTL, Want,
+    Answer, Document, Fetch, GithubIds, Resolution, ResolveError, Resolved, RootKeys, Step, Want,
 };
 pub use trust::{
     Anchor, Decision, Issuer, MAX_ENTRIES, MAX_RESOLUTIONS, Outcome, TrustLevel, Verdict, Why,

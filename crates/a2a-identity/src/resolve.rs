@@ -8,13 +8,6 @@ use canonical::Value;
 
 use crate::{Did, DidDocument, DidGithub, DidWeb, DocumentError, KeySet, VerifyingKey};
 
-/// Seconds that what was learnt of a did:web, and any manifest, may be kept.
-pub const WEB_TTL: i64 = 3600;
-/// The same for did:github.
-pub const GITHUB_TTL: i64 = 6 * 3600;
-/// The same for a manifest whose URL an operator gave.
-pub const OPERATOR_TTL: i64 = 24 * 3600;
-
 /// How much to find out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {

@@ -1,5 +1,7 @@
 //! The few URLs that A2A follows: `https` and `wss`, a host, perhaps a port, a path.
 
+use crate::did::is_public_name;
+
 /// A URL taken apart. Nothing of it is normalised but the case of its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebUrl {
@@ -79,6 +81,14 @@ impl WebUrl {
         self.scheme == Scheme::Https
     }
 
+    /// Whether it may be followed out into the world: a public name (no address, no special-use
+    /// name) and one of the ports an operator allows, 443 unless told. Its addresses are looked at
+    /// after that ([`choose_address`](crate::choose_address)).
+    #[must_use]
+    pub fn is_public(&self, ports: &[u16]) -> bool {
+        is_public_name(&self.host) && ports.contains(&self.port())
+    }
+
     /// `https://host[:port]`, in the form `DidWeb::origin` has.
     #[must_use]
     pub fn origin(&self) -> String {
@@ -130,6 +140,32 @@ mod tests {
         assert_eq!(url.path(), "/a2a/handshake?x=1");
         assert_eq!(WebUrl::parse("wss://[::1]/ws").unwrap().host(), "[::1]");
         assert_eq!(WebUrl::parse("https://a.example").unwrap().port(), 443);
+    }
+
+    /// Threats 75 and 84: URLs that are well formed and lead inside.
+    #[test]
+    fn threats_75_84_urls_that_lead_inside() {
+        let public = |text: &str| WebUrl::parse(text).unwrap().is_public(&[443]);
+        assert!(public("https://a.example.com/x") && public("wss://a.example.com:443/"));
+        for inside in [
+            "https://a.example.com:22/",
+            "https://a.example.com:8443/",
+            "https://127.0.0.1/",
+            "https://[::1]/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://localhost/",
+            "https://db.internal/",
+            "https://2130706433/",
+            "https://0x7f.1/",
+            "https://intranet/",
+        ] {
+            assert!(!public(inside), "{inside}");
+        }
+        assert!(
+            WebUrl::parse("https://a.example.com:8443/")
+                .unwrap()
+                .is_public(&[443, 8443])
+        );
     }
 
     /// Threats 75 and 84.

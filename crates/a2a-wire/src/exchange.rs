@@ -7,8 +7,8 @@ use canonical::{Object, Value};
 
 use crate::read::{record, text};
 use crate::{
-    Count, Digest, ErrorCode, FieldError, IntentId, JwsText, Problem, Read, RequestId, SessionId,
-    Text, Unparsed, Word, Write,
+    Count, Digest, ErrorCode, FieldError, IntentId, JwsText, Problem, Read, RequestId, RequestJws,
+    SessionId, Text, Unparsed, Word, Write,
 };
 
 record! {
@@ -21,7 +21,7 @@ record! {
         /// What to do; see [`Request::read_intent`].
         intent: Option<Value<'static>>,
         /// The signature.
-        request_jws: Option<JwsText>,
+        request_jws: Option<RequestJws>,
         /// The members that are hidden.
         enc: Option<Encrypted>,
     }

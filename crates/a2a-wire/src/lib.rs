@@ -63,7 +63,7 @@ pub use signed::{
     ResponsePayload, SessionPayload,
 };
 pub use text::{
-    AgentId, DidText, IntentId, JwsText, Key32, Kid, Nonce, RequestId, SessionId, Text, Unparsed,
-    Url, UserAgent, Version, Word, WrongForm,
+    AgentId, DidText, IntentId, JwsText, Key32, Kid, Nonce, RequestId, RequestJws, SessionId, Text,
+    Unparsed, Url, UserAgent, Version, Word, WrongForm,
 };
 pub use transcript::{StreamChain, Transcript, session_commitment};

@@ -6,6 +6,9 @@ pub const JWS_HEADER: usize = 512;
 pub const JWS_PAYLOAD: usize = 256 * 1024;
 /// Characters of a whole compact JWS: header, payload, a 64-byte signature and two dots.
 pub const JWS: usize = base64_length(JWS_HEADER) + base64_length(JWS_PAYLOAD) + 86 + 2;
+/// Characters of the JWS of a request: a baseline peer signs the intent itself, and payloads go up
+/// to 64 MiB. From a profile peer [`JWS`] holds; `a2a-identity` is told which.
+pub const REQUEST_JWS: usize = base64_length(JWS_HEADER) + base64_length(64 << 20) + 86 + 2;
 /// Bytes of a DID document.
 pub const DID_DOCUMENT: usize = 64 * 1024;
 /// Bytes of a manifest.

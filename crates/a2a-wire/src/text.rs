@@ -87,6 +87,8 @@ texts! {
     Version: |text| within(text, 1, limits::VERSION), "1 to 32 bytes";
     /// A compact JWS, not looked into yet.
     JwsText: |text| within(text, 1, limits::JWS), "a JWS of at most 256 KiB";
+    /// The compact JWS of a request, not looked into yet.
+    RequestJws: |text| within(text, 1, limits::REQUEST_JWS), "a JWS of at most 64 MiB";
     /// A short word.
     Word: |text| within(text, 0, limits::WORD), "at most 256 bytes";
     /// A text for people.
@@ -274,6 +276,10 @@ mod tests {
         assert!(takes::<UserAgent>(&x(256)) && !takes::<UserAgent>(&x(257)));
         assert!(!takes::<UserAgent>("a\nb") && !takes::<UserAgent>("é"));
         assert!(takes::<JwsText>(&x(limits::JWS)) && !takes::<JwsText>(&x(limits::JWS + 1)));
+        assert!(takes::<Version>(&x(32)) && !takes::<Version>(&x(33)));
+        assert!(takes::<Word>(&x(256)) && !takes::<Word>(&x(257)));
+        assert!(takes::<Text>(&x(4096)) && !takes::<Text>(&x(4097)));
+        assert!(takes::<Url>(&x(2048)) && !takes::<Url>(&x(2049)));
         let id = |bytes: usize| base64url::encode(&vec![1; bytes]);
         assert!(takes::<SessionId>(&id(16)) && !takes::<SessionId>(&id(15)));
         assert!(takes::<SessionId>(&id(96)) && !takes::<SessionId>(&id(97)));

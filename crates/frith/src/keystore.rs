@@ -215,7 +215,7 @@ impl Stored {
 
     /// Drops a secret that will never sign again.
     pub(crate) fn remove_secret(&self, kid: &str) -> Result<()> {
-        let file = self.folder.join(format!("{kid}.pem"));
+        let file = self.folder.join(file_name(kid));
         match fs::remove_file(&file) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(error).with_context(|| cannot("remove", &file))
@@ -230,8 +230,13 @@ impl Stored {
     }
 
     fn secret_file(&self, key: &OwnKey) -> PathBuf {
-        self.folder.join(format!("{}.pem", key.kid))
+        self.folder.join(file_name(key.kid.as_str()))
     }
+}
+
+/// The file of a key's secret. A kid may have a slash in it, a file name not.
+fn file_name(kid: &str) -> String {
+    format!("{}.pem", kid.replace('/', "_"))
 }
 
 /// The time.

@@ -111,7 +111,7 @@ const SPECIAL_USE: &[&str] = &[
 
 /// Whether this is a DNS name that may lead somewhere public: no address in any spelling, no
 /// special-use name. Lower case is expected.
-fn is_public_name(host: &str) -> bool {
+pub(crate) fn is_public_name(host: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_identity::{Cache, Did, Lookup, ResolveError, time_to_live};
+use a2a_identity::{Cache, Did, Found, Lookup, ResolveError, time_to_live};
 use serde_json::json;
 
 use crate::{NOW, did_key, draft, jwk, signed, verify};
@@ -108,7 +108,7 @@ fn times_to_live() {
     let ttl = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut draft = draft(1);
         change(&mut draft);
-        time_to_live(&verify(&signed(&draft, 1), 1).unwrap(), NOW)
+        time_to_live(&verify(&signed(&draft, 1), 1).unwrap(), Found::ByDid, NOW)
     };
     assert_eq!(ttl(&|_| {}), HOUR);
     assert_eq!(ttl(&|d| d["expires_at"] = json!(NOW.0 + 60)), at(60));
@@ -126,4 +126,15 @@ fn times_to_live() {
         HOUR,
         "a key that is gone caps nothing"
     );
+    let manifest = verify(&signed(&draft(1), 1), 1).unwrap();
+    assert_eq!(
+        time_to_live(&manifest, Found::ByOperator, NOW),
+        at(24 * 3600)
+    );
+    let did: Did = "did:github:o/r".parse().unwrap();
+    let mut github = draft(1);
+    github["agent_did"] = json!(did.to_string());
+    let root = a2a_identity::RootKeys::Manifest;
+    let manifest = crate::verify_with(&signed(&github, 1), &did, &root, |_| {}).unwrap();
+    assert_eq!(time_to_live(&manifest, Found::ByDid, NOW), at(6 * 3600));
 }

@@ -135,6 +135,10 @@ fn threat_79_documents_that_prove_nothing() {
         changed(&|d| d["assertionMethod"][2]["id"] = json!("#a")).is_err(),
         "one name for two keys"
     );
+    assert!(
+        changed(&|d| d["verificationMethod"][3]["id"] = json!("#a")).is_err(),
+        "a name that means two keys"
+    );
     assert_eq!(
         changed(&|d| d["service"][1]["serviceEndpoint"] = json!("https://b.example.com/m.json")),
         Err(DocumentError::ForeignManifest)
