@@ -1,12 +1,14 @@
 //! DID documents of did:web: the base specification's shape and W3C's (profile §4).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use a2a_wire::{
     Endpoint, FieldError, Kid, PublicKey, Read, Url, WireError, Word, limits, parse_document,
 };
 use canonical::{Object, Value};
 
 use crate::did::multibase_key;
-use crate::keyset::read_key_bytes;
+use crate::keyset::{MAX_KEYS, read_key_bytes};
 use crate::url::WebUrl;
 use crate::{Did, Key, KeySet, KeySetError, KeyStatus};
 
@@ -119,39 +121,28 @@ fn base_document(object: &Object<'_>, keys: &Value<'_>) -> Result<DidDocument, D
 }
 
 fn w3c_document(object: &Object<'_>, owner: &Did) -> Result<DidDocument, DocumentError> {
-    let methods = list(object, "verificationMethod");
-    let named = methods.iter().filter_map(Value::as_object);
-    let mut names: Vec<&str> = named
-        .filter_map(|method| fragment(method.get("id")?.as_str()?, owner))
-        .collect();
-    names.sort_unstable();
-    if names.array_windows().any(|[a, b]| a == b) {
-        return Err(DocumentError::Method("two of them have one id"));
-    }
+    let methods = methods_by_name(object, owner)?;
     let mut keys: Vec<Key> = Vec::new();
-    for purpose in ["authentication", "assertionMethod"] {
-        for entry in list(object, purpose) {
-            let method = match entry {
-                Value::String(reference) => methods.iter().find_map(|method| {
-                    let method = method.as_object()?;
-                    let id = method.get("id")?.as_str()?;
-                    let same = fragment(id, owner)? == fragment(reference, owner)?;
-                    same.then_some(method)
-                }),
-                Value::Object(embedded) => Some(embedded),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
-            };
-            let Some(key) = method
-                .map(|method| method_key(method, owner))
-                .transpose()?
-                .flatten()
-            else {
-                continue;
-            };
-            // The same key for both purposes is one key.
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
+    let mut seen = BTreeSet::new();
+    for entry in ["authentication", "assertionMethod"]
+        .into_iter()
+        .flat_map(|purpose| list(object, purpose))
+    {
+        let method = match entry {
+            // The same method for both purposes is looked at once.
+            Value::String(reference) => fragment(reference, owner)
+                .filter(|name| seen.insert(*name))
+                .and_then(|name| methods.get(name).copied()),
+            Value::Object(embedded) => Some(embedded),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
+        };
+        let key = method.map(|method| method_key(method, owner)).transpose()?;
+        if let Some(key) = key.flatten().filter(|key| !keys.contains(key)) {
+            keys.push(key);
+        }
+        // More are refused in the end; reading them all could take long.
+        if keys.len() > MAX_KEYS {
+            break;
         }
     }
     let mut document = DidDocument {
@@ -164,6 +155,26 @@ fn w3c_document(object: &Object<'_>, owner: &Did) -> Result<DidDocument, Documen
         add_service(&mut document, service, owner)?;
     }
     Ok(document)
+}
+
+/// The verification methods that belong to the DID, by what stands after `#`.
+fn methods_by_name<'v, 'a>(
+    object: &'v Object<'a>,
+    owner: &Did,
+) -> Result<BTreeMap<&'v str, &'v Object<'a>>, DocumentError> {
+    let mut methods = BTreeMap::new();
+    for method in list(object, "verificationMethod") {
+        let named = method.as_object().and_then(|method| {
+            let id = method.get("id")?.as_str()?;
+            Some((fragment(id, owner)?, method))
+        });
+        if let Some((name, method)) = named
+            && methods.insert(name, method).is_some()
+        {
+            return Err(DocumentError::Method("two of them have one id"));
+        }
+    }
+    Ok(methods)
 }
 
 /// The elements of a member that is a list; of any other member, none.

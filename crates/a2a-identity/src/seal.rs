@@ -177,12 +177,10 @@ impl Channel {
         let Ok(Value::Object(hidden)) = Value::parse(&plain) else {
             return Err(CannotOpen);
         };
-        for (name, value) in hidden.iter() {
-            if outer.get(name).is_some() || name == "enc" {
-                return Err(CannotOpen);
-            }
-            outer.insert(name.to_owned(), value.to_static());
+        if hidden.get("enc").is_some() {
+            return Err(CannotOpen);
         }
+        outer.append(hidden.into_owned()).map_err(|_| CannotOpen)?;
         Ok(outer)
     }
 }

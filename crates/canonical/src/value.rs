@@ -37,6 +37,11 @@ pub struct Object<'a> {
     members: Vec<(Cow<'a, str>, Value<'a>)>,
 }
 
+/// Two objects that were to become one have a member of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("both objects have a member of the same name")]
+pub struct SharedName;
+
 /// Why a typed value could not become a tree.
 #[derive(Debug, thiserror::Error)]
 pub enum FromSerializeError {
@@ -173,6 +178,24 @@ impl<'a> Object<'a> {
             Some((_, slot)) => *slot = value,
             None => self.members.push((name, value)),
         }
+    }
+
+    /// Adds the members of another object after these.
+    ///
+    /// # Errors
+    /// If a name is in both; then nothing was added.
+    pub fn append(&mut self, other: Self) -> Result<(), SharedName> {
+        let mut names: Vec<&str> = self
+            .iter()
+            .chain(other.iter())
+            .map(|(name, _)| name)
+            .collect();
+        names.sort_unstable();
+        if names.array_windows().any(|[a, b]| a == b) {
+            return Err(SharedName);
+        }
+        self.members.extend(other.members);
+        Ok(())
     }
 
     /// Takes a member out.

@@ -172,3 +172,23 @@ fn threat_80_the_size_of_a_document() {
         assert!(DidDocument::read(bytes, &did).is_err());
     }
 }
+
+/// As many references and methods as fit: each is looked at once.
+#[test]
+fn a_document_full_of_references() {
+    let mut document = w3c();
+    let reference = format!("{DID}#a");
+    document["authentication"] = json!(vec![reference; 1500]);
+    let methods = document["verificationMethod"].as_array_mut().unwrap();
+    methods.extend((0..100).map(|n| json!({"id": format!("{DID}#x{n}")})));
+    assert_eq!(read(&document).unwrap().keys.iter().count(), 3);
+    document["authentication"] = json!(
+        (1..=11)
+            .map(|n| method(&format!("m{n}"), n))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(
+        read(&document),
+        Err(DocumentError::Keys(KeySetError::TooMany(11)))
+    );
+}
