@@ -1,17 +1,21 @@
 //! `frith manifest`: make, show, sign and verify manifests.
 
+mod load;
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use a2a_identity::{
-    Did, DidDocument, ManifestCheck, ManifestError, Peer, Pins, Resolution, RootKeys, Step,
-    VerifiedManifest, Want, WebUrl, sign_manifest, verify_manifest,
+    Did, ManifestCheck, Peer, Pins, Resolution, RootKeys, Step, Want, WebUrl, sign_manifest,
+    verify_manifest,
 };
 use a2a_wire::{Manifest, NOT_HASHED, PROFILE, Read as _, Write as _, limits, parse_document};
 use anyhow::{Context, Result, bail};
 use canonical::{Digest, Object, Value};
 use serde_json::json;
+
+pub(crate) use self::load::{Refused, Subject, load};
 
 use crate::Outcome;
 use crate::id::until;
@@ -89,18 +93,6 @@ struct Init {
     store: Store,
 }
 
-/// Whose manifest it should be.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Subject {
-    /// Whose it must be; without it, whose it says it is
-    #[arg(long, value_name = "DID")]
-    pub(crate) did: Option<String>,
-
-    /// The DID document of a did:web, whose keys must have signed
-    #[arg(long, value_name = "FILE")]
-    pub(crate) document: Option<PathBuf>,
-}
-
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     match &arguments.command {
         Command::Init(options) => init(options, as_json),
@@ -114,76 +106,6 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             verify(file, subject, pin, as_json)
         }
     }
-}
-
-/// A manifest that cannot be checked, and why.
-pub(crate) enum Refused {
-    /// The command line does not say enough.
-    Arguments(String),
-    /// It is wrong.
-    Manifest(ManifestError),
-}
-
-/// Reads and verifies a manifest from a file.
-pub(crate) fn load(
-    file: &Path,
-    subject: &Subject,
-    pin: Option<Digest>,
-) -> Result<Result<VerifiedManifest, Refused>> {
-    let bytes = fs::read(file).with_context(|| cannot("read", file))?;
-    let claimed = match claimed_did(&bytes, subject) {
-        Ok(did) => did,
-        Err(refused) => return Ok(Err(refused)),
-    };
-    let root = match (&claimed, &subject.document) {
-        (Did::Web(_), Some(document)) => {
-            let text = fs::read(document).with_context(|| cannot("read", document))?;
-            let keys = DidDocument::read(&text, &claimed)
-                .with_context(|| format!("in {}", document.display()))?
-                .keys;
-            RootKeys::Document(keys)
-        }
-        (Did::Web(web), None) => {
-            let message = format!(
-                "the manifest of a did:web is signed by its DID document: fetch {} and give it as --document FILE",
-                web.document_urls().join(" or ")
-            );
-            return Ok(Err(Refused::Arguments(message)));
-        }
-        (Did::Key(key), _) => RootKeys::DidKey(key.key().clone()),
-        (Did::Github(_), _) => RootKeys::Manifest,
-    };
-    let pins = Pins {
-        manifest: pin,
-        keys: Vec::new(),
-    };
-    let check = ManifestCheck {
-        did: &claimed,
-        root: &root,
-        now: now(),
-        peer: Peer::Baseline,
-        max_age: a2a_identity::MAX_AGE,
-        last: None,
-        pins: &pins,
-    };
-    Ok(verify_manifest(&bytes, &check).map_err(Refused::Manifest))
-}
-
-/// Whose manifest is sought: as the command line says, else as it says itself.
-fn claimed_did(bytes: &[u8], subject: &Subject) -> Result<Did, Refused> {
-    if let Some(did) = &subject.did {
-        return Did::parse(did, Peer::Baseline)
-            .map_err(|error| Refused::Arguments(format!("--did: {error}")));
-    }
-    let wrong = |error: ManifestError| Refused::Manifest(error);
-    let value = parse_document(bytes, limits::MANIFEST).map_err(|error| wrong(error.into()))?;
-    let manifest = Manifest::read(&value).map_err(|error| wrong(error.into()))?;
-    Did::parse(manifest.agent_did.as_str(), Peer::Baseline).map_err(|_| {
-        wrong(ManifestError::Member {
-            path: "agent_did".into(),
-            problem: "must be a did:key, did:web or did:github",
-        })
-    })
 }
 
 fn verify(file: &Path, subject: &Subject, pin: Option<Digest>, as_json: bool) -> Result<Outcome> {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod identity;
+mod manifests;
 
 use assert_cmd::Command;
 
