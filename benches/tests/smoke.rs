@@ -9,6 +9,13 @@ fn wire_runs() {
     assert!(rows >= 7, "{rows} rows");
 }
 
+#[test]
+fn identity_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_identity"));
+    let rows = text.lines().filter(|line| line.contains('x')).count();
+    assert!(rows >= 9, "{rows} rows");
+}
+
 /// Without the peers, which are not built for the tests.
 #[test]
 fn a2e_runs() {

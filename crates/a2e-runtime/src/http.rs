@@ -90,11 +90,14 @@ impl HttpServer {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         connection: Connection,
     ) -> Result<(), hyper::Error> {
-        let service = service_fn(|request| self.answer(request, connection));
+        // Boxed, so that a connection that only reads its stream does not keep the space.
+        let service = service_fn(|request| Box::pin(self.answer(request, connection)));
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD)
             .max_headers(64)
+            // Answers to requests that came together go together.
+            .pipeline_flush(true)
             .max_buf_size(16 * 1024)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades()

@@ -30,7 +30,7 @@ struct Entries {
 struct Entry {
     at: Duration,
     /// The request; none if it was made before the host was restarted.
-    request: Option<Vec<u8>>,
+    request: Option<Box<[u8]>>,
     events: Vec<Line>,
     answer: Option<Line>,
     /// Tells those who sent it again meanwhile that there is more.
@@ -112,7 +112,7 @@ impl Ledger {
         self: &Arc<Self>,
         now: Duration,
         id: &MessageId<'static>,
-        line: Vec<u8>,
+        line: Box<[u8]>,
     ) -> Begun {
         let mut entries = self.lock();
         entries.forget_old(now);
@@ -201,7 +201,7 @@ impl Entries {
         &mut self,
         now: Duration,
         id: &MessageId<'static>,
-        request: Option<Vec<u8>>,
+        request: Option<Box<[u8]>>,
         answer: Option<Line>,
     ) {
         let entry = Entry {
@@ -242,7 +242,7 @@ impl Entries {
 impl Entry {
     fn size(&self) -> usize {
         let lines = self.events.iter().chain(&self.answer);
-        let request = self.request.as_ref().map_or(0, Vec::len);
+        let request = self.request.as_ref().map_or(0, |line| line.len());
         lines.fold(request, |sum, line| sum.saturating_add(line.0.len()))
     }
 }

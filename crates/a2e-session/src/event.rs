@@ -16,6 +16,8 @@ pub struct Request {
     pub token: Token,
     /// What is asked.
     pub message: Box<Message<'static>>,
+    /// The line it came in.
+    pub line: Box<[u8]>,
 }
 
 /// A handshake whose token must be checked.

@@ -40,11 +40,12 @@ pub(crate) struct Stream {
 
 impl Requests {
     /// A new request behind those that wait.
-    pub(crate) fn enqueue(&mut self, message: Box<Message<'static>>) {
+    pub(crate) fn enqueue(&mut self, message: Box<Message<'static>>, line: Box<[u8]>) {
         self.last_token = self.last_token.saturating_add(1);
         self.waiting.push_back(Request {
             token: Token(self.last_token),
             message,
+            line,
         });
     }
 

@@ -17,5 +17,6 @@ pub fn jcs(bytes: &[u8]) {
         Ok(again) => assert_eq!(again.to_canonical(), canonical),
         Err(fault) => panic!("the canonical form is not taken: {fault}"),
     }
+    assert_eq!(value.to_static(), value);
     assert_eq!(value.clone().into_owned(), value);
 }

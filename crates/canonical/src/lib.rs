@@ -35,4 +35,4 @@ pub use de::TypeError;
 pub use digest::{Digest, NotADigest};
 pub use number::Number;
 pub use strict_json::{Fault, FaultKind};
-pub use value::{FromSerializeError, LIMITS, Object, Value};
+pub use value::{FromSerializeError, LIMITS, Object, SharedName, Value};

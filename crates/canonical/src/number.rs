@@ -66,7 +66,8 @@ impl Number {
     /// Appends the number as ECMAScript's `Number::toString` writes it (RFC 8785 §3.2.2.3).
     pub(crate) fn push_canonical(self, out: &mut Vec<u8>) {
         match self.0 {
-            Form::Integer(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            // Writing to memory cannot fail, and this way takes none for itself.
+            Form::Integer(value) => drop(serde_json::to_writer(&mut *out, &value)),
             Form::Real(0.0) => out.push(b'0'),
             Form::Real(value) => push_real(out, value),
         }

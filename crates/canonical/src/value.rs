@@ -37,6 +37,11 @@ pub struct Object<'a> {
     members: Vec<(Cow<'a, str>, Value<'a>)>,
 }
 
+/// Two objects that were to become one have a member of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("both objects have a member of the same name")]
+pub struct SharedName;
+
 /// Why a typed value could not become a tree.
 #[derive(Debug, thiserror::Error)]
 pub enum FromSerializeError {
@@ -90,6 +95,19 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// A copy of the tree, independent of the text it was read from.
+    #[must_use]
+    pub fn to_static(&self) -> Value<'static> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Number(value) => Value::Number(*value),
+            Self::String(text) => Value::String(Cow::Owned(text.to_string())),
+            Self::Array(list) => Value::Array(list.iter().map(Value::to_static).collect()),
+            Self::Object(object) => Value::Object(object.to_static()),
+        }
+    }
+
     /// The object, if it is one.
     #[must_use]
     pub const fn as_object(&self) -> Option<&Object<'a>> {
@@ -109,7 +127,8 @@ impl<'a> Value<'a> {
     }
 
     /// What a reader would call this kind of value.
-    pub(crate) const fn describe(&self) -> &'static str {
+    #[must_use]
+    pub const fn describe(&self) -> &'static str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",
@@ -161,6 +180,24 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Adds the members of another object after these.
+    ///
+    /// # Errors
+    /// If a name is in both; then nothing was added.
+    pub fn append(&mut self, other: Self) -> Result<(), SharedName> {
+        let mut names: Vec<&str> = self
+            .iter()
+            .chain(other.iter())
+            .map(|(name, _)| name)
+            .collect();
+        names.sort_unstable();
+        if names.array_windows().any(|[a, b]| a == b) {
+            return Err(SharedName);
+        }
+        self.members.extend(other.members);
+        Ok(())
+    }
+
     /// Takes a member out.
     pub fn remove(&mut self, name: &str) -> Option<Value<'a>> {
         let at = self.members.iter().position(|(known, _)| known == name)?;
@@ -180,6 +217,17 @@ impl<'a> Object<'a> {
         self.members
             .iter()
             .map(|(name, value)| (name.as_ref(), value))
+    }
+
+    /// A copy of the object, independent of the text it was read from.
+    #[must_use]
+    pub fn to_static(&self) -> Object<'static> {
+        let members = self.iter();
+        Object {
+            members: members
+                .map(|(name, value)| (Cow::Owned(name.to_owned()), value.to_static()))
+                .collect(),
+        }
     }
 
     /// The same object, independent of the text it was read from.

@@ -8,8 +8,13 @@ mod agent;
 mod check;
 mod connect;
 mod data;
+mod endorse;
+mod id;
+mod keystore;
 mod log;
+mod manifest;
 mod node;
+mod resolve;
 mod send;
 mod stdio;
 mod token;
@@ -72,6 +77,18 @@ enum Command {
     /// Check A2E messages: one JSON object per line, from a file or standard input
     #[command(after_help = EXIT_STATUS)]
     Check(check::Arguments),
+    /// The A2A identities of this user: new, show, list, rotate, revoke, export, import
+    #[command(after_help = EXIT_STATUS)]
+    Id(id::Arguments),
+    /// An agent's signed description of itself: init, show, sign, verify
+    #[command(after_help = EXIT_STATUS)]
+    Manifest(manifest::Arguments),
+    /// Show what a DID leads to, or what must be fetched to know
+    #[command(after_help = EXIT_STATUS)]
+    Resolve(resolve::Arguments),
+    /// Vouch for another agent
+    #[command(after_help = EXIT_STATUS)]
+    Endorse(endorse::Arguments),
 }
 
 /// How a command ended.
@@ -93,8 +110,9 @@ Exit status: 0 every request was answered (be it with an error: the lines say), 
 could not be reached, 2 the command line was wrong.";
 
 const AFTER_HELP: &str = "\
-Frith is young: today it is an A2E host and client with five small demonstration tools. The real
-capabilities and the node that talks to other agents come next (see README.md).
+Frith is young: today it is an A2E host and client with five small demonstration tools, and the identity
+of an agent with its keys, signed manifest and endorsements. The real capabilities and the node that
+talks to other agents come next (see README.md).
 
 Try:
   frith up &
@@ -104,6 +122,7 @@ Try:
   echo '{\"type\":\"ping\",\"id\":\"1\"}' | frith send -
   frith types tool/call/req
   echo '{\"type\":\"ping\",\"id\":5}' | frith check      # finds that an id must be a string
+  frith id new && frith manifest init && frith manifest verify agent-manifest.json
 
 Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
 wrong.";
@@ -124,6 +143,10 @@ fn main() -> ExitCode {
         Some(Command::Token(options)) => token::run(&options, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
+        Some(Command::Id(options)) => id::run(&options, arguments.json),
+        Some(Command::Manifest(options)) => manifest::run(&options, arguments.json),
+        Some(Command::Resolve(options)) => resolve::run(&options, arguments.json),
+        Some(Command::Endorse(options)) => endorse::run(&options),
         None => help(),
     };
     match outcome {

@@ -64,6 +64,21 @@ pub(crate) fn plain_run(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
+/// Whether nothing in a text is a quote, a backslash or a control character.
+#[inline]
+pub(crate) fn is_all_plain(bytes: &[u8]) -> bool {
+    let plain = |word| special(u64::from_le_bytes(word)) == 0;
+    let Some(last) = bytes.last_chunk::<8>() else {
+        // Half a word from each end covers four to seven bytes.
+        return match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+            (Some(&[a, b, c, d]), Some(&[e, f, g, h])) => plain([a, b, c, d, e, f, g, h]),
+            _ => bytes.iter().all(|&byte| is_plain(byte)),
+        };
+    };
+    // The last word may overlap the one before it.
+    bytes.as_chunks().0.iter().all(|word| plain(*word)) && plain(*last)
+}
+
 /// Marks (with the top bit) the lowest byte of a word that is a quote, a backslash or a control.
 ///
 /// Bytes above the lowest marked one may be marked wrongly by the borrow; only the lowest counts.

@@ -17,7 +17,20 @@ pub enum Charset {
 }
 
 /// Appends `text` as a JSON string. The escapes are those of RFC 8785.
+#[inline]
 pub fn push_string(out: &mut Vec<u8>, text: &str, charset: Charset) {
+    if charset != Charset::Utf8 || !lex::is_all_plain(text.as_bytes()) {
+        return push_escaped(out, text, charset);
+    }
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    out.extend_from_slice(text.as_bytes());
+    out.push(b'"');
+}
+
+/// As [`push_string`], for texts in which something may have to be escaped.
+#[inline(never)]
+fn push_escaped(out: &mut Vec<u8>, text: &str, charset: Charset) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut copied = 0;

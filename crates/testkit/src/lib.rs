@@ -1,4 +1,5 @@
-//! What tests of several crates share: the vectors, and the corpora of the fuzz targets.
+//! What tests of several crates share: the vectors, the corpora of the fuzz targets, and a Python
+//! with foreign libraries.
 //!
 //! It is never a dependency of the product; `tests/layering.rs` sees to that.
 #![expect(
@@ -7,7 +8,9 @@
 )]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -60,4 +63,52 @@ pub fn replay(target: &str, run: fn(&[u8])) {
         count += 1;
     }
     assert!(count > 0, "{} is empty", folder.display());
+}
+
+/// A script of `conformance/` that answers questions: one JSON object a line, both ways.
+#[derive(Debug)]
+pub struct Foreign {
+    process: Child,
+}
+
+impl Foreign {
+    /// Starts it with the Python of [`python`].
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start(script: &str, arguments: &[&str]) -> Self {
+        let process = Command::new(python())
+            .arg(workspace().join("conformance").join(script))
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{script}: {error}"));
+        Self { process }
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn ask(&mut self, question: &Value) -> Value {
+        let (Some(input), Some(output)) = (&mut self.process.stdin, &mut self.process.stdout)
+        else {
+            panic!("the script has no input and output");
+        };
+        let mut line = String::new();
+        // One byte at a time: nothing may stay in a buffer that is dropped here.
+        writeln!(input, "{question}")
+            .and_then(|()| BufReader::with_capacity(1, output).read_line(&mut line))
+            .unwrap_or_else(|error| panic!("{question}: {error}"));
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{question}: {error}: {line}"))
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
 }

@@ -57,7 +57,7 @@ const RULES: &[Rule] = &[
         "a2a-session",
     ], &[]),
     // Not part of the product: it may use what it measures.
-    rule("benches", &["strict-json", "canonical", "a2e-wire"], &[]),
+    rule("benches", &["strict-json", "canonical", "a2e-wire", "a2a-wire", "a2a-identity"], &[]),
     rule("xtask", &[], &[]),
 ];
 
@@ -66,6 +66,11 @@ const RULES: &[Rule] = &[
 const PURE: &[(&str, &[&str])] = &[
     ("strict-json", &["serde", "serde_json", "thiserror"]),
     ("canonical", &["base64", "hex", "serde", "serde_json", "sha2", "thiserror"]),
+    ("a2a-wire", &["thiserror"]),
+    ("a2a-identity", &[
+        "bs58", "chacha20poly1305", "ed25519-dalek", "hkdf", "pkcs8", "sha2", "thiserror",
+        "x25519-dalek", "zeroize",
+    ]),
     ("a2e-wire", &["memchr", "serde", "serde_json", "thiserror"]),
     ("a2e-session", &["thiserror"]),
 ];

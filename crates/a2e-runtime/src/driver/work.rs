@@ -7,9 +7,7 @@ use std::task::{Context as Waiting, Poll, Waker};
 use std::time::Duration;
 
 use a2e_session::{EventError, Failure, Request, Token, failures};
-use a2e_wire::{
-    Body, Charset, Decoder, ErrorCode, Message, MessageId, Namespace, Sender, Tag, Timestamp,
-};
+use a2e_wire::{Body, Decoder, ErrorCode, MessageId, Namespace, Sender, Tag, Timestamp};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -36,7 +34,11 @@ pub(super) struct Work {
 impl Driver {
     /// Starts a request.
     pub(super) fn start(&mut self, request: Request) {
-        let Request { token, mut message } = request;
+        let Request {
+            token,
+            message,
+            line,
+        } = request;
         let now = self.host.inner.clock.monotonic();
         let Some(known) = &self.known else {
             return self.finish_work(token, Err(failures::unauthorized()));
@@ -50,7 +52,7 @@ impl Driver {
             is_first: false,
         };
         if !work.id.is_empty() {
-            match known.ledger.begin(now, &work.id, as_sent(&mut message)) {
+            match known.ledger.begin(now, &work.id, line) {
                 Begun::New => work.is_first = true,
                 Begun::Again(follow) => {
                     work.task = Some(self.send_again(token, follow));
@@ -281,15 +283,6 @@ fn poll_caught(
 ) -> Poll<Result<Outcome, Failure>> {
     let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(job).poll(cx)));
     polled.unwrap_or_else(|_| Poll::Ready(Err(crashed())))
-}
-
-/// A request as it is compared with others: without the time it was sent at.
-fn as_sent(message: &mut Message<'static>) -> Vec<u8> {
-    let ts = std::mem::take(&mut message.envelope.ts);
-    let mut line = Vec::new();
-    message.encode_to(&mut line, Charset::Utf8);
-    message.envelope.ts = ts;
-    line
 }
 
 fn decode(line: &[u8]) -> Option<Body<'static>> {

@@ -23,8 +23,11 @@ pub(crate) struct Bytes<S> {
     unflushed: bool,
 }
 
-/// How much is read at once, and how much is gathered before it is written.
+/// How much is read at once.
 const CHUNK: usize = 16 * 1024;
+
+/// How much is gathered before it is written: what one read asked for should go in one write.
+const GATHERED: usize = 64 * 1024;
 
 impl<S> Bytes<S> {
     pub(crate) const fn new(stream: S, max_line: usize) -> Self {
@@ -63,7 +66,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
 
     fn queue(&mut self, message: Transmit<'_>) {
         if self.output.is_empty() {
-            // All that is gathered fits, unless the last message is a long one.
+            // Seldom more, and much less than to grow step by step.
             self.output
                 .reserve(CHUNK.saturating_add(message.line.len()));
         }
@@ -72,7 +75,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
     }
 
     fn has_room(&self) -> bool {
-        self.output.len() < CHUNK
+        self.output.len() < GATHERED
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -7,7 +7,7 @@ fn request(text: &str) -> Vec<u8> {
 }
 
 fn begin(ledger: &Arc<Ledger>, now: Duration, id: &str, line: Vec<u8>) -> Begun {
-    ledger.begin(now, &id.to_owned().into(), line)
+    ledger.begin(now, &id.to_owned().into(), line.into())
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ impl HostSession {
         }
         let mut decoder = std::mem::take(&mut self.decoder);
         match decoder.decode(line, Sender::Agent, now.unix) {
-            Ok(message) => self.handle_message(now, Box::new(message.into_owned())),
+            Ok(message) => self.handle_message(now, Box::new(message.into_owned()), line),
             Err(error) => self.refuse_line(now, &error),
         }
         self.decoder = decoder;
@@ -73,7 +73,7 @@ impl HostSession {
         self.send(now, error.id.clone(), failure.into_message().into());
     }
 
-    fn handle_message(&mut self, now: Now, message: Box<Message<'static>>) {
+    fn handle_message(&mut self, now: Now, message: Box<Message<'static>>, line: &[u8]) {
         #[expect(
             clippy::wildcard_enum_match_arm,
             reason = "the rest goes to plugins, by its kind"
@@ -96,7 +96,7 @@ impl HostSession {
                 let grace = Duration::from_secs(u64::try_from(*timeout).unwrap_or_default());
                 self.shutdown(now, grace);
             }
-            _ => self.handle_other(now, message),
+            _ => self.handle_other(now, message, line),
         }
     }
 
@@ -121,7 +121,7 @@ impl HostSession {
     }
 
     /// Everything but the base requests: refused, passed on, or put in line.
-    fn handle_other(&mut self, now: Now, message: Box<Message<'static>>) {
+    fn handle_other(&mut self, now: Now, message: Box<Message<'static>>, line: &[u8]) {
         let tag = message.body.tag();
         let refusal = match tag {
             Some(tag) if !expects_answer(tag) => return self.take_reply(message),
@@ -138,7 +138,7 @@ impl HostSession {
         match refusal {
             Some(failure) => self.send(now, message.envelope.id, failure.into_message().into()),
             None => {
-                self.requests.enqueue(message);
+                self.requests.enqueue(message, line.into());
                 self.start_requests(now);
             }
         }

@@ -47,6 +47,25 @@ fn hashes_leave_out_only_the_named_members_of_the_top_level() {
 }
 
 #[test]
+fn objects_are_joined_only_if_no_name_is_in_both() {
+    let object = |text: &'static str| {
+        Value::parse(text.as_bytes())
+            .unwrap()
+            .as_object()
+            .unwrap()
+            .clone()
+    };
+    let mut joined = object("{\"b\":1,\"a\":2}");
+    assert_eq!(
+        joined.append(object("{\"c\":3,\"a\":4}")),
+        Err(canonical::SharedName)
+    );
+    assert_eq!(joined, object("{\"b\":1,\"a\":2}"));
+    assert_eq!(joined.append(object("{\"d\":4,\"c\":3}")), Ok(()));
+    assert_eq!(joined, object("{\"b\":1,\"a\":2,\"d\":4,\"c\":3}"));
+}
+
+#[test]
 fn corpus_of_jcs() {
     testkit::replay("jcs", canonical::fuzzing::jcs);
 }

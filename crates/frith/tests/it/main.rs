@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod foreign;
+mod identity;
 mod local;
+mod manifests;
 mod mounted;
 mod node;
 mod token;

@@ -20,6 +20,27 @@ fn only_what_must_be_escaped_is() {
     );
 }
 
+/// Every byte that must be escaped, at every place of short and long texts.
+#[test]
+fn an_escape_is_found_wherever_it_is() {
+    for length in 0..40 {
+        let plain = "é".repeat(length / 2) + &"x".repeat(length % 2);
+        assert_eq!(string(&plain, Charset::Utf8), format!("\"{plain}\""));
+        for at in 0..length {
+            for special in ["\"", "\\", "\u{0}", "\n", "\u{1f}"] {
+                let text = format!("{}{special}{}", "x".repeat(at), "y".repeat(length - at - 1));
+                let written = string(&text, Charset::Utf8);
+                assert_eq!(serde_json::from_str::<String>(&written).unwrap(), text);
+                assert!(written.len() > text.len() + 2, "{written}");
+            }
+            for other in [" ", "!", "#", "[", "]", "\u{7f}"] {
+                let text = format!("{}{other}{}", "x".repeat(at), "y".repeat(length - at - 1));
+                assert_eq!(string(&text, Charset::Utf8), format!("\"{text}\""));
+            }
+        }
+    }
+}
+
 #[test]
 fn checked_text_loses_its_white_space_and_nothing_else() {
     let raw = Raw::parse("{ \"a b\" :\n[ 1 ,\t\"é \\u2028\" ] }", Limits::default()).unwrap();

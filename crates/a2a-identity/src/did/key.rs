@@ -1,0 +1,73 @@
+//! did:key with Ed25519.
+
+use std::fmt;
+
+use super::DidError;
+use crate::{Peer, VerifyingKey};
+
+/// `ed25519-pub` of the multicodec table, as a varint.
+const ED25519_PUB: [u8; 2] = [0xed, 0x01];
+
+/// A DID that is a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DidKey {
+    key: VerifyingKey,
+}
+
+impl DidKey {
+    /// The DID of a key.
+    #[must_use]
+    pub const fn new(key: VerifyingKey) -> Self {
+        Self { key }
+    }
+
+    /// The key.
+    #[must_use]
+    pub const fn key(&self) -> &VerifyingKey {
+        &self.key
+    }
+
+    pub(super) fn parse(id: &str, peer: Peer) -> Result<Self, DidError> {
+        match multibase_key(id) {
+            Ok(key) => Ok(Self { key }),
+            Err(error) => match peer {
+                Peer::Profile => Err(error),
+                Peer::Baseline => bare_key(id).map(|key| Self { key }).ok_or(error),
+            },
+        }
+    }
+}
+
+/// The key of `z6Mk…`: base58btc of the prefix and 32 bytes.
+pub(crate) fn multibase_key(text: &str) -> Result<VerifyingKey, DidError> {
+    let bytes = decode(text).ok_or(DidError::Malformed("a key is `z` and base58btc"))?;
+    let [0xed, 0x01, key @ ..] = bytes.as_slice() else {
+        return Err(DidError::Malformed("the key has not the prefix of Ed25519"));
+    };
+    let key = key
+        .try_into()
+        .map_err(|_| DidError::Malformed("an Ed25519 key has 32 bytes"))?;
+    VerifyingKey::from_bytes(key)
+        .map_err(|_| DidError::Malformed("it is not a canonical point of large order"))
+}
+
+/// What the base specification's pseudo-code makes: the 32 bytes without prefix.
+fn bare_key(text: &str) -> Option<VerifyingKey> {
+    let bytes: [u8; 32] = decode(text)?.try_into().ok()?;
+    VerifyingKey::from_bytes(&bytes).ok()
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    // 34 bytes take at most 47 digits; decoding costs the square of the length.
+    let digits = text.strip_prefix('z').filter(|digits| digits.len() <= 64)?;
+    let bytes = bs58::decode(digits).into_vec().ok()?;
+    // One key has one name.
+    (bs58::encode(&bytes).into_string() == digits).then_some(bytes)
+}
+
+impl fmt::Display for DidKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = [ED25519_PUB.as_slice(), &self.key.to_bytes()].concat();
+        write!(f, "did:key:z{}", bs58::encode(bytes).into_string())
+    }
+}

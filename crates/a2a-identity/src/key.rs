@@ -1,0 +1,175 @@
+//! Ed25519 keys. The only code that signs or verifies bytes.
+
+use std::fmt;
+
+use canonical::Digest;
+use ed25519_dalek::{Signature, Signer as _};
+use zeroize::Zeroizing;
+
+use crate::{NoRandomness, Randomness};
+
+/// A public key that can be trusted to mean something: a canonical point that is not of small
+/// order. A key of small order would let one fixed signature pass for any message.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
+
+/// Bytes that are no usable public key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a canonical Ed25519 point of large order")]
+pub struct WeakKey;
+
+impl VerifyingKey {
+    /// The key of these bytes.
+    ///
+    /// # Errors
+    /// If they are not the one spelling of a point, or the point is of small order.
+    pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, WeakKey> {
+        let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| WeakKey)?;
+        match is_canonical(bytes) && !key.is_weak() {
+            true => Ok(Self(key)),
+            false => Err(WeakKey),
+        }
+    }
+
+    /// The 32 bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
+    /// The hash of the raw key, as endorsements and pins name it.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.0.as_bytes())
+    }
+
+    /// Whether this key made the signature; strictly (RFC 8032, S reduced, R canonical and not of
+    /// small order).
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        let signature = Signature::from_bytes(signature);
+        self.0.verify_strict(message, &signature).is_ok()
+    }
+}
+
+/// Whether these are the one spelling of their point: y, the 255 low bits, must be below
+/// p = 2^255 − 19. (The top bit is the sign of x; only where x is 0 it could be set or not, and
+/// those points are of small order.)
+fn is_canonical(bytes: &[u8; 32]) -> bool {
+    let [first, middle @ .., last] = bytes;
+    let all_ones = middle.iter().all(|byte| *byte == 0xff) && last & 0x7f == 0x7f;
+    !all_ones || *first < 0xed
+}
+
+impl fmt::Debug for VerifyingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "VerifyingKey({})",
+            canonical::base64url::encode(self.0.as_bytes())
+        )
+    }
+}
+
+/// A secret key. It is wiped when dropped and shows nothing of itself.
+pub struct SigningKey(ed25519_dalek::SigningKey);
+
+impl SigningKey {
+    /// A new key.
+    ///
+    /// # Errors
+    /// If there is no randomness.
+    pub fn generate(random: &mut dyn Randomness) -> Result<Self, NoRandomness> {
+        let mut seed = Zeroizing::new([0; 32]);
+        random.fill(seed.as_mut_slice())?;
+        Ok(Self::from_seed(&seed))
+    }
+
+    /// The key of a seed (the secret key of RFC 8032).
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        Self(ed25519_dalek::SigningKey::from_bytes(seed))
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn verifying_key(&self) -> VerifyingKey {
+        VerifyingKey(self.0.verifying_key())
+    }
+
+    pub(crate) fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.0.sign(message).to_bytes()
+    }
+
+    pub(crate) fn seed(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threat 49, the keys: every point of small order, also in a spelling that is not canonical.
+    #[test]
+    fn threat_49_weak_keys_are_no_keys() {
+        let mut y_minus_one = [0xff; 32];
+        y_minus_one[0] = 0xec;
+        y_minus_one[31] = 0x7f;
+        let mut identity = [0; 32];
+        identity[0] = 1;
+        let mut signed_identity = identity;
+        signed_identity[31] = 0x80;
+        // p + 1, which decodes to the identity as well.
+        let mut not_canonical = [0xff; 32];
+        not_canonical[0] = 0xee;
+        not_canonical[31] = 0x7f;
+        for bytes in [
+            [0; 32],
+            identity,
+            signed_identity,
+            y_minus_one,
+            not_canonical,
+            [0xff; 32],
+        ] {
+            assert_eq!(VerifyingKey::from_bytes(&bytes), Err(WeakKey), "{bytes:?}");
+        }
+        // All spellings of a y from p up; the largest canonical one is p − 1.
+        for first in 0xed..=0xff {
+            for last in [0x7f, 0xff] {
+                let mut bytes = [0xff; 32];
+                (bytes[0], bytes[31]) = (first, last);
+                assert!(!is_canonical(&bytes));
+                assert_eq!(VerifyingKey::from_bytes(&bytes), Err(WeakKey));
+            }
+        }
+        let mut largest = [0xff; 32];
+        (largest[0], largest[31]) = (0xec, 0x7f);
+        assert!(is_canonical(&largest) && is_canonical(&[0xfe; 32]));
+        let good = SigningKey::from_seed(&[1; 32]).verifying_key();
+        assert_eq!(VerifyingKey::from_bytes(&good.to_bytes()), Ok(good));
+    }
+
+    #[test]
+    fn a_secret_shows_nothing_of_itself() {
+        let key = SigningKey::from_seed(&[7; 32]);
+        assert_eq!(format!("{key:?}"), "SigningKey(..)");
+    }
+
+    #[test]
+    fn no_randomness_no_key() {
+        let mut nothing = |_: &mut [u8]| Err(NoRandomness);
+        assert!(SigningKey::generate(&mut nothing).is_err());
+        let mut sevens = |bytes: &mut [u8]| {
+            bytes.fill(7);
+            Ok(())
+        };
+        let key = SigningKey::generate(&mut sevens).unwrap();
+        assert_eq!(key.seed(), &[7; 32]);
+    }
+}

@@ -1,0 +1,323 @@
+//! Manifests: signed, and verified in the order of profile §5.
+
+mod error;
+
+use a2a_wire::{
+    DidText, FieldError, Kid, Manifest, ManifestPayload, NOT_HASHED, Read as _, UnixSeconds,
+    Write as _, limits, parse_document,
+};
+use canonical::{Digest, Object, Value};
+
+pub use self::error::ManifestError;
+
+use crate::jws::{Signed, sign};
+use crate::url::WebUrl;
+use crate::{Did, JwsError, Key, KeySet, KeyStatus, Peer, RootKeys, SigningKey};
+
+/// Seconds after which a signature is too old.
+pub const MAX_AGE: i64 = 30 * 24 * 3600;
+
+/// What a manifest is checked against.
+#[derive(Debug, Clone)]
+pub struct ManifestCheck<'a> {
+    /// Whose manifest is sought.
+    pub did: &'a Did,
+    /// The keys it must be signed with.
+    pub root: &'a RootKeys,
+    /// The time.
+    pub now: UnixSeconds,
+    /// How strict to be about the header of its signature.
+    pub peer: Peer,
+    /// Seconds after which a signature is too old; [`MAX_AGE`] unless an operator says otherwise.
+    pub max_age: i64,
+    /// What was accepted last for this DID.
+    pub last: Option<Seen>,
+    /// What an operator fixed for this DID.
+    pub pins: &'a Pins,
+}
+
+impl ManifestCheck<'_> {
+    /// Whether this is the DID sought, in whatever spelling. (A baseline peer may write a did:key
+    /// without its prefix.)
+    fn names(&self, text: &DidText) -> bool {
+        let text = text.as_str();
+        text == self.did.to_string() || Did::parse(text, self.peer).as_ref() == Ok(self.did)
+    }
+}
+
+/// What was accepted for a DID. Keep it where it survives a restart: an older manifest brings back
+/// keys that were given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// The content.
+    pub hash: Digest,
+    /// When it was signed.
+    pub timestamp: UnixSeconds,
+}
+
+/// What an operator fixed for a DID. There is no override.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pins {
+    /// Only this content.
+    pub manifest: Option<Digest>,
+    /// Only signed by one of these keys, named by the hash of their bytes; empty: any.
+    pub keys: Vec<Digest>,
+}
+
+/// A manifest that its agent has signed. Only [`verify_manifest`] makes one.
+#[derive(Clone, PartialEq)]
+pub struct VerifiedManifest {
+    did: Did,
+    manifest: Manifest,
+    hash: Digest,
+    timestamp: UnixSeconds,
+    keys: KeySet,
+    signer: Key,
+    is_profile: bool,
+}
+
+impl VerifiedManifest {
+    /// Whose it is.
+    #[must_use]
+    pub const fn did(&self) -> &Did {
+        &self.did
+    }
+
+    /// What it says.
+    #[must_use]
+    pub const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// `manifest_hash`.
+    #[must_use]
+    pub const fn hash(&self) -> Digest {
+        self.hash
+    }
+
+    /// The agent's keys.
+    #[must_use]
+    pub const fn keys(&self) -> &KeySet {
+        &self.keys
+    }
+
+    /// The key that signed it.
+    #[must_use]
+    pub const fn signer(&self) -> &Key {
+        &self.signer
+    }
+
+    /// When it was signed.
+    #[must_use]
+    pub const fn timestamp(&self) -> UnixSeconds {
+        self.timestamp
+    }
+
+    /// Whether its signature has the header of the profile, rather than a baseline peer's.
+    #[must_use]
+    pub const fn is_profile(&self) -> bool {
+        self.is_profile
+    }
+
+    /// What to remember now that it is accepted. A signature over the same content may be older
+    /// than the one remembered; then the newer time stays.
+    #[must_use]
+    pub fn seen(&self, last: Option<Seen>) -> Seen {
+        let newer = last.filter(|last| last.hash == self.hash && last.timestamp > self.timestamp);
+        newer.unwrap_or(Seen {
+            hash: self.hash,
+            timestamp: self.timestamp,
+        })
+    }
+}
+
+impl std::fmt::Debug for VerifiedManifest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "VerifiedManifest({}, {})", self.did, self.hash)
+    }
+}
+
+/// Signs a manifest: sets its `manifest_hash` and `manifest_signature`, all else stays.
+///
+/// # Errors
+/// If it has no `agent_did`.
+pub fn sign_manifest(
+    tree: &mut Object<'static>,
+    kid: &Kid,
+    key: &SigningKey,
+    now: UnixSeconds,
+) -> Result<Digest, FieldError> {
+    for name in NOT_HASHED {
+        tree.remove(name);
+    }
+    let hash = tree.digest_without(&[]);
+    let issuer = tree.get("agent_did").unwrap_or(&Value::Null);
+    let payload = ManifestPayload {
+        issuer: DidText::read(issuer)?,
+        timestamp: now,
+        manifest: Some(tree.clone()),
+        manifest_hash: hash,
+    };
+    tree.insert("manifest_hash", hash.write());
+    let jws = sign(&payload, kid, key);
+    tree.insert("manifest_signature", Value::String(jws.into()));
+    Ok(hash)
+}
+
+/// Verifies a manifest, in the order of profile §5.
+///
+/// # Errors
+/// The first check it fails.
+pub fn verify_manifest(
+    bytes: &[u8],
+    check: &ManifestCheck<'_>,
+) -> Result<VerifiedManifest, ManifestError> {
+    let value = parse_document(bytes, limits::MANIFEST)?;
+    let version = value
+        .as_object()
+        .and_then(|tree| tree.get("manifest_version"));
+    if version.is_some_and(|version| version.as_str().is_some_and(|version| version != "1.0")) {
+        return Err(ManifestError::Version);
+    }
+    let manifest = Manifest::read(&value)?;
+    check_members(&manifest)?;
+    if !check.names(&manifest.agent_did) {
+        return Err(ManifestError::OtherDid);
+    }
+    if manifest.ends().is_some_and(|end| end <= check.now) {
+        return Err(ManifestError::Expired);
+    }
+    let (signed, keys, is_profile) = check_signature(&manifest, check)?;
+    let payload = signed.payload();
+    if payload.issuer != manifest.agent_did && !check.names(&payload.issuer) {
+        return Err(ManifestError::Issuer);
+    }
+    let hash = value
+        .as_object()
+        .map(|tree| tree.digest_without(NOT_HASHED));
+    let hash = hash.unwrap_or_else(|| value.digest());
+    check_hashes(hash, payload, &manifest)?;
+    check_time(hash, payload.timestamp, check)?;
+    let signer = signed.key().clone();
+    check_pins(hash, &signer, check.pins)?;
+    if let RootKeys::DidKey(key) = check.root {
+        let listed = keys.iter().find(|listed| listed.key == *key);
+        if !listed.is_some_and(|listed| listed.signs_at(check.now)) {
+            return Err(ManifestError::NoDidKey);
+        }
+    }
+    Ok(VerifiedManifest {
+        did: check.did.clone(),
+        timestamp: payload.timestamp,
+        keys: keys.signed_at(payload.timestamp),
+        manifest,
+        hash,
+        signer,
+        is_profile,
+    })
+}
+
+fn check_members(manifest: &Manifest) -> Result<(), ManifestError> {
+    let wrong = |path: &str, problem| ManifestError::Member {
+        path: path.to_owned(),
+        problem,
+    };
+    if manifest.manifest_version.as_str() != "1.0" {
+        return Err(ManifestError::Version);
+    }
+    if manifest.manifest_signature.is_none() {
+        return Err(wrong("manifest_signature", "is missing"));
+    }
+    if manifest.endpoints.is_empty() {
+        return Err(wrong("endpoints", "must have at least one"));
+    }
+    for (index, endpoint) in manifest.endpoints.iter().enumerate() {
+        let known_transport = endpoint.transport.as_ref().is_none_or(|transport| {
+            ["http", "http2", "grpc", "websocket"].contains(&transport.as_str())
+        });
+        let known = ["handshake", "request", "stream"].contains(&endpoint.kind.as_str());
+        if known && known_transport && WebUrl::parse(endpoint.url.as_str()).is_err() {
+            let path = format!("endpoints[{index}].url");
+            return Err(wrong(&path, "must be an https or wss URL without user"));
+        }
+    }
+    Ok(())
+}
+
+/// Verifies the signature with a root key. Returns the manifest's keys too.
+fn check_signature(
+    manifest: &Manifest,
+    check: &ManifestCheck<'_>,
+) -> Result<(crate::Verified<ManifestPayload>, KeySet, bool), ManifestError> {
+    let listed = KeySet::read(&manifest.public_keys, None)?;
+    let jws = manifest.manifest_signature.as_ref();
+    let jws = jws.ok_or(JwsError::Form("there is none"))?;
+    let signed: Signed<ManifestPayload> = Signed::parse(jws, check.peer)?;
+    let is_profile = signed.is_profile();
+    let root = match check.root {
+        RootKeys::Document(keys) => keys.clone(),
+        RootKeys::Manifest => listed.clone(),
+        // The DID gives the key, the manifest its name; a key that the manifest lists besides is
+        // delegated by this signature and cannot make it.
+        RootKeys::DidKey(key) => {
+            let name = listed.iter().find(|listed| listed.key == *key);
+            let kid = name.map(|listed| listed.kid.clone());
+            let kid = kid.or_else(|| signed.kid().cloned());
+            let root = Key {
+                kid: kid.ok_or(JwsError::UnknownKey)?,
+                key: key.clone(),
+                status: KeyStatus::Active,
+                expires_at: None,
+            };
+            KeySet::new(vec![root])?
+        }
+    };
+    let verified = signed.verify(&root, check.now)?;
+    Ok((verified, listed, is_profile))
+}
+
+fn check_hashes(
+    hash: Digest,
+    payload: &ManifestPayload,
+    manifest: &Manifest,
+) -> Result<(), ManifestError> {
+    if payload.manifest_hash != hash {
+        return Err(ManifestError::Hash("the signed manifest_hash"));
+    }
+    if manifest.manifest_hash.is_some_and(|stated| stated != hash) {
+        return Err(ManifestError::Hash("its own manifest_hash"));
+    }
+    let signed = payload.manifest.as_ref();
+    if signed.is_some_and(|signed| signed.digest_without(NOT_HASHED) != hash) {
+        return Err(ManifestError::Hash("the manifest inside the signature"));
+    }
+    Ok(())
+}
+
+fn check_time(
+    hash: Digest,
+    timestamp: UnixSeconds,
+    check: &ManifestCheck<'_>,
+) -> Result<(), ManifestError> {
+    if timestamp > check.now.plus(limits::SKEW) {
+        return Err(ManifestError::Future);
+    }
+    if timestamp.plus(check.max_age) < check.now {
+        return Err(ManifestError::TooOld);
+    }
+    match check.last {
+        Some(last) if last.hash != hash && timestamp <= last.timestamp => {
+            Err(ManifestError::Rollback)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_pins(hash: Digest, signer: &Key, pins: &Pins) -> Result<(), ManifestError> {
+    let manifest_fits = pins.manifest.is_none_or(|pinned| pinned == hash);
+    let key_fits = pins.keys.is_empty() || pins.keys.contains(&signer.key.digest());
+    match manifest_fits && key_fits {
+        true => Ok(()),
+        false => Err(ManifestError::Pin),
+    }
+}

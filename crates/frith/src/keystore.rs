@@ -1,0 +1,291 @@
+//! Where a user's identities live: `DATA/identity/NAME/`, a public record and a file per secret key.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use a2a_identity::{Identity, KeyFileError, NoRandomness, OwnKey, SigningKey};
+use a2a_wire::UnixSeconds;
+use anyhow::{Context, Result, bail};
+use canonical::Value;
+use zeroize::Zeroizing;
+
+/// Where to look, and how to open what is locked.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Store {
+    /// The data directory [default: $XDG_DATA_HOME/frith]
+    #[arg(long, value_name = "DIR", env = "FRITH_DATA")]
+    data: Option<PathBuf>,
+
+    /// A file with the passphrase of the keys; else $FRITH_PASSPHRASE is used
+    #[arg(long, value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
+}
+
+/// An identity on disk, held by this process alone until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    folder: PathBuf,
+    pub(crate) identity: Identity,
+    /// Keeps other processes from changing the same record; unlocked when closed.
+    _lock: File,
+}
+
+const RECORD: &str = "identity.json";
+
+impl Store {
+    /// The names of all identities.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let folder = self.folder()?;
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error).with_context(|| cannot("read", &folder)),
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter(|entry| entry.path().join(RECORD).exists())
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Opens an identity and does what time has brought to its keys.
+    pub(crate) fn open(&self, name: &str) -> Result<Stored> {
+        let folder = self.place(name)?;
+        if !folder.join(RECORD).exists() {
+            bail!(
+                "there is no identity `{name}`; `frith id new {name}` makes one, `frith id list` shows all"
+            );
+        }
+        let lock = lock(&folder)?;
+        let record = folder.join(RECORD);
+        let text = fs::read(&record).with_context(|| cannot("read", &record))?;
+        let value =
+            Value::parse(&text).with_context(|| format!("{} is damaged", record.display()))?;
+        let object = value
+            .as_object()
+            .with_context(|| format!("{} is damaged", record.display()))?;
+        let identity =
+            Identity::from_record(object).with_context(|| format!("in {}", record.display()))?;
+        let mut stored = Stored {
+            folder,
+            identity,
+            _lock: lock,
+        };
+        let before: Vec<String> = stored.kids();
+        if stored.identity.advance(now()) {
+            stored.save()?;
+            let after = stored.kids();
+            let gone = before.iter().filter(|kid| !after.contains(kid));
+            gone.map(|kid| kid.as_str())
+                .try_for_each(|kid| stored.remove_secret(kid))?;
+        }
+        Ok(stored)
+    }
+
+    /// Makes a new identity around its first key.
+    pub(crate) fn create(&self, name: &str, identity: Identity, pem: &str) -> Result<Stored> {
+        let folder = self.place(name)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .with_context(|| cannot("create", &folder))?;
+        let lock = lock(&folder)?;
+        if folder.join(RECORD).exists() {
+            bail!(
+                "there is an identity `{name}` already; choose another name, or `frith id rotate {name}`"
+            );
+        }
+        let stored = Stored {
+            folder,
+            identity,
+            _lock: lock,
+        };
+        let first = stored
+            .identity
+            .keys()
+            .first()
+            .context("an identity has a key")?;
+        stored.write_secret(first, pem)?;
+        stored.save()?;
+        Ok(stored)
+    }
+
+    /// A secret as it is written: encrypted if asked for.
+    pub(crate) fn seal(&self, key: &SigningKey, encrypt: bool) -> Result<Zeroizing<String>> {
+        if !encrypt {
+            return Ok(key.to_pem()?);
+        }
+        let passphrase = self.passphrase()?.context(
+            "a passphrase is needed: give --passphrase-file FILE or set FRITH_PASSPHRASE",
+        )?;
+        Ok(key.to_encrypted_pem(&passphrase, &mut random)?)
+    }
+
+    /// Reads a secret from PEM text.
+    pub(crate) fn unseal(&self, pem: &str) -> Result<SigningKey> {
+        let passphrase = self.passphrase()?;
+        let passphrase = passphrase.as_ref().map(|text| text.as_str());
+        let key = SigningKey::from_pem(pem, passphrase);
+        if key.as_ref().err() == Some(&KeyFileError::PassphraseNeeded) {
+            bail!("the key is encrypted: give --passphrase-file FILE or set FRITH_PASSPHRASE");
+        }
+        Ok(key?)
+    }
+
+    fn passphrase(&self) -> Result<Option<Zeroizing<String>>> {
+        if let Some(file) = &self.passphrase_file {
+            let text =
+                Zeroizing::new(fs::read_to_string(file).with_context(|| cannot("read", file))?);
+            return Ok(Some(Zeroizing::new(
+                text.trim_end_matches(['\r', '\n']).to_owned(),
+            )));
+        }
+        let text = std::env::var("FRITH_PASSPHRASE").ok().map(Zeroizing::new);
+        Ok(text.filter(|text| !text.is_empty()))
+    }
+
+    fn folder(&self) -> Result<PathBuf> {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from);
+        let data = self.data.clone().or_else(|| {
+            variable("XDG_DATA_HOME")
+                .filter(|path| path.is_absolute())
+                .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
+                .map(|base| base.join("frith"))
+        });
+        let data = data.context("there is no home directory: give --data DIR")?;
+        Ok(data.join("identity"))
+    }
+
+    fn place(&self, name: &str) -> Result<PathBuf> {
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+        if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
+            bail!("the name of an identity is 1 to 64 of `A-Za-z0-9_-`, not `{name}`");
+        }
+        Ok(self.folder()?.join(name))
+    }
+}
+
+impl Stored {
+    /// Writes the record.
+    pub(crate) fn save(&self) -> Result<()> {
+        let record = Value::Object(self.identity.to_record());
+        let text = serde_json::to_vec_pretty(&record)?;
+        replace(&self.folder.join(RECORD), &text, 0o600)
+    }
+
+    /// Writes a secret: before the record that names it, so that none is ever lost.
+    pub(crate) fn write_secret(&self, key: &OwnKey, pem: &str) -> Result<()> {
+        replace(&self.secret_file(key), pem.as_bytes(), 0o600)
+    }
+
+    /// The secret of one of the identity's keys, as it is written.
+    pub(crate) fn read_secret(&self, key: &OwnKey) -> Result<Zeroizing<String>> {
+        let file = self.secret_file(key);
+        let mode = fs::metadata(&file)
+            .with_context(|| cannot("read", &file))?
+            .permissions()
+            .mode();
+        if mode & 0o077 != 0 {
+            bail!(
+                "others can read the secret key: run chmod 600 {}",
+                file.display()
+            );
+        }
+        let text = fs::read_to_string(&file).with_context(|| cannot("read", &file))?;
+        Ok(Zeroizing::new(text))
+    }
+
+    /// The secret of one of the identity's keys, ready to sign.
+    pub(crate) fn signing_key(&self, store: &Store, key: &OwnKey) -> Result<SigningKey> {
+        let secret = store.unseal(&self.read_secret(key)?)?;
+        if secret.verifying_key() != key.key {
+            bail!(
+                "{} is not the key that the record names",
+                self.secret_file(key).display()
+            );
+        }
+        Ok(secret)
+    }
+
+    /// Drops a secret that will never sign again.
+    pub(crate) fn remove_secret(&self, kid: &str) -> Result<()> {
+        let file = self.folder.join(file_name(kid));
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).with_context(|| cannot("remove", &file))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn kids(&self) -> Vec<String> {
+        let keys = self.identity.keys().iter();
+        keys.map(|own| own.kid.to_string()).collect()
+    }
+
+    fn secret_file(&self, key: &OwnKey) -> PathBuf {
+        self.folder.join(file_name(key.kid.as_str()))
+    }
+}
+
+/// The file of a key's secret. A kid may have a slash in it, a file name not.
+fn file_name(kid: &str) -> String {
+    format!("{}.pem", kid.replace('/', "_"))
+}
+
+/// The time.
+pub(crate) fn now() -> UnixSeconds {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    UnixSeconds(since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    }))
+}
+
+/// The system's randomness.
+pub(crate) fn random(bytes: &mut [u8]) -> Result<(), NoRandomness> {
+    getrandom::fill(bytes).map_err(|_| NoRandomness)
+}
+
+/// Puts a file in its place whole, or not at all.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode)
+            .open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write()
+        .inspect_err(|_| drop(fs::remove_file(&temporary)))
+        .with_context(|| cannot("write", path))
+}
+
+fn lock(folder: &Path) -> Result<File> {
+    let file = folder.join("lock");
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&file);
+    let lock = lock.with_context(|| cannot("open", &file))?;
+    lock.lock().with_context(|| cannot("lock", &file))?;
+    Ok(lock)
+}
+
+pub(crate) fn cannot(what: &str, path: &Path) -> String {
+    format!("cannot {what} {}", path.display())
+}

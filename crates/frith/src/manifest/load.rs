@@ -1,0 +1,96 @@
+//! Reading a manifest from a file and verifying it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use a2a_identity::{
+    Did, DidDocument, ManifestCheck, ManifestError, Peer, Pins, RootKeys, VerifiedManifest,
+    verify_manifest,
+};
+use a2a_wire::{Manifest, Read as _, limits, parse_document};
+use anyhow::{Context, Result};
+use canonical::Digest;
+
+use crate::keystore::{cannot, now};
+
+/// Whose manifest it should be.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Subject {
+    /// Whose it must be; without it, whose it says it is
+    #[arg(long, value_name = "DID")]
+    pub(crate) did: Option<String>,
+
+    /// The DID document of a did:web, whose keys must have signed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) document: Option<PathBuf>,
+}
+
+/// A manifest that cannot be checked, and why.
+pub(crate) enum Refused {
+    /// The command line does not say enough.
+    Arguments(String),
+    /// It is wrong.
+    Manifest(ManifestError),
+}
+
+/// Reads and verifies a manifest from a file.
+pub(crate) fn load(
+    file: &Path,
+    subject: &Subject,
+    pin: Option<Digest>,
+) -> Result<Result<VerifiedManifest, Refused>> {
+    let bytes = fs::read(file).with_context(|| cannot("read", file))?;
+    let claimed = match claimed_did(&bytes, subject) {
+        Ok(did) => did,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let root = match (&claimed, &subject.document) {
+        (Did::Web(_), Some(document)) => {
+            let text = fs::read(document).with_context(|| cannot("read", document))?;
+            let keys = DidDocument::read(&text, &claimed)
+                .with_context(|| format!("in {}", document.display()))?
+                .keys;
+            RootKeys::Document(keys)
+        }
+        (Did::Web(web), None) => {
+            let message = format!(
+                "the manifest of a did:web is signed by its DID document: fetch {} and give it as --document FILE",
+                web.document_urls().join(" or ")
+            );
+            return Ok(Err(Refused::Arguments(message)));
+        }
+        (Did::Key(key), _) => RootKeys::DidKey(key.key().clone()),
+        (Did::Github(_), _) => RootKeys::Manifest,
+    };
+    let pins = Pins {
+        manifest: pin,
+        keys: Vec::new(),
+    };
+    let check = ManifestCheck {
+        did: &claimed,
+        root: &root,
+        now: now(),
+        peer: Peer::Baseline,
+        max_age: a2a_identity::MAX_AGE,
+        last: None,
+        pins: &pins,
+    };
+    Ok(verify_manifest(&bytes, &check).map_err(Refused::Manifest))
+}
+
+/// Whose manifest is sought: as the command line says, else as it says itself.
+fn claimed_did(bytes: &[u8], subject: &Subject) -> Result<Did, Refused> {
+    if let Some(did) = &subject.did {
+        return Did::parse(did, Peer::Baseline)
+            .map_err(|error| Refused::Arguments(format!("--did: {error}")));
+    }
+    let wrong = |error: ManifestError| Refused::Manifest(error);
+    let value = parse_document(bytes, limits::MANIFEST).map_err(|error| wrong(error.into()))?;
+    let manifest = Manifest::read(&value).map_err(|error| wrong(error.into()))?;
+    Did::parse(manifest.agent_did.as_str(), Peer::Baseline).map_err(|_| {
+        wrong(ManifestError::Member {
+            path: "agent_did".into(),
+            problem: "must be a did:key, did:web or did:github",
+        })
+    })
+}

@@ -1,0 +1,221 @@
+//! `frith resolve`: what a DID leads to. Nothing is fetched here; the plan of fetches is shown.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use a2a_identity::{
+    Answer, Did, DidDocument, Document, KeySet, Peer, Resolution, ResolveError, Resolved, RootKeys,
+    Step, Want,
+};
+use a2a_wire::{Manifest, Read as _, limits, parse_document};
+use anyhow::{Context, Result};
+use canonical::{Value, base64url};
+use serde_json::json;
+
+use crate::Outcome;
+use crate::keystore::cannot;
+
+/// A did:key is resolved at once. For did:web and did:github the fetches are shown that it takes;
+/// --answer gives the answer to one from a file, to see what comes of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A DID, or a file: a manifest or a DID document
+    #[arg(value_name = "DID|FILE")]
+    what: String,
+
+    /// Take a file as the answer to a fetch
+    #[arg(long = "answer", value_name = "URL=FILE")]
+    answers: Vec<String>,
+}
+
+/// A fetch that has no answer yet.
+struct Open {
+    url: String,
+    what: Document,
+}
+
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    if !arguments.what.starts_with("did:") {
+        return file(Path::new(&arguments.what), as_json);
+    }
+    let did = match Did::parse(&arguments.what, Peer::Baseline) {
+        Ok(did) => did,
+        Err(error) => return Ok(Outcome::WrongArguments(error.to_string())),
+    };
+    let mut answers = Vec::new();
+    for answer in &arguments.answers {
+        // A file name may have `=` in it, the URLs of a plan never do.
+        let Some((url, file)) = answer.split_once('=') else {
+            let message = format!("--answer {answer}: it must be URL=FILE");
+            return Ok(Outcome::WrongArguments(message));
+        };
+        let file = PathBuf::from(file);
+        let body = fs::read(&file).with_context(|| cannot("read", &file))?;
+        answers.push((url.to_owned(), body));
+    }
+    let (mut resolution, mut step) = Resolution::begin(did.clone(), Want::Manifest, None);
+    loop {
+        match step {
+            Step::Done(resolved) => return done(&resolved, as_json),
+            Step::Failed(error) => return failed(&did, &error, as_json),
+            Step::Fetch(fetch) => {
+                let answer = answers.iter().find(|(url, _)| *url == fetch.url);
+                let Some((_, body)) = answer else {
+                    let open = Open {
+                        url: fetch.url,
+                        what: fetch.what,
+                    };
+                    return plan(&did, &open, as_json);
+                };
+                step = resolution.answer(&fetch.url, Answer::Body(body.clone()));
+            }
+        }
+    }
+}
+
+fn done(resolved: &Resolved, as_json: bool) -> Result<Outcome> {
+    let mut out = std::io::stdout().lock();
+    let keys: Vec<(String, String)> = match &resolved.root {
+        RootKeys::DidKey(key) => vec![(String::new(), base64url::encode(&key.to_bytes()))],
+        RootKeys::Document(keys) => listed(keys),
+        RootKeys::Manifest => Vec::new(),
+    };
+    let manifest = resolved.manifest.is_some();
+    if as_json {
+        let keys: Vec<_> = keys
+            .iter()
+            .map(|(kid, key)| json!({"kid": kid, "key": key}))
+            .collect();
+        let did = resolved.did.to_string();
+        writeln!(
+            out,
+            "{}",
+            json!({"did": did, "root_keys": keys, "manifest": manifest})
+        )?;
+        return Ok(Outcome::Good);
+    }
+    writeln!(out, "{}", resolved.did)?;
+    for (kid, key) in keys {
+        writeln!(out, "  root key {key} {kid}")?;
+    }
+    match (&resolved.did, manifest) {
+        (Did::Key(_), _) => writeln!(
+            out,
+            "  a did:key has no address; its manifest comes from a peer or a file"
+        )?,
+        (Did::Github(_), _) => writeln!(
+            out,
+            "  confirmed by GitHub; the manifest's own keys are its root keys"
+        )?,
+        (Did::Web(_), true) => writeln!(
+            out,
+            "  with a manifest, not verified here: `frith manifest verify`"
+        )?,
+        (Did::Web(_), false) => writeln!(out, "  without a manifest")?,
+    }
+    Ok(Outcome::Good)
+}
+
+fn failed(did: &Did, error: &ResolveError, as_json: bool) -> Result<Outcome> {
+    let mut out = std::io::stdout().lock();
+    let code = error.code();
+    match as_json {
+        true => writeln!(
+            out,
+            "{}",
+            json!({"did": did.to_string(), "code": code.as_str(), "error": error.to_string()})
+        )?,
+        false => writeln!(out, "{did}: {code}: {error}")?,
+    }
+    Ok(Outcome::Bad)
+}
+
+/// Shows what would be fetched, from the first step without an answer on.
+fn plan(did: &Did, open: &Open, as_json: bool) -> Result<Outcome> {
+    let what = match open.what {
+        Document::DidDocument => "the DID document",
+        Document::Manifest | Document::RawManifest => "the manifest",
+        Document::Ownership => "GitHub's word on the owner",
+    };
+    let mut steps = vec![(open.url.clone(), what.to_owned())];
+    match (did, open.what) {
+        (Did::Web(web), Document::DidDocument) => {
+            let second = web
+                .document_urls()
+                .into_iter()
+                .nth(1)
+                .filter(|url| *url != open.url);
+            let only_if =
+                "the DID document, only if the first answers 404, 410 or that of another DID";
+            steps.extend(second.map(|url| (url, only_if.to_owned())));
+            let otherwise = "the manifest, unless the document is one or names another place";
+            steps.push((web.manifest_url(), otherwise.to_owned()));
+        }
+        (Did::Github(github), Document::RawManifest) => {
+            steps.push((
+                github.ownership_url(),
+                "GitHub's word on the owner".to_owned(),
+            ));
+        }
+        _ => {}
+    }
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let steps: Vec<_> = steps
+            .iter()
+            .map(|(url, what)| json!({"url": url, "what": what}))
+            .collect();
+        writeln!(out, "{}", json!({"did": did.to_string(), "plan": steps}))?;
+        return Ok(Outcome::Good);
+    }
+    writeln!(
+        out,
+        "{did} takes these fetches (none was made; --answer URL=FILE gives one from a file):"
+    )?;
+    for (number, (url, what)) in (1..).zip(steps) {
+        writeln!(out, "  {number}. {url}\n     {what}")?;
+    }
+    Ok(Outcome::Good)
+}
+
+/// Shows the DID and the keys of a manifest or DID document.
+fn file(path: &Path, as_json: bool) -> Result<Outcome> {
+    let bytes = fs::read(path).with_context(|| cannot("read", path))?;
+    let value = parse_document(&bytes, limits::DID_DOCUMENT)
+        .with_context(|| format!("in {}", path.display()))?;
+    let object = value.as_object();
+    let name = object.and_then(|object| object.get("agent_did").or_else(|| object.get("id")));
+    let name = name
+        .and_then(Value::as_str)
+        .with_context(|| format!("{} has neither `agent_did` nor `id`", path.display()))?;
+    let did = Did::parse(name, Peer::Baseline).with_context(|| format!("in {}", path.display()))?;
+    let keys = match Manifest::read(&value) {
+        Ok(manifest) => KeySet::read(&manifest.public_keys, None)?,
+        Err(_) => {
+            DidDocument::read(&bytes, &did)
+                .with_context(|| format!("in {}", path.display()))?
+                .keys
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let keys: Vec<_> = listed(&keys)
+            .iter()
+            .map(|(kid, key)| json!({"kid": kid, "key": key}))
+            .collect();
+        writeln!(out, "{}", json!({"did": did.to_string(), "keys": keys}))?;
+        return Ok(Outcome::Good);
+    }
+    writeln!(out, "{did}, as the file says")?;
+    for (kid, key) in listed(&keys) {
+        writeln!(out, "  key {key} {kid}")?;
+    }
+    Ok(Outcome::Good)
+}
+
+fn listed(keys: &KeySet) -> Vec<(String, String)> {
+    keys.iter()
+        .map(|key| (key.kid.to_string(), base64url::encode(&key.key.to_bytes())))
+        .collect()
+}
