@@ -216,7 +216,9 @@ impl Driver {
         let now = self.now;
         if self.alarm.poll(cx, &self.host, self.deadline()).is_ready() {
             self.session.handle_timeout(now);
-            if matches!(self.input, Input::Ended(until) if until <= now.monotonic) {
+            let is_over = matches!(self.input, Input::Ended(until) if until <= now.monotonic);
+            // One that cannot be gone on with drains instead, and answers for what it cuts off.
+            if is_over && self.can_return() {
                 self.detach();
             }
             happened = true;
@@ -245,6 +247,12 @@ impl Driver {
         {
             sent?;
             self.unsent = false;
+            happened = true;
+        }
+        if self.input == Input::Open
+            && let Poll::Ready(change) = link.poll_change(cx)
+        {
+            self.take_received(change);
             happened = true;
         }
         if self.input == Input::Open && self.session.wants_input() {
@@ -285,6 +293,8 @@ impl Driver {
             && let Err(error) = journal.record(&mut self.session)
         {
             tracing::error!(%error, "a session cannot be put on record and will not survive a restart");
+            // What is there already would bring back a session that was not.
+            let _ = journal.remove();
             self.journal = None;
         }
         let now = self.now;
@@ -333,12 +343,16 @@ impl Driver {
         if self.input == Input::Open || self.session.is_logging_in() {
             return;
         }
-        if self.known.as_ref().is_none_or(|known| !known.can_return) {
+        if !self.can_return() {
             self.session
                 .shutdown(self.host.inner.clock.now(), AFTER_END);
         } else if !self.unsent && self.session.is_idle() {
             self.detach();
         }
+    }
+
+    fn can_return(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.can_return)
     }
 
     /// The link is gone.
@@ -365,13 +379,20 @@ impl Driver {
         }
         self.take_events();
         self.forget();
+        // Who comes back just now is told so.
+        self.inbox.close();
+        while let Ok(command) = self.inbox.try_recv() {
+            if let Command::Attach(attach) = command {
+                attach.refuse(self.now);
+            }
+        }
     }
 
     /// When to look again at the latest.
     fn deadline(&self) -> Option<Duration> {
         let input = match self.input {
             Input::Open => None,
-            Input::Ended(until) => Some(until),
+            Input::Ended(until) => self.can_return().then_some(until),
         };
         self.session.poll_timeout().into_iter().chain(input).min()
     }

@@ -28,7 +28,7 @@ use crate::host::Host;
 
 use body::Answer;
 pub use guard::Guard;
-use sse::{Inbound, Mailbox};
+use sse::Mailbox;
 
 /// Serves a host over HTTP connections. Cheap to clone; all clones have the same sessions.
 #[derive(Debug, Clone)]
@@ -165,9 +165,9 @@ impl HttpServer {
             return Ok(detail(StatusCode::PAYLOAD_TOO_LARGE, text));
         };
         // What is wrong with a message is said on the stream: clients send again what gets a status.
-        Ok(match mailbox.send(Inbound::Line(line)).await {
-            Ok(()) => json(StatusCode::OK, r#"{"ok":true}"#),
-            Err(_) => Missing::Session.response(),
+        Ok(match mailbox.send(line).await {
+            true => json(StatusCode::OK, r#"{"ok":true}"#),
+            false => Missing::Session.response(),
         })
     }
 

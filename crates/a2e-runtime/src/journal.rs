@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use a2e_session::{HostSession, Saved, Token};
 use a2e_wire::{
-    Capability, Decoder, MessageId, MessageKind, Raw, Sender, SessionId, Tag, Timestamp,
+    Capability, Decoder, MessageId, MessageKind, Namespace, Raw, Sender, SessionId, Tag, Timestamp,
 };
 use canonical::Digest;
 use serde::{Deserialize, Serialize};
@@ -247,7 +247,13 @@ impl Restored {
         let (Some(eid), request) = (message.envelope.eid, message.envelope.req_id.clone()) else {
             return;
         };
-        if message.body.tag().map(Tag::kind) == Some(MessageKind::Response) {
+        let tag = message.body.tag();
+        // Base messages are asked and answered anew.
+        let is_answer = |tag: Tag| {
+            tag.kind() == MessageKind::Response
+                && (tag.namespace() != Namespace::Base || tag == Tag::Error)
+        };
+        if tag.is_some_and(is_answer) {
             let request = a2e_wire::wire::ToStatic::to_static(request);
             self.saved.open.retain(|open| *open != request);
             self.answers.push((request, line.to_vec()));

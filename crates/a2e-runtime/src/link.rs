@@ -19,6 +19,11 @@ pub(crate) trait Link: Send {
         reader: &mut dyn Reader,
     ) -> Poll<io::Result<Received>>;
 
+    /// Waits for what happens beside lines, whether more lines are wanted or not.
+    fn poll_change(&mut self, _cx: &mut Context<'_>) -> Poll<Received> {
+        Poll::Pending
+    }
+
     /// Takes a message to send. Ask [`Link::has_room`] first.
     fn queue(&mut self, message: Transmit<'_>);
 

@@ -158,6 +158,11 @@ impl Mounted {
                 }
             }),
         };
+        let tag = request.body.tag();
+        if tag.is_some_and(|tag| tag.response().is_none()) {
+            client.notify(request.body).await?;
+            return Ok(Outcome::Done);
+        }
         let is_tool_call = request.body.tag() == Some(Tag::ToolCallRequest);
         let call = client.rpc(request.body, options);
         tokio::pin!(call);

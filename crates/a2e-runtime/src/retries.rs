@@ -76,6 +76,9 @@ const KEPT: Duration = Duration::from_secs(600);
 const MAX_ENTRIES: usize = 10_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
+/// How much of one request is remembered beside its answer; events beyond it are not sent again.
+const MAX_ENTRY: usize = 1024 * 1024;
+
 /// Numbers that do not fit a double have no canonical form: requests with them are only compared as
 /// they are written.
 const LIMITS: Limits = Limits {
@@ -120,8 +123,9 @@ impl Ledger {
             entries.insert(now, id, Some(line), None);
             return Begun::New;
         };
-        let first = entry.request.as_ref();
-        if first.is_some_and(|first| !is_same(first, &line)) {
+        // One of before a restart cannot be compared, so it is neither done again nor answered.
+        let is_again = |first: &[u8]| is_same(first, &line);
+        if !entry.request.as_deref().is_some_and(is_again) {
             return Begun::Reused;
         }
         let changed = entry.changed.get_or_insert_with(|| watch::channel(()).0);
@@ -140,7 +144,10 @@ impl Ledger {
 
     /// An event of a request was sent.
     pub(crate) fn event(&self, id: &MessageId<'static>, line: &[u8]) {
-        self.add(id, line.len(), |entry| entry.events.push(Line::new(line)));
+        let has_room = |entry: &Entry| entry.size().saturating_add(line.len()) <= MAX_ENTRY;
+        if self.lock().entries.get(id.as_str()).is_some_and(has_room) {
+            self.add(id, line.len(), |entry| entry.events.push(Line::new(line)));
+        }
     }
 
     /// A request was answered.
@@ -163,6 +170,7 @@ impl Ledger {
             changed.send_replace(());
         }
         entries.bytes = entries.bytes.saturating_add(size);
+        entries.make_room();
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
@@ -224,17 +232,41 @@ impl Entries {
     }
 
     fn forget_old(&mut self, now: Duration) {
-        while let Some((at, _)) = self.order.front() {
-            let is_old = at.saturating_add(KEPT) <= now;
-            if !is_old && self.order.len() < MAX_ENTRIES && self.bytes < MAX_BYTES {
+        let is_old = |(at, _): &(Duration, Arc<str>)| at.saturating_add(KEPT) <= now;
+        // Those that are worked on come back, so each is looked at once.
+        for _ in 0..self.order.len() {
+            if !self.order.front().is_some_and(is_old) {
                 break;
             }
-            let Some((at, id)) = self.order.pop_front() else {
+            self.forget_first();
+        }
+        self.make_room();
+    }
+
+    fn make_room(&mut self) {
+        // Those that are worked on stay, and are few: each is looked at once.
+        for _ in 0..self.order.len() {
+            if self.order.len() < MAX_ENTRIES && self.bytes < MAX_BYTES {
                 break;
-            };
-            if self.entries.get(&id).is_some_and(|entry| entry.at == at) {
-                self.remove(&id);
             }
+            self.forget_first();
+        }
+    }
+
+    /// Forgets the oldest, unless it is still worked on: then a retry would do it twice.
+    fn forget_first(&mut self) {
+        let Some((at, id)) = self.order.pop_front() else {
+            return;
+        };
+        match self.entries.get_mut(&id) {
+            Some(entry) if entry.at != at => {}
+            Some(entry) if entry.answer.is_none() => {
+                let at = self.order.back().map_or(at, |(last, _)| *last);
+                entry.at = at;
+                self.order.push_back((at, id));
+            }
+            Some(_) => drop(self.remove(&id)),
+            None => {}
         }
     }
 }

@@ -189,7 +189,8 @@ fn sweep(folder: &Path, kept: Duration) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let age = now.duration_since(entry.metadata()?.modified()?);
-        if age.is_ok_and(|age| age > kept) {
+        // What is no file is none of ours.
+        if age.is_ok_and(|age| age > kept) && entry.file_type()?.is_file() {
             fs::remove_file(entry.path())?;
         }
     }

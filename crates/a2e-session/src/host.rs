@@ -37,6 +37,8 @@ pub struct HostSession {
     session_id: SessionId<'static>,
     /// What this session's message ids begin with, and how many there are.
     ids: MessageIds,
+    /// Whether somebody is there to read.
+    has_peer: bool,
     started: Duration,
     /// When the peer last spoke, or was last answered.
     last_active: Duration,
@@ -96,6 +98,7 @@ impl HostSession {
             held: VecDeque::new(),
             session_id: SessionId::default(),
             ids,
+            has_peer: true,
             started: now.monotonic,
             last_active: now.monotonic,
         }
@@ -120,6 +123,7 @@ impl HostSession {
                     accepted: negotiated.accepted,
                 };
                 self.session_id = session_id(&mut *self.random);
+                self.outbox.forget_sent();
                 let response = HandshakeResponse {
                     accepted_caps: negotiated.answers,
                     max_parallel: i64::try_from(self.limits.max_parallel).unwrap_or(i64::MAX),
@@ -149,6 +153,7 @@ impl HostSession {
             State::Detached { accepted, .. } | State::Active { accepted } => accepted.clone(),
             State::AwaitingHandshake { .. } | State::Draining { .. } | State::Closed => return,
         };
+        self.has_peer = true;
         let missed = self.outbox.replay_after(last_eid);
         let signed = |eid: u64| i64::try_from(eid).unwrap_or(i64::MAX);
         let response = HandshakeResponse {
@@ -187,6 +192,7 @@ impl HostSession {
 
     /// The connection is gone.
     pub fn disconnected(&mut self, now: Now) {
+        self.has_peer = false;
         match std::mem::replace(&mut self.state, State::Closed) {
             State::Active { accepted } if !self.limits.resume.is_zero() => {
                 self.state = State::Detached {
@@ -330,7 +336,7 @@ impl HostSession {
         if matches!(self.state, State::Draining { .. })
             && self.login.is_none()
             && self.requests.is_idle()
-            && self.outbox.is_empty()
+            && (self.outbox.is_empty() || !self.has_peer)
         {
             self.close(CloseReason::Shutdown);
         }

@@ -106,6 +106,13 @@ impl Outbox {
         }
     }
 
+    /// What was sent belongs to an earlier session and is not sent again.
+    pub(crate) fn forget_sent(&mut self) {
+        while self.sent > 0 {
+            self.drop_oldest();
+        }
+    }
+
     /// Writes a message before all others, outside of what a returning peer is sent again.
     pub(crate) fn push_first(&mut self, envelope: Envelope<'static>, body: Body<'static>) {
         let mut line = Vec::new();
@@ -157,7 +164,6 @@ impl Outbox {
 
     /// Puts everything after `last_eid` back in line; returns the numbers that are gone for good.
     pub(crate) fn replay_after(&mut self, last_eid: u64) -> Option<(u64, u64)> {
-        self.first = None;
         let has = |entry: &Entry| entry.eid <= last_eid;
         // What was never sent it cannot have, whatever it says.
         while self.sent > 0 && self.entries.front().is_some_and(has) {

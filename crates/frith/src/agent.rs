@@ -35,7 +35,7 @@ pub(crate) struct CallArguments {
 
 pub(crate) fn ping(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
-        let connection = host.connect(&[]).await?;
+        let connection = host.connect_elsewhere(&[]).await?;
         let took = connection.client.ping().await?;
         connection.close().await;
         let milliseconds = took.as_secs_f64() * 1000.0;

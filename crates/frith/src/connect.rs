@@ -9,7 +9,7 @@ use a2e_runtime::{
     Address, AgentConfig, Client, ClientError, Connector, DataDir, Dial, Handler, Link, Roots,
     Source,
 };
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::data::DataArguments;
 use crate::stdio;
@@ -42,6 +42,15 @@ pub(crate) struct Connection {
 }
 
 impl Arguments {
+    /// Connects to a host that is not this process: whoever asks whether one is there wants no other
+    /// answer.
+    pub(crate) async fn connect_elsewhere(&self, wanted: &[&str]) -> Result<Connection> {
+        if self.target()?.address.is_none() {
+            bail!("no node is running; start one with `frith up`, or name a host with --host");
+        }
+        self.connect(wanted).await
+    }
+
     /// Connects and asks for these capabilities.
     pub(crate) async fn connect(&self, wanted: &[&str]) -> Result<Connection> {
         let target = self.target()?;
@@ -50,6 +59,7 @@ impl Arguments {
             ..target.config
         };
         let Some(address) = target.address else {
+            eprintln!("no node is running; a host inside this process answers");
             let client = Client::connect(own_host(), config, Handler::none()).await?;
             return Ok(Connection { client });
         };

@@ -54,10 +54,7 @@ impl Node {
         let claim = data.claim()?;
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
         let shared = Shared {
-            authenticator: match config.server.allow_unauthenticated {
-                true => Arc::new(Open),
-                false => Arc::new(Limited::new(Arc::clone(&tokens))),
-            },
+            authenticator: Arc::new(Limited::new(Arc::clone(&tokens))),
             snapshots: snapshots(config, data)?,
         };
         let host = builder(config, &shared).await?.build();
@@ -161,8 +158,12 @@ impl Node {
 /// reached is an error, so that nobody finds out later that half of the tools are missing.
 async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
     let limits = &config.global_limits;
+    let authenticator: Arc<dyn Authenticator> = match config.server.allow_unauthenticated {
+        true => Arc::new(Open),
+        false => Arc::clone(&shared.authenticator),
+    };
     let mut builder = Host::builder()
-        .shared_authenticator(Arc::clone(&shared.authenticator))
+        .shared_authenticator(authenticator)
         .limits(limits.session)
         .max_line(limits.max_line)
         .max_sessions(limits.max_sessions)
@@ -206,7 +207,9 @@ fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> 
         SnapshotPlace::Memory => Arc::new(MemoryStore::default()),
         SnapshotPlace::File => {
             let folder = data.path().join("sessions");
-            let kept = config.global_limits.session.resume;
+            // A session may be silent for so long before its connection breaks.
+            let limits = &config.global_limits.session;
+            let kept = limits.idle.saturating_add(limits.resume);
             let store = FileStore::open(&folder, kept)
                 .with_context(|| format!("cannot keep sessions in {}", folder.display()))?;
             Arc::new(store)

@@ -42,13 +42,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
 
 async fn serve(arguments: &Arguments, config: &Config, log: &Log) -> Result<Outcome> {
     let mut signals = Signals::new()?;
-    let node = Node::start(config, &arguments.data.dir()?).await?;
+    let dir = arguments.data.dir()?;
+    // A mounted host may be slow to answer; whoever has started this need not wait for it.
+    let node = tokio::select! {
+        node = Node::start(config, &dir) => node?,
+        () = signals.stop_again() => return Ok(Outcome::Good),
+    };
     node.announce()?;
     while signals.next().await == Told::Reload {
         match arguments.load() {
             Ok(config) => {
                 log.set(&config.telemetry);
-                node.reload(&config).await;
+                tokio::select! {
+                    () = node.reload(&config) => {}
+                    () = signals.stop_again() => break,
+                }
             }
             Err(error) => tracing::error!("kept the old configuration: {error:#}"),
         }

@@ -4,15 +4,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, Waker};
 
-use a2e_session::{HostSession, Login, failures};
-use a2e_wire::messages::base::{HandshakeReason, Resume};
-use a2e_wire::{Raw, SessionId};
+use a2e_session::{HostSession, Login, Now, Transmit, failures};
+use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse, Resume};
+use a2e_wire::{Body, Charset, Envelope, Message, Raw, SessionId};
 use tokio::sync::mpsc::error::SendError;
 use tracing::Instrument;
 
-use super::{Attach, Command, Driver};
+use super::{AFTER_END, Attach, Command, Driver};
 use crate::auth::{Identity, Owner, Source};
-use crate::clock::system_random;
+use crate::clock::{random_id, system_random};
 use crate::host::{Host, Settings, session_span};
 use crate::journal::{self, Journal, Restored};
 use crate::link::Reader;
@@ -149,9 +149,12 @@ impl Driver {
     /// The agent is back.
     pub(super) fn attach(&mut self, attach: Attach) {
         let now = self.now;
+        if !self.session.can_resume(attach.last_eid) {
+            return attach.refuse(now);
+        }
         self.detach();
         if self.session.is_closed() {
-            return;
+            return attach.refuse(now);
         }
         add(&self.host.inner.metrics.sessions_resumed, 1);
         tracing::info!(source = ?attach.source, "an agent is back");
@@ -267,6 +270,31 @@ impl Driver {
         if let Some(journal) = &mut self.journal {
             journal.adopt(states);
         }
+    }
+}
+
+impl Attach {
+    /// Tells the agent that there is no session to go on with; it may come again for a new one.
+    pub(super) fn refuse(self, now: Now) {
+        let Self {
+            mut link, request, ..
+        } = self;
+        let response = HandshakeResponse {
+            ok: false,
+            reason: HandshakeReason::AuthFailed,
+            ..HandshakeResponse::new(SessionId::default())
+        };
+        let envelope = Envelope::new(random_id(), now.unix).in_reply_to(request);
+        let mut line = Vec::new();
+        Message::<'_, Body<'_>>::new(envelope, response).encode_to(&mut line, Charset::Utf8);
+        link.queue(Transmit {
+            eid: None,
+            line: &line,
+        });
+        tokio::spawn(async move {
+            let close = std::future::poll_fn(|cx| link.poll_close(cx));
+            let _ = tokio::time::timeout(AFTER_END, close).await;
+        });
     }
 }
 

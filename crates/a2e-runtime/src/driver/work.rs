@@ -16,7 +16,7 @@ use tracing::Instrument;
 use super::{Command, Driver, MAX_ASKED};
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{BoxFuture, Context, Outcome, SendError};
-use crate::retries::{Begun, Follow, Piece};
+use crate::retries::{Begun, Follow, Ledger, Piece};
 use crate::snapshot::SnapshotMode;
 
 /// A request that is worked on.
@@ -27,8 +27,8 @@ pub(super) struct Work {
     started: Duration,
     /// Its task, if it did not finish at once.
     task: Option<AbortHandle>,
-    /// Whether the ledger has it under its id: it does not if another one does.
-    is_first: bool,
+    /// Where it is remembered by its id; nowhere if another one is.
+    ledger: Option<Arc<Ledger>>,
 }
 
 impl Driver {
@@ -49,11 +49,11 @@ impl Driver {
             tag: message.body.tag(),
             started: now,
             task: None,
-            is_first: false,
+            ledger: None,
         };
         if !work.id.is_empty() {
             match known.ledger.begin(now, &work.id, line) {
-                Begun::New => work.is_first = true,
+                Begun::New => work.ledger = Some(Arc::clone(&known.ledger)),
                 Begun::Again(follow) => {
                     work.task = Some(self.send_again(token, follow));
                     return self.add_work(work);
@@ -100,7 +100,11 @@ impl Driver {
     /// Answers a request.
     pub(super) fn finish_work(&mut self, token: Token, outcome: Result<Outcome, Failure>) {
         let now = self.now;
-        let may_retry = matches!(&outcome, Err(failure) if failure.retryable);
+        let forgets = match &outcome {
+            Ok(Outcome::Answer(_)) => false,
+            Ok(Outcome::Done | Outcome::Pass) => true,
+            Err(failure) => failure.retryable,
+        };
         let ended = match &outcome {
             Ok(_) => Ended::Answered,
             Err(_) => Ended::Failed,
@@ -117,10 +121,10 @@ impl Driver {
         if answered.is_err() {
             return self.give_up(&work);
         }
-        if let (Some(known), true) = (&self.known, work.is_first) {
-            match may_retry {
-                true => known.ledger.forget(&work.id),
-                false => known.ledger.finish(&work.id, self.session.last_written()),
+        if let Some(ledger) = &work.ledger {
+            match forgets {
+                true => ledger.forget(&work.id),
+                false => ledger.finish(&work.id, self.session.last_written()),
             }
         }
         self.count(&work, ended);
@@ -139,8 +143,8 @@ impl Driver {
         if let Some(task) = &work.task {
             task.abort();
         }
-        if let (Some(known), true) = (&self.known, work.is_first) {
-            known.ledger.forget(&work.id);
+        if let Some(ledger) = &work.ledger {
+            ledger.forget(&work.id);
         }
         self.count(work, Ended::Cancelled);
     }
@@ -183,11 +187,10 @@ impl Driver {
         }
         let outcome = self.session.event(now, token, *body);
         if outcome.is_ok()
-            && let Some(known) = &self.known
             && let Some(work) = self.work.iter().find(|work| work.token == token)
-            && work.is_first
+            && let Some(ledger) = &work.ledger
         {
-            known.ledger.event(&work.id, self.session.last_written());
+            ledger.event(&work.id, self.session.last_written());
         }
         let _ = done.send(outcome.map_err(|_| SendError));
     }

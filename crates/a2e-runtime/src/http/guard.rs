@@ -66,7 +66,10 @@ impl Guard {
             return false;
         }
         let ip = local.ip().to_canonical();
-        let literal = name.trim_start_matches('[').trim_end_matches(']');
+        let bare = name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'));
+        let literal = bare.unwrap_or(name);
         let is_local_name = name.eq_ignore_ascii_case("localhost") && ip.is_loopback();
         is_local_name
             || literal
@@ -130,6 +133,7 @@ mod tests {
             "localhost.:8765",
             "evil.example/localhost:8765",
             "front:8765",
+            "[[127.0.0.1]]:8765",
             "",
             ":8765",
         ] {

@@ -18,16 +18,8 @@ use crate::link::{Link, Reader, Received};
 /// What HTTP requests and the session's task share.
 #[derive(Debug)]
 pub(super) struct Mailbox {
-    inbound: mpsc::Sender<Inbound>,
+    inbound: mpsc::Sender<Result<Bytes, LineTooLong>>,
     outbound: Mutex<Outbound>,
-}
-
-/// What comes by HTTP.
-#[derive(Debug)]
-pub(super) enum Inbound {
-    Line(Result<Bytes, LineTooLong>),
-    /// A stream was opened, by a reader that has everything up to this event.
-    Attached(Option<u64>),
 }
 
 /// What goes out over the stream.
@@ -37,9 +29,11 @@ struct Outbound {
     /// The number of the stream that is read, counted from 1.
     stream: Option<u64>,
     streams: u64,
-    /// The stream has told where it left off, and the session has not gone back there yet: what it
-    /// wrote meanwhile must not come first.
-    rewinds: bool,
+    /// A stream was opened, and the session does not know yet.
+    is_new: bool,
+    /// Its reader has everything up to this event. Until the session has gone back there, what it
+    /// writes must not come first.
+    rewind: Option<u64>,
     is_closed: bool,
     /// Who waits for events.
     reader: Option<Waker>,
@@ -52,9 +46,11 @@ pub(super) struct SseLink {
     id: String,
     mailboxes: Mailboxes,
     mailbox: Arc<Mailbox>,
-    inbound: mpsc::Receiver<Inbound>,
+    inbound: mpsc::Receiver<Result<Bytes, LineTooLong>>,
     /// Events that the stream has not taken yet.
     queued: Vec<u8>,
+    /// The last event without a number: a reader cannot say whether it has it.
+    unnumbered: Vec<u8>,
     /// How long the session waits for its first stream, and then for each next one.
     first: Duration,
     next: Duration,
@@ -95,6 +91,7 @@ impl Mailboxes {
             mailbox,
             inbound,
             queued: Vec::new(),
+            unnumbered: Vec::new(),
             first,
             next,
             alone: None,
@@ -103,11 +100,9 @@ impl Mailboxes {
 }
 
 impl Mailbox {
-    pub(super) async fn send(
-        &self,
-        inbound: Inbound,
-    ) -> Result<(), mpsc::error::SendError<Inbound>> {
-        self.inbound.send(inbound).await
+    /// Gives a line to the session; says whether there still is one.
+    pub(super) async fn send(&self, line: Result<Bytes, LineTooLong>) -> bool {
+        self.inbound.send(line).await.is_ok()
     }
 
     /// Opens a stream; an earlier one ends.
@@ -121,18 +116,17 @@ impl Mailbox {
         if last.is_some() {
             // The session sends these again.
             outbound.events = Vec::new();
-            outbound.rewinds = true;
         }
+        outbound.is_new = true;
+        outbound.rewind = last.or(outbound.rewind);
         // The first thing to be read: it makes proxies and clients see that the stream is open.
         let mut events = b":\n\n".to_vec();
         events.append(&mut outbound.events);
         outbound.events = events;
         drop(outbound);
-        let mailbox = Arc::clone(&self);
-        tokio::spawn(async move { self.send(Inbound::Attached(last)).await });
         let last = Instant::now();
         Stream {
-            mailbox,
+            mailbox: self,
             number,
             heartbeat: Box::pin(tokio::time::sleep_until(last + HEARTBEAT)),
             last,
@@ -153,25 +147,45 @@ impl Link for SseLink {
         let mut received = false;
         loop {
             match self.inbound.poll_recv(cx) {
-                Poll::Ready(Some(Inbound::Line(line))) => match &line {
-                    Ok(line) => reader.take_line(Ok(line)),
-                    Err(error) => reader.take_line(Err(*error)),
-                },
-                Poll::Ready(Some(Inbound::Attached(Some(last)))) => {
-                    self.queued.clear();
-                    self.mailbox.lock().rewinds = false;
-                    return Poll::Ready(Ok(Received::Rewind(last)));
-                }
-                Poll::Ready(Some(Inbound::Attached(None))) => {}
+                Poll::Ready(Some(Ok(line))) => reader.take_line(Ok(&line)),
+                Poll::Ready(Some(Err(error))) => reader.take_line(Err(error)),
                 Poll::Ready(None) => return Poll::Ready(Ok(Received::End)),
                 Poll::Pending if received => return Poll::Ready(Ok(Received::Lines)),
-                Poll::Pending => return self.poll_alone(cx).map(|()| Ok(Received::End)),
+                Poll::Pending => return Poll::Pending,
             }
             received = true;
         }
     }
 
+    fn poll_change(&mut self, cx: &mut Context<'_>) -> Poll<Received> {
+        let mut outbound = self.mailbox.lock();
+        outbound.writer = Some(cx.waker().clone());
+        let is_new = std::mem::take(&mut outbound.is_new);
+        if let Some(last) = outbound.rewind.take() {
+            self.queued.clone_from(&self.unnumbered);
+            return Poll::Ready(Received::Rewind(last));
+        }
+        if is_new {
+            return Poll::Ready(Received::Lines);
+        }
+        if outbound.stream.is_some() {
+            self.alone = None;
+            return Poll::Pending;
+        }
+        // Without a stream for too long, the agent is gone.
+        let patience = match outbound.streams {
+            0 => self.first,
+            _ => self.next,
+        };
+        drop(outbound);
+        let alone = self
+            .alone
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        alone.as_mut().poll(cx).map(|()| Received::End)
+    }
+
     fn queue(&mut self, message: Transmit<'_>) {
+        let start = self.queued.len();
         if let Some(eid) = message.eid {
             self.queued
                 .extend_from_slice(format!("id: {eid}\n").as_bytes());
@@ -179,6 +193,9 @@ impl Link for SseLink {
         self.queued.extend_from_slice(b"data: ");
         push_ascii(&mut self.queued, message.line);
         self.queued.extend_from_slice(b"\n\n");
+        if message.eid.is_none() {
+            self.unnumbered = self.queued.get(start..).unwrap_or_default().to_vec();
+        }
     }
 
     fn has_room(&self) -> bool {
@@ -190,7 +207,7 @@ impl Link for SseLink {
             return Poll::Ready(Ok(()));
         }
         let mut outbound = self.mailbox.lock();
-        let waits = outbound.stream.is_none() || outbound.rewinds;
+        let waits = outbound.stream.is_none() || outbound.rewind.is_some();
         if waits || outbound.events.len() >= WAITING {
             outbound.writer = Some(cx.waker().clone());
             return Poll::Pending;
@@ -211,28 +228,6 @@ impl Link for SseLink {
             wake(&mut outbound.reader);
         }
         flushed
-    }
-}
-
-impl SseLink {
-    /// Ready when the session was without a stream for too long.
-    fn poll_alone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut outbound = self.mailbox.lock();
-        if outbound.stream.is_some() {
-            self.alone = None;
-        }
-        outbound.writer = Some(cx.waker().clone());
-        if outbound.stream.is_some() {
-            return Poll::Pending;
-        }
-        let patience = match outbound.streams {
-            0 => self.first,
-            _ => self.next,
-        };
-        let alone = self
-            .alone
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
-        alone.as_mut().poll(cx)
     }
 }
 
@@ -317,6 +312,31 @@ fn push_ascii(out: &mut Vec<u8>, json: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A session that wants no more lines, because nobody reads, still sees that somebody does again;
+    /// and what has no number is sent again.
+    #[tokio::test]
+    async fn a_new_stream_is_noticed_whatever_waits() {
+        let mailboxes = Mailboxes::default();
+        let minute = Duration::from_secs(60);
+        let mut link = mailboxes.add("id".into(), minute, minute);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(link.poll_change(&mut cx), Poll::Pending);
+        let mailbox = mailboxes.get("id").unwrap();
+        let first = Arc::clone(&mailbox).attach(None);
+        assert_eq!(link.poll_change(&mut cx), Poll::Ready(Received::Lines));
+        link.queue(Transmit {
+            eid: None,
+            line: b"hello",
+        });
+        drop(first);
+        let _second = mailbox.attach(Some(5));
+        assert!(link.poll_flush(&mut cx).is_pending(), "it goes back first");
+        assert_eq!(link.poll_change(&mut cx), Poll::Ready(Received::Rewind(5)));
+        assert_eq!(link.queued, b"data: hello\n\n");
+        assert!(link.poll_flush(&mut cx).is_ready());
+        assert_eq!(link.poll_change(&mut cx), Poll::Pending);
+    }
 
     #[test]
     fn everything_is_ascii() {

@@ -31,6 +31,9 @@ struct WsLink {
     max_line: usize,
     queued: VecDeque<Utf8Bytes>,
     queued_bytes: usize,
+    /// A ping was answered, and the answer is not written: nothing more is read until it is, or a
+    /// peer that only sends would fill our memory with answers.
+    owes_pong: bool,
 }
 
 /// How much is gathered before it is written.
@@ -99,6 +102,7 @@ async fn serve(host: &Host, upgraded: Upgraded, source: Source) {
         max_line,
         queued: VecDeque::new(),
         queued_bytes: 0,
+        owes_pong: false,
     };
     host.serve_link(Box::new(link), source);
 }
@@ -121,10 +125,19 @@ impl Link for WsLink {
     ) -> Poll<io::Result<Received>> {
         let mut received = false;
         loop {
+            if self.owes_pong {
+                match Pin::new(&mut self.socket).poll_flush(cx) {
+                    Poll::Ready(flushed) => flushed.map_err(io::Error::other)?,
+                    Poll::Pending if received => return Poll::Ready(Ok(Received::Lines)),
+                    Poll::Pending => return Poll::Pending,
+                }
+                self.owes_pong = false;
+            }
             match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(Message::Text(text)))) => self.take(text.as_bytes(), reader),
                 Poll::Ready(Some(Ok(Message::Binary(bytes)))) => self.take(&bytes, reader),
-                Poll::Ready(Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)))) => {}
+                Poll::Ready(Some(Ok(Message::Ping(_)))) => self.owes_pong = true,
+                Poll::Ready(Some(Ok(Message::Pong(_) | Message::Frame(_)))) => {}
                 Poll::Ready(Some(Err(Error::Capacity(CapacityError::MessageTooLong {
                     ..
                 })))) => {

@@ -161,8 +161,10 @@ async fn what_a_plugin_keeps() {
         assert_eq!(hello["resumed"], true, "{hello}");
         assert_eq!(*counter.log.lock().unwrap(), [restored]);
         assert_eq!(count(&mut wire, "4").await, next);
-        // The answer to a request of before the restart is still known.
-        assert_eq!(count(&mut wire, "3").await, 2);
+        // A request of before the restart is not done again.
+        let call =
+            json!({"type": "tool/call/req", "id": "3", "tool_name": "count", "arguments": {}});
+        assert_eq!(wire.ask(&call).await["detail"]["reason"], "id_reused");
 
         // Ended for good, nothing is kept.
         wire.say(&json!({"type": "shutdown", "id": "bye", "timeout": 1}).to_string());
@@ -251,4 +253,63 @@ async fn the_time_to_come_back() {
     tokio::time::sleep(Duration::from_secs(40)).await;
     assert_eq!(host.sessions(), 0);
     assert_eq!(back(&host, &session, 1).await.1["reason"], "auth_failed");
+}
+
+/// A session that is ending is not gone on with: who asks is told, and what runs is answered.
+#[tokio::test]
+async fn a_session_that_is_ending() {
+    let (host, counter) = builder(&Arc::default(), SnapshotMode::Host);
+    let host = host.build();
+    let mut wire = Transport::Memory.place(&host).await.wire().await;
+    let session = wire.ask(&handshake()).await["session_id"].clone();
+    let gated = json!({"type": "tool/call/req", "id": "g", "tool_name": "gated", "arguments": {}});
+    assert_eq!(wire.ask(&gated).await["type"], "tool/event");
+    wire.say(&json!({"type": "shutdown", "id": "s", "timeout": 1000}).to_string());
+    let refused = wire.ask(&json!({"type": "tool/list/req", "id": "l"})).await;
+    assert_eq!(refused["detail"]["reason"], "closing");
+    let (_, answer) = back(&host, &session, 1).await;
+    assert_eq!(
+        (&answer["ok"], &answer["reason"]),
+        (&json!(false), &json!("auth_failed"))
+    );
+    counter.gate.notify_one();
+    assert_eq!(wire.hear().await.unwrap()["data"]["data"], 1);
+}
+
+/// Numbers that the session has not reached are those of another one.
+#[tokio::test]
+async fn more_than_there_is() {
+    let host = demo().build();
+    let mut wire = Transport::Memory.place(&host).await.wire().await;
+    let session = wire.ask(&handshake()).await["session_id"].clone();
+    drop(wire);
+    assert_eq!(back(&host, &session, 2).await.1["reason"], "auth_failed");
+    assert_eq!(back(&host, &session, 1).await.1["resumed"], true);
+}
+
+/// A parent that closes its side waits for two seconds, and is told what was cut off.
+#[tokio::test(start_paused = true)]
+async fn what_takes_too_long_after_the_end_of_input() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let (mut ours, theirs) = tokio::io::duplex(64 * 1024);
+    let host = Host::builder()
+        .plugin(a2e_runtime::demo::Demo::default())
+        .build();
+    tokio::spawn(async move { host.serve(theirs, a2e_runtime::Source::Own).await });
+    let wait = json!({"type": "tool/call/req", "id": "w", "tool_name": "wait", "arguments": {"seconds": 9}});
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"]});
+    ours.write_all(format!("{hello}\n{wait}\n").as_bytes())
+        .await
+        .unwrap();
+    ours.shutdown().await.unwrap();
+    let mut answers = String::new();
+    ours.read_to_string(&mut answers).await.unwrap();
+    assert!(
+        answers
+            .lines()
+            .last()
+            .unwrap()
+            .contains("\"reason\":\"closing\""),
+        "{answers}"
+    );
 }

@@ -48,6 +48,7 @@ impl HostSession {
             accepted: saved.accepted,
             until: now.after(limits.resume),
         };
+        session.has_peer = false;
         session.session_id = saved.session_id;
         for (eid, line) in &saved.written {
             session.outbox.restore(*eid, line);
@@ -88,6 +89,13 @@ impl HostSession {
             State::Active { accepted } | State::Detached { accepted, .. } => accepted,
             State::AwaitingHandshake { .. } | State::Draining { .. } | State::Closed => &[],
         }
+    }
+
+    /// Whether a peer that has everything up to `last_eid` can go on with the session.
+    #[must_use]
+    pub fn can_resume(&self, last_eid: u64) -> bool {
+        let is_open = matches!(self.state, State::Active { .. } | State::Detached { .. });
+        is_open && last_eid <= self.outbox.last_eid()
     }
 
     /// The session's id; empty before the handshake.
