@@ -272,7 +272,11 @@ impl Driver {
     fn take_received(&mut self, received: Received) {
         match received {
             Received::Lines => {}
-            Received::Rewind(last_eid) => self.session.rewind(last_eid),
+            Received::Rewind(last_eid) => {
+                self.session.rewind(last_eid);
+                // The link may have something to send again that has no number.
+                self.unsent = true;
+            }
             Received::End => {
                 let until = self.now.monotonic.saturating_add(AFTER_END);
                 self.input = Input::Ended(until);
@@ -344,8 +348,7 @@ impl Driver {
             return;
         }
         if !self.can_return() {
-            self.session
-                .shutdown(self.host.inner.clock.now(), AFTER_END);
+            self.session.shutdown(self.now, AFTER_END);
         } else if !self.unsent && self.session.is_idle() {
             self.detach();
         }

@@ -33,6 +33,8 @@ struct Entry {
     request: Option<Box<[u8]>>,
     events: Vec<Line>,
     answer: Option<Line>,
+    /// All of these.
+    bytes: usize,
     /// Tells those who sent it again meanwhile that there is more.
     changed: Option<watch::Sender<()>>,
 }
@@ -144,7 +146,7 @@ impl Ledger {
 
     /// An event of a request was sent.
     pub(crate) fn event(&self, id: &MessageId<'static>, line: &[u8]) {
-        let has_room = |entry: &Entry| entry.size().saturating_add(line.len()) <= MAX_ENTRY;
+        let has_room = |entry: &Entry| entry.bytes.saturating_add(line.len()) <= MAX_ENTRY;
         if self.lock().entries.get(id.as_str()).is_some_and(has_room) {
             self.add(id, line.len(), |entry| entry.events.push(Line::new(line)));
         }
@@ -166,6 +168,7 @@ impl Ledger {
             return; // Forgotten meanwhile: there were too many.
         };
         change(entry);
+        entry.bytes = entry.bytes.saturating_add(size);
         if let Some(changed) = &entry.changed {
             changed.send_replace(());
         }
@@ -212,22 +215,28 @@ impl Entries {
         request: Option<Box<[u8]>>,
         answer: Option<Line>,
     ) {
+        let bytes = request.as_ref().map_or(0, |line| line.len());
+        let bytes = bytes.saturating_add(answer.as_ref().map_or(0, |line| line.0.len()));
         let entry = Entry {
             at: now,
+            bytes,
             request,
             events: Vec::new(),
             answer,
             changed: None,
         };
-        self.bytes = self.bytes.saturating_add(entry.size());
+        self.bytes = self.bytes.saturating_add(bytes);
         let id: Arc<str> = id.as_str().into();
         self.order.push_back((now, Arc::clone(&id)));
-        self.entries.insert(id, entry);
+        // One of before a restart may stand there for an id that was used again.
+        if let Some(replaced) = self.entries.insert(id, entry) {
+            self.bytes = self.bytes.saturating_sub(replaced.bytes);
+        }
     }
 
     fn remove(&mut self, id: &str) -> Option<Entry> {
         let entry = self.entries.remove(id)?;
-        self.bytes = self.bytes.saturating_sub(entry.size());
+        self.bytes = self.bytes.saturating_sub(entry.bytes);
         Some(entry)
     }
 
@@ -268,14 +277,6 @@ impl Entries {
             Some(_) => drop(self.remove(&id)),
             None => {}
         }
-    }
-}
-
-impl Entry {
-    fn size(&self) -> usize {
-        let lines = self.events.iter().chain(&self.answer);
-        let request = self.request.as_ref().map_or(0, |line| line.len());
-        lines.fold(request, |sum, line| sum.saturating_add(line.0.len()))
     }
 }
 

@@ -146,3 +146,24 @@ fn agents_do_not_see_each_other() {
         Begun::New
     ));
 }
+
+/// A stream without an end is not remembered to its end; its answer is.
+#[tokio::test]
+async fn a_request_with_too_many_events() {
+    let ledger = Arc::new(Ledger::default());
+    begin(&ledger, SECOND, "1", request("{}"));
+    let event = vec![b'e'; MAX_ENTRY / 4];
+    for _ in 0..10 {
+        ledger.event(&"1".into(), &event);
+    }
+    ledger.finish(&"1".into(), b"answer");
+    let Begun::Again(mut follow) = begin(&ledger, SECOND, "1", request("{}")) else {
+        panic!()
+    };
+    for _ in 0..3 {
+        assert!(matches!(follow.next().await, Some(Piece::Event(_))));
+    }
+    let answer = Piece::Answer(Line::new(b"answer"));
+    assert_eq!(follow.next().await, Some(answer));
+    assert!(ledger.lock().bytes <= MAX_ENTRY);
+}
