@@ -6,6 +6,7 @@
 )]
 
 mod caches;
+mod delegation;
 mod dids;
 mod documents;
 mod foreign;
