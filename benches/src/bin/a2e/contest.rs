@@ -65,6 +65,14 @@ impl Transport {
         Self::WebSocket,
     ];
 
+    /// The one whose name begins so.
+    pub(crate) fn named(begin: &str) -> Option<Self> {
+        let begin = begin.to_lowercase();
+        Self::ALL
+            .into_iter()
+            .find(|transport| transport.name().to_lowercase().starts_with(&begin))
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Stdio => "stdio",
@@ -102,6 +110,12 @@ impl Contest {
         contest.add_ours(programs)?;
         contest.add_peers(programs)?;
         Ok(contest)
+    }
+
+    /// Leaves the other transports out.
+    pub(crate) fn keep(&mut self, only: Transport) {
+        self.contestants
+            .retain(|contestant| contestant.transport == only);
     }
 
     /// Runs each contestant once with each number in flight.

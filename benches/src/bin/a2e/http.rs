@@ -32,7 +32,6 @@ pub(crate) struct Posts {
     chunk: Vec<u8>,
     answered: usize,
     done: usize,
-    last: Vec<u8>,
 }
 
 /// A stream of server-sent events.
@@ -41,8 +40,6 @@ pub(crate) struct Events {
     stream: TcpStream,
     /// The line that has begun.
     line: Vec<u8>,
-    /// The last event.
-    last: Vec<u8>,
     count: usize,
 }
 
@@ -132,23 +129,26 @@ impl Events {
         Ok(Self {
             stream,
             line: Vec::new(),
-            last: Vec::new(),
             count: 0,
         })
     }
 
     /// Waits for the next event.
-    pub(crate) fn next(&mut self) -> io::Result<String> {
+    pub(crate) fn next(&mut self) -> io::Result<()> {
         let count = self.count;
         let mut chunk = vec![0; CHUNK];
         while self.count == count {
-            self.read(&mut chunk)?;
+            self.read(&mut chunk, |_| Ok(()))?;
         }
-        Ok(String::from_utf8_lossy(&self.last).into_owned())
+        Ok(())
     }
 
-    /// Reads once, and counts the lines of data; the sizes of chunks between them end otherwise.
-    fn read(&mut self, chunk: &mut [u8]) -> io::Result<()> {
+    /// Reads once, and takes the lines of data; the sizes of chunks between them end otherwise.
+    fn read(
+        &mut self,
+        chunk: &mut [u8],
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let size = self.stream.read(chunk)?;
         if size == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -158,9 +158,11 @@ impl Events {
         for end in memchr::memchr_iter(b'\n', chunk) {
             let part = chunk.get(start..end).unwrap_or_default();
             self.line.extend_from_slice(part);
-            if self.line.starts_with(b"data:") && self.line.ends_with(b"}") {
+            if let Some(data) = self.line.strip_prefix(b"data:")
+                && data.ends_with(b"}")
+            {
                 self.count += 1;
-                std::mem::swap(&mut self.line, &mut self.last);
+                take(data)?;
             }
             self.line.clear();
             start = end + 1;
@@ -209,16 +211,16 @@ impl Posts {
             calls,
             request: Vec::new(),
             chunk: vec![0; CHUNK],
-            last: Vec::new(),
         })
     }
 
     fn take(&mut self, number: u64) -> io::Result<()> {
         if number == EVENTS {
+            let take = |reply: &[u8]| self.calls.answered(reply);
             return self
                 .events
                 .as_mut()
-                .map_or(Ok(()), |events| events.read(&mut self.chunk));
+                .map_or(Ok(()), |events| events.read(&mut self.chunk, take));
         }
         let number = number as usize;
         let Some(connection) = self.connections.get_mut(number) else {
@@ -231,11 +233,20 @@ impl Posts {
                 let response = String::from_utf8_lossy(&connection.response);
                 return Err(io::Error::other(response.into_owned()));
             }
-            std::mem::swap(&mut self.last, &mut connection.response);
+            if self.events.is_none() {
+                self.calls.answered(object(&connection.response))?;
+            }
             connection.response.clear();
         }
         Ok(())
     }
+}
+
+/// The JSON object of a response, whatever is around it.
+fn object(response: &[u8]) -> &[u8] {
+    let start = memchr::memchr(b'{', response).unwrap_or_default();
+    let end = memchr::memrchr(b'}', response).unwrap_or_default();
+    response.get(start..=end).unwrap_or_default()
 }
 
 impl Channel for Posts {
@@ -271,11 +282,5 @@ impl Channel for Posts {
                 return Ok(new);
             }
         }
-    }
-
-    fn last(&self) -> &[u8] {
-        self.events
-            .as_ref()
-            .map_or(&self.last, |events| &events.last)
     }
 }

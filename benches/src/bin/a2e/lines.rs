@@ -13,7 +13,6 @@ pub(crate) struct Lines<R, W> {
     chunk: Vec<u8>,
     /// The begin of a line whose end has not come.
     begun: Vec<u8>,
-    last: Vec<u8>,
 }
 
 const CHUNK: usize = 64 * 1024;
@@ -27,21 +26,55 @@ impl<R: Read, W: Write> Lines<R, W> {
             unsent: Vec::new(),
             chunk: vec![0; CHUNK],
             begun: Vec::new(),
-            last: Vec::new(),
         }
     }
 
     /// Sends a line; gives the next line that comes.
     pub(crate) fn ask(&mut self, line: &str) -> io::Result<String> {
         self.tell(line)?;
-        self.receive()?;
-        Ok(String::from_utf8_lossy(&self.last).into_owned())
+        let mut answer = String::new();
+        self.read(|_, line| {
+            answer = String::from_utf8_lossy(line).into_owned();
+            Ok(())
+        })?;
+        Ok(answer)
     }
 
     /// Sends a line that gets no answer.
     pub(crate) fn tell(&mut self, line: &str) -> io::Result<()> {
         self.output.write_all(format!("{line}\n").as_bytes())?;
         self.output.flush()
+    }
+
+    /// Waits for whole lines, and says how many came.
+    fn read(
+        &mut self,
+        mut take: impl FnMut(&mut Calls, &[u8]) -> io::Result<()>,
+    ) -> io::Result<usize> {
+        let mut lines = 0;
+        while lines == 0 {
+            let size = self.input.read(&mut self.chunk)?;
+            if size == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let chunk = self.chunk.get(..size).unwrap_or_default();
+            let mut start = 0;
+            for end in memchr::memchr_iter(b'\n', chunk) {
+                let part = chunk.get(start..end).unwrap_or_default();
+                if self.begun.is_empty() {
+                    take(&mut self.calls, part)?;
+                } else {
+                    self.begun.extend_from_slice(part);
+                    take(&mut self.calls, &self.begun)?;
+                    self.begun.clear();
+                }
+                lines += 1;
+                start = end + 1;
+            }
+            self.begun
+                .extend_from_slice(chunk.get(start..).unwrap_or_default());
+        }
+        Ok(lines)
     }
 }
 
@@ -57,35 +90,6 @@ impl<R: Read, W: Write> Channel for Lines<R, W> {
     }
 
     fn receive(&mut self) -> io::Result<usize> {
-        loop {
-            let size = self.input.read(&mut self.chunk)?;
-            if size == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let chunk = self.chunk.get(..size).unwrap_or_default();
-            let Some(end) = memchr::memrchr(b'\n', chunk) else {
-                self.begun.extend_from_slice(chunk);
-                continue;
-            };
-            let (lines, rest) = chunk.split_at(end);
-            self.last.clear();
-            match memchr::memrchr(b'\n', lines) {
-                Some(start) => self
-                    .last
-                    .extend_from_slice(lines.get(start..).unwrap_or_default()),
-                None => {
-                    self.last.append(&mut self.begun);
-                    self.last.extend_from_slice(lines);
-                }
-            }
-            self.begun.clear();
-            self.begun
-                .extend_from_slice(rest.get(1..).unwrap_or_default());
-            return Ok(memchr::memchr_iter(b'\n', lines).count() + 1);
-        }
-    }
-
-    fn last(&self) -> &[u8] {
-        &self.last
+        self.read(Calls::answered)
     }
 }

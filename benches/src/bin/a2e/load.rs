@@ -1,20 +1,20 @@
 //! The load: so many requests in flight, a new one for each reply.
 
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-use memchr::memmem;
+use benches::echo::Arguments;
+use serde::Deserialize;
 
 /// A connection, or several, over which an echo tool is called.
 pub(crate) trait Channel {
     /// Sends so many requests.
     fn send(&mut self, requests: usize) -> io::Result<()>;
 
-    /// Waits for replies; says how many came.
+    /// Waits for replies, reads and checks each; says how many came.
     fn receive(&mut self) -> io::Result<usize>;
-
-    /// The last reply.
-    fn last(&self) -> &[u8];
 }
 
 /// What one slice of time gave.
@@ -29,13 +29,51 @@ pub(crate) struct Slice {
 /// What is to be echoed; with it, an A2E call has 222 bytes.
 pub(crate) const TEXT: &str = "grey fox";
 
-/// Calls with unique ids.
+/// Calls with unique ids, and what is known of their answers.
 #[derive(Debug)]
 pub(crate) struct Calls {
     text: Vec<u8>,
-    /// Where the number of the call stands.
+    /// Where the number of the call stands: at the end of its id.
     number: usize,
     next: u64,
+    /// The numbers of those without an answer.
+    open: VecDeque<u64>,
+    read: fn(&[u8]) -> serde_json::Result<Reply<'_>>,
+}
+
+/// What a client takes from an answer.
+#[derive(Debug)]
+struct Reply<'a> {
+    id: Cow<'a, str>,
+    text: Cow<'a, str>,
+}
+
+/// The answer of an A2E host, as a typed client reads it.
+#[derive(Deserialize)]
+struct A2eAnswer<'a> {
+    #[serde(borrow)]
+    req_id: Cow<'a, str>,
+    data: ToolResult<'a>,
+}
+
+#[derive(Deserialize)]
+struct ToolResult<'a> {
+    #[serde(borrow)]
+    data: Arguments<'a>,
+}
+
+/// The answer of an MCP server.
+#[derive(Deserialize)]
+struct McpAnswer<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    result: CallResult<'a>,
+}
+
+#[derive(Deserialize)]
+struct CallResult<'a> {
+    #[serde(borrow)]
+    content: Vec<Arguments<'a>>,
 }
 
 const DIGITS: usize = 16;
@@ -43,23 +81,40 @@ const DIGITS: usize = 16;
 impl Calls {
     /// A2E calls. All of an agent's need different ids, whatever the connection: `line` tells them apart.
     pub(crate) fn a2e(line: u64) -> Self {
-        Self::new(&format!(
+        let text = format!(
             r#"{{"a2e":"1.0","version":"1.0","type":"tool/call/req","id":"{line:016x}@@@@@@@@@@@@@@@@","ts":1716123456.789,"tool_name":"echo","arguments":{{"text":"{TEXT}"}},"correlation_id":"1f2e3d4c","streaming":false,"timeout":30}}"#
-        ))
+        );
+        Self::new(&text, |reply| {
+            let answer: A2eAnswer<'_> = serde_json::from_slice(reply)?;
+            Ok(Reply {
+                id: answer.req_id,
+                text: answer.data.data.text,
+            })
+        })
     }
 
     /// MCP calls.
     pub(crate) fn mcp() -> Self {
-        Self::new(&format!(
+        let text = format!(
             r#"{{"jsonrpc":"2.0","id":"@@@@@@@@@@@@@@@@","method":"tools/call","params":{{"name":"echo","arguments":{{"text":"{TEXT}"}}}}}}"#
-        ))
+        );
+        Self::new(&text, |reply| {
+            let answer: McpAnswer<'_> = serde_json::from_slice(reply)?;
+            let content = answer.result.content.into_iter().next();
+            Ok(Reply {
+                id: answer.id,
+                text: content.map(|content| content.text).unwrap_or_default(),
+            })
+        })
     }
 
-    fn new(text: &str) -> Self {
+    fn new(text: &str, read: fn(&[u8]) -> serde_json::Result<Reply<'_>>) -> Self {
         Self {
             number: text.find("@@@@@@@@@@@@@@@@").unwrap_or_default(),
             text: text.as_bytes().to_vec(),
             next: 0,
+            open: VecDeque::new(),
+            read,
         }
     }
 
@@ -71,6 +126,7 @@ impl Calls {
     /// Appends the next call.
     pub(crate) fn append(&mut self, out: &mut Vec<u8>) {
         self.next += 1;
+        self.open.push_back(self.next);
         let mut rest = self.next;
         let digits = self.text.get_mut(self.number..self.number + DIGITS);
         for digit in digits.unwrap_or_default().iter_mut().rev() {
@@ -79,6 +135,23 @@ impl Calls {
             rest >>= 4;
         }
         out.extend_from_slice(&self.text);
+    }
+
+    /// Takes a reply: it must answer an open call, with what was to be echoed.
+    pub(crate) fn answered(&mut self, reply: &[u8]) -> io::Result<()> {
+        self.close(reply).ok_or_else(|| {
+            let reply = String::from_utf8_lossy(reply);
+            io::Error::other(format!("no answer to an open call: {reply}"))
+        })
+    }
+
+    fn close(&mut self, reply: &[u8]) -> Option<()> {
+        let reply = (self.read)(reply).ok()?;
+        let digits = reply.id.get(reply.id.len().checked_sub(DIGITS)?..)?;
+        let number = u64::from_str_radix(digits, 16).ok()?;
+        let index = self.open.iter().position(|open| *open == number)?;
+        self.open.remove(index)?;
+        (reply.text == TEXT).then_some(())
     }
 }
 
@@ -111,10 +184,6 @@ pub(crate) fn drive(
             break elapsed;
         }
     };
-    if memmem::find(channel.last(), TEXT.as_bytes()).is_none() {
-        let reply = String::from_utf8_lossy(channel.last());
-        return Err(io::Error::other(format!("the reply was: {reply}")));
-    }
     latencies.sort_by(f64::total_cmp);
     let at = |share: f64| latencies.get((latencies.len() as f64 * share) as usize);
     Ok(Slice {
@@ -139,5 +208,21 @@ mod tests {
         let [first, second] = texts.map(|text| String::from_utf8(text).unwrap_or_default());
         assert!(first.contains(r#""id":"00000000000000030000000000000001""#));
         assert!(second.contains(r#""id":"00000000000000030000000000000002""#));
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_only_with_the_text() -> io::Result<()> {
+        let mut calls = Calls::a2e(3);
+        calls.append(&mut Vec::new());
+        calls.append(&mut Vec::new());
+        let answer = |number, text| {
+            format!(
+                r#"{{"req_id":"0000000000000003000000000000000{number}","data":{{"data":{{"text":"{text}"}}}}}}"#
+            )
+        };
+        calls.answered(answer(2, TEXT).as_bytes())?;
+        assert!(calls.answered(answer(2, TEXT).as_bytes()).is_err());
+        assert!(calls.answered(answer(1, "red fox").as_bytes()).is_err());
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! An A2E host end to end, over every transport, beside the bare limits and MCP.
 //!
-//! usage: a2e [--smoke] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPT]
+//! usage: a2e [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPT]
 //!
 //! Everything runs in turns, several times, in one run; what counts is the ratio of two medians.
 #![expect(
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use benches::Effort;
 
-use contest::Contest;
+use contest::{Contest, Transport};
 use idle::Extent;
 use pin::{Cpus, Pinning};
 use report::Outcome;
@@ -43,6 +43,8 @@ struct Plan {
 struct Arguments {
     plan: Plan,
     programs: Programs,
+    /// The one transport to measure.
+    only: Option<Transport>,
     out: Option<PathBuf>,
 }
 
@@ -79,8 +81,7 @@ fn main() -> ExitCode {
 }
 
 fn arguments() -> io::Result<Arguments> {
-    const USAGE: &str =
-        "usage: a2e [--smoke] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPT]";
+    const USAGE: &str = "usage: a2e [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPT]";
     let program = std::env::current_exe()?;
     let mut arguments = Arguments {
         plan: FULL,
@@ -89,11 +90,17 @@ fn arguments() -> io::Result<Arguments> {
             peers: None,
             python: None,
         },
+        only: None,
         out: None,
     };
     let mut words = std::env::args().skip(1);
     let wrong = || io::Error::other(USAGE);
     while let Some(word) = words.next() {
+        if word == "--only" {
+            let name = words.next().unwrap_or_default();
+            arguments.only = Some(Transport::named(&name).ok_or_else(wrong)?);
+            continue;
+        }
         let mut path = || words.next().map(PathBuf::from).ok_or_else(wrong);
         match word.as_str() {
             "--smoke" => arguments.plan = SMOKE,
@@ -116,6 +123,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     let Arguments {
         plan,
         programs,
+        only,
         out,
     } = arguments;
     let cpus = Cpus::of_this_process()?;
@@ -124,6 +132,9 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     for pinning in Pinning::ALL {
         cpus.be_server()?;
         let mut contest = Contest::start(programs)?;
+        if let Some(only) = only {
+            contest.keep(*only);
+        }
         if let Err(error) = cpus.be_client(pinning) {
             println!("\n{}: left out, {error}", pinning.name());
             continue;
@@ -138,6 +149,9 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         outcomes.push(outcome);
     }
     cpus.be_free()?;
+    if only.is_some() {
+        return Ok(());
+    }
     let figures = idle::measure(programs, plan.extent)?;
     let (table, more) = report::idle_table(&figures);
     println!("{table}");

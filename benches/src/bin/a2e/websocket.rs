@@ -17,7 +17,6 @@ pub(crate) struct WebSocket {
     chunk: Vec<u8>,
     /// What has come and was not taken yet.
     received: Vec<u8>,
-    last: Vec<u8>,
 }
 
 const CHUNK: usize = 64 * 1024;
@@ -50,7 +49,6 @@ impl WebSocket {
             unsent: Vec::new(),
             chunk: vec![0; CHUNK],
             received: Vec::new(),
-            last: Vec::new(),
         })
     }
 
@@ -59,24 +57,49 @@ impl WebSocket {
         self.unsent.clear();
         frame(message.as_bytes(), &mut self.unsent);
         self.stream.write_all(&self.unsent)?;
-        self.receive()?;
-        Ok(String::from_utf8_lossy(&self.last).into_owned())
+        let mut answer = String::new();
+        self.read(|_, message| {
+            answer = String::from_utf8_lossy(message).into_owned();
+            Ok(())
+        })?;
+        Ok(answer)
+    }
+
+    /// Waits for whole messages, and says how many came.
+    fn read(
+        &mut self,
+        mut take: impl FnMut(&mut Calls, &[u8]) -> io::Result<()>,
+    ) -> io::Result<usize> {
+        loop {
+            let size = self.stream.read(&mut self.chunk)?;
+            if size == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let chunk = self.chunk.get(..size).unwrap_or_default();
+            self.received.extend_from_slice(chunk);
+            match self.take(&mut take)? {
+                0 => {}
+                messages => return Ok(messages),
+            }
+        }
     }
 
     /// Takes the whole messages of what has come; says how many.
-    fn take(&mut self) -> usize {
+    fn take(
+        &mut self,
+        mut take: impl FnMut(&mut Calls, &[u8]) -> io::Result<()>,
+    ) -> io::Result<usize> {
         let mut messages = 0;
         let mut start = 0;
         while let Some(((opcode, payload), end)) = self.received.get(start..).and_then(unframe) {
             if opcode == TEXT_MESSAGE {
                 messages += 1;
-                self.last.clear();
-                self.last.extend_from_slice(payload);
+                take(&mut self.calls, payload)?;
             }
             start += end;
         }
         self.received.drain(..start);
-        messages
+        Ok(messages)
     }
 }
 
@@ -92,22 +115,7 @@ impl Channel for WebSocket {
     }
 
     fn receive(&mut self) -> io::Result<usize> {
-        loop {
-            let size = self.stream.read(&mut self.chunk)?;
-            if size == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let chunk = self.chunk.get(..size).unwrap_or_default();
-            self.received.extend_from_slice(chunk);
-            match self.take() {
-                0 => {}
-                messages => return Ok(messages),
-            }
-        }
-    }
-
-    fn last(&self) -> &[u8] {
-        &self.last
+        self.read(Calls::answered)
     }
 }
 
