@@ -1,7 +1,7 @@
 //! What serves the requests of a host.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use a2e_session::{Failure, Token};
 use a2e_wire::{Body, Capability, Message, Raw, Tag};
@@ -87,13 +87,19 @@ pub enum Outcome {
 
 /// What a plugin knows of the request it serves, and how it tells of its progress.
 #[derive(Debug, Clone)]
-pub struct Context {
-    pub(crate) session: Arc<Session>,
-    pub(crate) token: Token,
-    /// Ends when the request is over. The future of [`Plugin::handle`] is dropped when it is
-    /// cancelled; this is for what it has started elsewhere.
-    pub cancelled: CancellationToken,
+pub struct Context(Arc<Asked>);
+
+#[derive(Debug)]
+struct Asked {
+    session: Arc<Session>,
+    token: Token,
+    /// Made when somebody asks for it.
+    over: OnceLock<CancellationToken>,
 }
+
+/// Says that the request is over when it is dropped.
+#[derive(Debug)]
+pub(crate) struct OverGuard(Context);
 
 /// The request is over, or its session is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -108,16 +114,35 @@ impl Outcome {
 }
 
 impl Context {
+    pub(crate) fn new(session: Arc<Session>, token: Token) -> Self {
+        Self(Arc::new(Asked {
+            session,
+            token,
+            over: OnceLock::new(),
+        }))
+    }
+
+    pub(crate) fn over_guard(&self) -> OverGuard {
+        OverGuard(self.clone())
+    }
+
     /// The session of the request.
     #[must_use]
-    pub const fn session(&self) -> &Arc<Session> {
-        &self.session
+    pub fn session(&self) -> &Arc<Session> {
+        &self.0.session
     }
 
     /// Who asks.
     #[must_use]
     pub fn identity(&self) -> &Identity {
-        self.session.identity()
+        self.session().identity()
+    }
+
+    /// Ends when the request is over. The future of [`Plugin::handle`] is dropped when it is
+    /// cancelled; this is for what it has started elsewhere.
+    #[must_use]
+    pub fn over(&self) -> &CancellationToken {
+        self.0.over.get_or_init(CancellationToken::new)
     }
 
     /// Sends an event of the request. Waits while the peer is behind.
@@ -127,11 +152,11 @@ impl Context {
     pub async fn event(&self, body: impl Into<Body<'static>>) -> Result<(), SendError> {
         let (done, outcome) = oneshot::channel();
         let command = Command::Event {
-            token: self.token,
+            token: self.0.token,
             body: Box::new(body.into()),
             done,
         };
-        self.session.command(command).await?;
+        self.session().command(command).await?;
         outcome.await.map_err(|_| SendError)?
     }
 
@@ -141,7 +166,9 @@ impl Context {
     /// # Errors
     /// If the session is over.
     pub async fn keep_stream(&self) -> Result<(), SendError> {
-        self.session.command(Command::KeepStream(self.token)).await
+        self.session()
+            .command(Command::KeepStream(self.0.token))
+            .await
     }
 
     /// Ends the events that went on after the response.
@@ -149,6 +176,16 @@ impl Context {
     /// # Errors
     /// If the session is over.
     pub async fn end_stream(&self) -> Result<(), SendError> {
-        self.session.command(Command::EndStream(self.token)).await
+        self.session()
+            .command(Command::EndStream(self.0.token))
+            .await
+    }
+}
+
+impl Drop for OverGuard {
+    fn drop(&mut self) {
+        if let Some(over) = self.0.0.over.get() {
+            over.cancel();
+        }
     }
 }

@@ -98,16 +98,14 @@ impl Registry {
         let gets_no_answer = gets_no_answer(&request);
         let unserved = unserved(&request);
         let mut merged: Option<Body<'static>> = None;
-        let mut request = Some(request);
+        let mut asked = Some((request, context));
         for (index, plugin) in serving.iter().enumerate() {
             let is_last = index.saturating_add(1) == serving.len();
-            let asked = if is_last {
-                request.take()
-            } else {
-                request.clone()
+            let next = if is_last { asked.take() } else { asked.clone() };
+            let Some((request, context)) = next else {
+                break;
             };
-            let Some(asked) = asked else { break };
-            match plugin.handle(asked, context.clone()).await? {
+            match plugin.handle(request, context).await? {
                 Outcome::Pass => {}
                 Outcome::Done if gets_no_answer => return Ok(Outcome::Done),
                 Outcome::Done => return Err(no_answer(plugin.name(), namespace)),

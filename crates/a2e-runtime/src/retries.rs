@@ -1,12 +1,18 @@
 //! Safe retries: an agent that sends a request again gets the answer it has, not the work done twice.
 
-use std::collections::{HashMap, VecDeque};
+mod done;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2e_wire::{Limits, MessageId};
 use canonical::Value;
+use hashbrown::HashTable;
 use tokio::sync::watch;
+
+use done::{Content, Done};
 
 /// The requests of all agents that may be sent again.
 #[derive(Debug, Default)]
@@ -16,27 +22,34 @@ pub(crate) struct Retries {
 
 /// The requests of one agent.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger(Mutex<Entries>);
+pub(crate) struct Ledger {
+    hashes: RandomState,
+    entries: Mutex<Entries>,
+}
 
 #[derive(Debug, Default)]
 struct Entries {
-    entries: HashMap<Arc<str>, Entry>,
-    /// Oldest first; an id whose entry is gone or younger stands here for nothing.
-    order: VecDeque<(Duration, Arc<str>)>,
-    bytes: usize,
+    running: HashTable<Running>,
+    done: Done,
 }
 
+/// A request that is worked on. It is not forgotten: a retry would do it twice.
 #[derive(Debug)]
-struct Entry {
-    at: Duration,
-    /// The request; none if it was made before the host was restarted.
-    request: Option<Box<[u8]>>,
+struct Running {
+    key: Key,
+    request: Box<[u8]>,
     events: Vec<Line>,
-    answer: Option<Line>,
-    /// All of these.
+    /// The size of the request and its events.
     bytes: usize,
     /// Tells those who sent it again meanwhile that there is more.
     changed: Option<watch::Sender<()>>,
+}
+
+/// A request's id, and its hash.
+#[derive(Debug, Clone)]
+pub(crate) struct Key {
+    hash: u64,
+    id: Arc<str>,
 }
 
 /// A message as it was sent, shared by all who are sent it again.
@@ -46,8 +59,8 @@ pub(crate) struct Line(Arc<[u8]>);
 /// What an agent's request is to the host.
 #[derive(Debug)]
 pub(crate) enum Begun {
-    /// It is new: do it.
-    New,
+    /// It is new: do it. It is remembered by this key.
+    New(Key),
     /// It was done or is being done: this is what comes of it.
     Again(Follow),
     /// Another request has this id.
@@ -58,9 +71,10 @@ pub(crate) enum Begun {
 #[derive(Debug)]
 pub(crate) struct Follow {
     ledger: Arc<Ledger>,
-    id: Arc<str>,
+    key: Key,
     next: usize,
-    changed: watch::Receiver<()>,
+    /// Tells that there is more; none if nothing more can come.
+    changed: Option<watch::Receiver<()>>,
 }
 
 /// Something that came of a request.
@@ -119,65 +133,101 @@ impl Ledger {
         id: &MessageId<'static>,
         line: Box<[u8]>,
     ) -> Begun {
+        let hash = self.hashes.hash_one(id.as_str());
         let mut entries = self.lock();
         entries.forget_old(now);
-        let Some(entry) = entries.entries.get_mut(id.as_str()) else {
-            entries.insert(now, id, Some(line), None);
-            return Begun::New;
+        let Entries { running, done } = &mut *entries;
+        let is_it = |running: &Running| *running.key.id == *id.as_str();
+        let (request, changed) = if let Some(running) = running.find_mut(hash, is_it) {
+            let changed = running.changed.get_or_insert_with(|| watch::channel(()).0);
+            (Some(&*running.request), Some(changed.subscribe()))
+        } else if let Some(found) = done.find(hash, id.as_str()) {
+            (found.request(), None)
+        } else {
+            let key = Key {
+                hash,
+                id: id.as_str().into(),
+            };
+            let new = Running {
+                key: key.clone(),
+                bytes: line.len(),
+                request: line,
+                events: Vec::new(),
+                changed: None,
+            };
+            running.insert_unique(hash, new, |running| running.key.hash);
+            return Begun::New(key);
         };
         // One of before a restart cannot be compared, so it is neither done again nor answered.
-        let is_again = |first: &[u8]| is_same(first, &line);
-        if !entry.request.as_deref().is_some_and(is_again) {
+        if !request.is_some_and(|first| is_same(first, &line)) {
             return Begun::Reused;
         }
-        let changed = entry.changed.get_or_insert_with(|| watch::channel(()).0);
         Begun::Again(Follow {
             ledger: Arc::clone(self),
-            id: id.as_str().into(),
+            key: Key {
+                hash,
+                id: id.as_str().into(),
+            },
             next: 0,
-            changed: changed.subscribe(),
+            changed,
         })
     }
 
     /// A request of before the host was restarted, which has this answer.
     pub(crate) fn restore(&self, now: Duration, id: &MessageId<'static>, answer: &[u8]) {
-        self.lock().insert(now, id, None, Some(Line::new(answer)));
+        let content = Content::<Line> {
+            id: id.as_str(),
+            request: None,
+            events: &[],
+            answer,
+        };
+        let hash = self.hashes.hash_one(id.as_str());
+        self.lock().done.push(now, hash, &content);
     }
 
     /// An event of a request was sent.
-    pub(crate) fn event(&self, id: &MessageId<'static>, line: &[u8]) {
-        let has_room = |entry: &Entry| entry.bytes.saturating_add(line.len()) <= MAX_ENTRY;
-        if self.lock().entries.get(id.as_str()).is_some_and(has_room) {
-            self.add(id, line.len(), |entry| entry.events.push(Line::new(line)));
+    pub(crate) fn event(&self, key: &Key, line: &[u8]) {
+        let mut entries = self.lock();
+        let Some(running) = entries
+            .running
+            .find_mut(key.hash, |other| other.key == *key)
+        else {
+            return;
+        };
+        let bytes = running.bytes.saturating_add(line.len());
+        if bytes > MAX_ENTRY {
+            return;
+        }
+        running.bytes = bytes;
+        running.events.push(Line::new(line));
+        if let Some(changed) = &running.changed {
+            changed.send_replace(());
         }
     }
 
     /// A request was answered.
-    pub(crate) fn finish(&self, id: &MessageId<'static>, line: &[u8]) {
-        self.add(id, line.len(), |entry| entry.answer = Some(Line::new(line)));
-    }
-
-    /// A request was not done, and may be tried again.
-    pub(crate) fn forget(&self, id: &MessageId<'static>) {
-        self.lock().remove(id.as_str());
-    }
-
-    fn add(&self, id: &MessageId<'static>, size: usize, change: impl FnOnce(&mut Entry)) {
+    pub(crate) fn finish(&self, now: Duration, key: &Key, answer: &[u8]) {
         let mut entries = self.lock();
-        let Some(entry) = entries.entries.get_mut(id.as_str()) else {
-            return; // Forgotten meanwhile: there were too many.
+        let Some(running) = entries.take(key) else {
+            return;
         };
-        change(entry);
-        entry.bytes = entry.bytes.saturating_add(size);
-        if let Some(changed) = &entry.changed {
-            changed.send_replace(());
-        }
-        entries.bytes = entries.bytes.saturating_add(size);
+        let content = Content {
+            id: &key.id,
+            request: Some(&running.request),
+            events: &running.events,
+            answer,
+        };
+        entries.done.push(now, key.hash, &content);
         entries.make_room();
     }
 
+    /// A request was not done, and may be tried again.
+    pub(crate) fn forget(&self, key: &Key) {
+        self.lock().take(key);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,18 +239,25 @@ impl Follow {
             if piece.is_some() {
                 return piece;
             }
-            // An error says that the request is forgotten, which the next look finds.
-            let _ = self.changed.changed().await;
+            // An error says that the request is over, one way or the other: the next look finds it.
+            let _ = self.changed.as_mut()?.changed().await;
         }
     }
 
     /// What is there now; an outer none if the request is forgotten.
     fn look(&mut self) -> Option<Option<Piece>> {
         let entries = self.ledger.lock();
-        let entry = entries.entries.get(&self.id)?;
-        let piece = match entry.events.get(self.next) {
-            Some(event) => Some(Piece::Event(event.clone())),
-            None => entry.answer.clone().map(Piece::Answer),
+        let key = &self.key;
+        let running = entries.running.find(key.hash, |other| other.key == *key);
+        let piece = match running {
+            Some(running) => running.events.get(self.next).cloned().map(Piece::Event),
+            None => {
+                let found = entries.done.find(key.hash, &key.id)?;
+                Some(match found.event(self.next) {
+                    Some(event) => Piece::Event(Line::new(event)),
+                    None => Piece::Answer(Line::new(found.answer())),
+                })
+            }
         };
         self.next = self.next.saturating_add(usize::from(piece.is_some()));
         Some(piece)
@@ -208,75 +265,34 @@ impl Follow {
 }
 
 impl Entries {
-    fn insert(
-        &mut self,
-        now: Duration,
-        id: &MessageId<'static>,
-        request: Option<Box<[u8]>>,
-        answer: Option<Line>,
-    ) {
-        let bytes = request.as_ref().map_or(0, |line| line.len());
-        let bytes = bytes.saturating_add(answer.as_ref().map_or(0, |line| line.0.len()));
-        let entry = Entry {
-            at: now,
-            bytes,
-            request,
-            events: Vec::new(),
-            answer,
-            changed: None,
-        };
-        self.bytes = self.bytes.saturating_add(bytes);
-        let id: Arc<str> = id.as_str().into();
-        self.order.push_back((now, Arc::clone(&id)));
-        // One of before a restart may stand there for an id that was used again.
-        if let Some(replaced) = self.entries.insert(id, entry) {
-            self.bytes = self.bytes.saturating_sub(replaced.bytes);
-        }
-    }
-
-    fn remove(&mut self, id: &str) -> Option<Entry> {
-        let entry = self.entries.remove(id)?;
-        self.bytes = self.bytes.saturating_sub(entry.bytes);
-        Some(entry)
+    fn take(&mut self, key: &Key) -> Option<Running> {
+        let place = self.running.find_entry(key.hash, |other| other.key == *key);
+        place.ok().map(|place| place.remove().0)
     }
 
     fn forget_old(&mut self, now: Duration) {
-        let is_old = |(at, _): &(Duration, Arc<str>)| at.saturating_add(KEPT) <= now;
-        // Those that are worked on come back, so each is looked at once.
-        for _ in 0..self.order.len() {
-            if !self.order.front().is_some_and(is_old) {
-                break;
-            }
-            self.forget_first();
+        let is_old = |at: Duration| at.saturating_add(KEPT) <= now;
+        while self.done.oldest().is_some_and(is_old) {
+            self.done.forget_oldest();
         }
-        self.make_room();
     }
 
     fn make_room(&mut self) {
-        // Those that are worked on stay, and are few: each is looked at once.
-        for _ in 0..self.order.len() {
-            if self.order.len() < MAX_ENTRIES && self.bytes < MAX_BYTES {
-                break;
-            }
-            self.forget_first();
+        while self.done.len() > MAX_ENTRIES || self.done.bytes() > MAX_BYTES {
+            self.done.forget_oldest();
         }
     }
+}
 
-    /// Forgets the oldest, unless it is still worked on: then a retry would do it twice.
-    fn forget_first(&mut self) {
-        let Some((at, id)) = self.order.pop_front() else {
-            return;
-        };
-        match self.entries.get_mut(&id) {
-            Some(entry) if entry.at != at => {}
-            Some(entry) if entry.answer.is_none() => {
-                let at = self.order.back().map_or(at, |(last, _)| *last);
-                entry.at = at;
-                self.order.push_back((at, id));
-            }
-            Some(_) => drop(self.remove(&id)),
-            None => {}
-        }
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && (Arc::ptr_eq(&self.id, &other.id) || self.id == other.id)
+    }
+}
+
+impl AsRef<[u8]> for Line {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
     }
 }
 

@@ -35,32 +35,62 @@ impl Now {
 /// Makes the ids of one sender's messages: 32 hexadecimal digits, the first half random, the second
 /// a count. They are unique and need not be secret, so one draw of randomness does for all.
 #[derive(Debug)]
-pub(crate) struct MessageIds(u128);
+pub(crate) struct MessageIds([u8; 32]);
 
 impl MessageIds {
     pub(crate) fn new(random: &mut dyn Random) -> Self {
-        Self(random.bits() & !u128::from(u64::MAX))
+        Self(hexadecimal(random.bits() & !u128::from(u64::MAX)))
     }
 
     pub(crate) fn next(&mut self) -> MessageId<'static> {
-        self.0 = self.0.wrapping_add(1);
-        hexadecimal(self.0).into()
+        let (_, count) = self.0.split_at_mut(16);
+        for digit in count.iter_mut().rev() {
+            *digit = match *digit {
+                b'9' => b'a',
+                b'f' => b'0',
+                digit => digit.wrapping_add(1),
+            };
+            if *digit != b'0' {
+                break;
+            }
+        }
+        text(&self.0).into()
     }
 }
 
 /// A fresh session id: 32 hexadecimal digits.
 pub(crate) fn session_id(random: &mut dyn Random) -> SessionId<'static> {
-    hexadecimal(random.bits()).into()
+    text(&hexadecimal(random.bits())).into()
 }
 
-fn hexadecimal(bits: u128) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = String::with_capacity(32);
-    for byte in bits.to_be_bytes() {
-        for digit in [byte >> 4, byte & 15] {
-            let digit = DIGITS.get(usize::from(digit)).copied().unwrap_or(b'0');
-            text.push(char::from(digit));
-        }
+fn text(digits: &[u8]) -> String {
+    String::from_utf8_lossy(digits).into_owned()
+}
+
+fn hexadecimal(bits: u128) -> [u8; 32] {
+    let mut rest = bits;
+    let mut digits = [b'0'; 32];
+    for digit in digits.iter_mut().rev() {
+        *digit = match (rest & 15) as u8 {
+            value @ 0..=9 => b'0'.wrapping_add(value),
+            value => b'a'.wrapping_sub(10).wrapping_add(value),
+        };
+        rest >>= 4;
     }
-    text
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_count_in_hexadecimal() {
+        let mut ids = MessageIds::new(&mut || 0xabcd_ef01_2345_6789_ffff_ffff_ffff_ffff);
+        let mut last = MessageId::default();
+        for _ in 0..0x1234 {
+            last = ids.next();
+        }
+        assert_eq!(last.as_str(), "abcdef01234567890000000000001234");
+    }
 }

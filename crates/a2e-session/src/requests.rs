@@ -12,7 +12,8 @@ use crate::event::{Request, Token};
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     waiting: VecDeque<Request>,
-    running: BTreeMap<Token, Running>,
+    /// Oldest first. They are few, and most are gone as soon as they are there.
+    running: Vec<Running>,
     /// Answered, but still sending events (a process that goes on).
     streams: BTreeMap<Token, Stream>,
     last_token: u64,
@@ -21,6 +22,7 @@ pub(crate) struct Requests {
 /// A request that was started and not yet answered.
 #[derive(Debug)]
 pub(crate) struct Running {
+    token: Token,
     pub(crate) stream: Stream,
     pub(crate) namespace: Namespace,
     /// How the response's type is to be spelled, if not as in the catalogue.
@@ -59,7 +61,8 @@ impl Requests {
             _ => None,
         };
         let wait = time_limit(&request.message.body).unwrap_or(limit);
-        let running = Running {
+        self.running.push(Running {
+            token: request.token,
             stream: Stream {
                 req_id: request.message.envelope.id.clone(),
                 next_seq: 0,
@@ -68,14 +71,17 @@ impl Requests {
             spelling: spelling.map(Cow::Borrowed),
             deadline: now.saturating_add(wait),
             keep_stream: false,
-        };
-        self.running.insert(request.token, running);
+        });
         Some(request)
     }
 
     /// Ends a request: it is answered now, whatever comes.
     pub(crate) fn finish(&mut self, token: Token) -> Option<Running> {
-        let running = self.running.remove(&token)?;
+        let index = self
+            .running
+            .iter()
+            .position(|running| running.token == token)?;
+        let running = self.running.remove(index);
         if running.keep_stream {
             self.streams.insert(token, running.stream.clone());
         }
@@ -84,7 +90,11 @@ impl Requests {
 
     /// Lets a request's events go on after its response.
     pub(crate) fn keep_stream(&mut self, token: Token) {
-        if let Some(running) = self.running.get_mut(&token) {
+        let running = self
+            .running
+            .iter_mut()
+            .find(|running| running.token == token);
+        if let Some(running) = running {
             running.keep_stream = true;
         }
     }
@@ -95,7 +105,11 @@ impl Requests {
 
     /// Where a request's next event goes.
     pub(crate) fn stream(&mut self, token: Token) -> Option<&mut Stream> {
-        match self.running.get_mut(&token) {
+        let running = self
+            .running
+            .iter_mut()
+            .find(|running| running.token == token);
+        match running {
             Some(running) => Some(&mut running.stream),
             None => self.streams.get_mut(&token),
         }
@@ -103,19 +117,18 @@ impl Requests {
 
     /// The requests whose time has passed.
     pub(crate) fn overdue(&self, now: Duration) -> Vec<Token> {
-        let overdue =
-            |(token, running): (&Token, &Running)| (running.deadline <= now).then_some(*token);
+        let overdue = |running: &Running| (running.deadline <= now).then_some(running.token);
         self.running.iter().filter_map(overdue).collect()
     }
 
     /// The earliest moment at which one takes too long.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
-        self.running.values().map(|running| running.deadline).min()
+        self.running.iter().map(|running| running.deadline).min()
     }
 
     /// All that run.
     pub(crate) fn running(&self) -> Vec<Token> {
-        self.running.keys().copied().collect()
+        self.running.iter().map(|running| running.token).collect()
     }
 
     /// Takes all that wait.
@@ -133,7 +146,7 @@ impl Requests {
         let running = self.running.iter();
         let waiting = self.waiting.iter();
         running
-            .map(|(token, running)| (*token, &running.stream.req_id))
+            .map(|running| (running.token, &running.stream.req_id))
             .chain(waiting.map(|request| (request.token, &request.message.envelope.id)))
     }
 

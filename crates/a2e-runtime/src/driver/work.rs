@@ -7,28 +7,26 @@ use std::task::{Context as Waiting, Poll, Waker};
 use std::time::Duration;
 
 use a2e_session::{EventError, Failure, Request, Token, failures};
-use a2e_wire::{Body, Decoder, ErrorCode, MessageId, Namespace, Sender, Tag, Timestamp};
+use a2e_wire::{Body, Decoder, ErrorCode, Namespace, Sender, Tag, Timestamp};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{Command, Driver, MAX_ASKED};
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{BoxFuture, Context, Outcome, SendError};
-use crate::retries::{Begun, Follow, Ledger, Piece};
+use crate::retries::{Begun, Follow, Key, Ledger, Piece};
 use crate::snapshot::SnapshotMode;
 
 /// A request that is worked on.
 pub(super) struct Work {
     token: Token,
-    id: MessageId<'static>,
     tag: Option<Tag>,
     started: Duration,
     /// Its task, if it did not finish at once.
     task: Option<AbortHandle>,
-    /// Where it is remembered by its id; nowhere if another one is.
-    ledger: Option<Arc<Ledger>>,
+    /// Where it is remembered, and by what; nowhere if another one is.
+    remembered: Option<(Arc<Ledger>, Key)>,
 }
 
 impl Driver {
@@ -45,15 +43,15 @@ impl Driver {
         };
         let mut work = Work {
             token,
-            id: message.envelope.id.clone(),
             tag: message.body.tag(),
             started: now,
             task: None,
-            ledger: None,
+            remembered: None,
         };
-        if !work.id.is_empty() {
-            match known.ledger.begin(now, &work.id, line) {
-                Begun::New => work.ledger = Some(Arc::clone(&known.ledger)),
+        let id = &message.envelope.id;
+        if !id.is_empty() {
+            match known.ledger.begin(now, id, line) {
+                Begun::New(key) => work.remembered = Some((Arc::clone(&known.ledger), key)),
                 Begun::Again(follow) => {
                     work.task = Some(self.send_again(token, follow));
                     return self.add_work(work);
@@ -65,15 +63,10 @@ impl Driver {
                 }
             }
         }
-        let cancelled = CancellationToken::new();
-        let context = Context {
-            session: Arc::clone(&known.session),
-            token,
-            cancelled: cancelled.clone(),
-        };
+        let context = Context::new(Arc::clone(&known.session), token);
+        let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
-        let span =
-            tracing::debug_span!("request", kind = message.type_name(), id = work.id.as_str());
+        let span = tracing::debug_span!("request", kind = message.type_name(), id = id.as_str());
         let job = async move { settings.registry.dispatch(*message, context).await };
         let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
         // Most requests finish at once; the others get a task of their own.
@@ -86,7 +79,7 @@ impl Driver {
             Poll::Pending => {
                 let commands = self.commands.clone();
                 let task = tokio::spawn(async move {
-                    let _cancel = cancelled.drop_guard();
+                    let _over = over;
                     let outcome = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await;
                     let finished = Command::Finished(token, Box::new(outcome));
                     let _ = commands.send(finished).await;
@@ -121,10 +114,10 @@ impl Driver {
         if answered.is_err() {
             return self.give_up(&work);
         }
-        if let Some(ledger) = &work.ledger {
+        if let Some((ledger, key)) = &work.remembered {
             match forgets {
-                true => ledger.forget(&work.id),
-                false => ledger.finish(&work.id, self.session.last_written()),
+                true => ledger.forget(key),
+                false => ledger.finish(now.monotonic, key, self.session.last_written()),
             }
         }
         self.count(&work, ended);
@@ -143,8 +136,8 @@ impl Driver {
         if let Some(task) = &work.task {
             task.abort();
         }
-        if let Some(ledger) = &work.ledger {
-            ledger.forget(&work.id);
+        if let Some((ledger, key)) = &work.remembered {
+            ledger.forget(key);
         }
         self.count(work, Ended::Cancelled);
     }
@@ -188,9 +181,9 @@ impl Driver {
         let outcome = self.session.event(now, token, *body);
         if outcome.is_ok()
             && let Some(work) = self.work.iter().find(|work| work.token == token)
-            && let Some(ledger) = &work.ledger
+            && let Some((ledger, key)) = &work.remembered
         {
-            ledger.event(&work.id, self.session.last_written());
+            ledger.event(key, self.session.last_written());
         }
         let _ = done.send(outcome.map_err(|_| SendError));
     }
@@ -267,13 +260,8 @@ impl Driver {
 
     fn count(&self, work: &Work, ended: Ended) {
         let metrics = &self.host.inner.metrics;
-        let took = self
-            .host
-            .inner
-            .clock
-            .now()
-            .monotonic
-            .saturating_sub(work.started);
+        let now = self.host.inner.clock.monotonic();
+        let took = now.saturating_sub(work.started);
         subtract(&metrics.running, 1);
         metrics.request(work.tag, ended, took);
     }

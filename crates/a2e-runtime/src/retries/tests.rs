@@ -6,6 +6,13 @@ fn request(text: &str) -> Vec<u8> {
     format!(r#"{{"a2e":"1.0","ts":1,"type":"tool/call/req","id":"1","arguments":{text}}}"#).into()
 }
 
+fn key(ledger: &Ledger, id: &str) -> Key {
+    Key {
+        hash: ledger.hashes.hash_one(id),
+        id: id.into(),
+    }
+}
+
 fn begin(ledger: &Arc<Ledger>, now: Duration, id: &str, line: Vec<u8>) -> Begun {
     ledger.begin(now, &id.to_owned().into(), line.into())
 }
@@ -15,10 +22,10 @@ async fn a_request_that_was_answered_gets_its_answer() {
     let ledger = Arc::new(Ledger::default());
     assert!(matches!(
         begin(&ledger, SECOND, "1", request("{}")),
-        Begun::New
+        Begun::New(_)
     ));
-    ledger.event(&"1".into(), b"event");
-    ledger.finish(&"1".into(), b"answer");
+    ledger.event(&key(&ledger, "1"), b"event");
+    ledger.finish(SECOND, &key(&ledger, "1"), b"answer");
     let Begun::Again(mut follow) = begin(&ledger, SECOND, "1", request("{}")) else {
         panic!()
     };
@@ -38,14 +45,14 @@ async fn one_that_still_runs_is_joined() {
     };
     let later = Arc::clone(&ledger);
     let (piece, ()) = tokio::join!(follow.next(), async move {
-        later.event(&"1".into(), b"event");
+        later.event(&key(&later, "1"), b"event");
     });
     assert_eq!(piece, Some(Piece::Event(Line::new(b"event"))));
-    ledger.forget(&"1".into());
+    ledger.forget(&key(&ledger, "1"));
     assert_eq!(follow.next().await, None, "it was given up");
     assert!(matches!(
         begin(&ledger, SECOND, "1", request("{}")),
-        Begun::New
+        Begun::New(_)
     ));
 }
 
@@ -70,7 +77,7 @@ fn what_each_sending_changes_does_not_count() {
     }
     assert!(matches!(
         begin(&ledger, SECOND, "2", request("{}")),
-        Begun::New
+        Begun::New(_)
     ));
 }
 
@@ -89,7 +96,7 @@ fn great_numbers_are_not_mistaken_for_one_another() {
 fn ten_minutes() {
     let ledger = Arc::new(Ledger::default());
     begin(&ledger, SECOND, "1", request("{}"));
-    ledger.finish(&"1".into(), b"answer");
+    ledger.finish(SECOND, &key(&ledger, "1"), b"answer");
     let late = SECOND + KEPT - Duration::from_nanos(1);
     assert!(matches!(
         begin(&ledger, late, "1", request("{}")),
@@ -97,40 +104,92 @@ fn ten_minutes() {
     ));
     assert!(matches!(
         begin(&ledger, SECOND + KEPT, "1", request("{}")),
-        Begun::New
+        Begun::New(_)
     ));
 }
 
 #[test]
 fn ten_thousand_and_64_mib() {
     let ledger = Arc::new(Ledger::default());
-    for number in 0..MAX_ENTRIES {
+    for number in 0..=MAX_ENTRIES + 1 {
         begin(&ledger, SECOND, &number.to_string(), request("{}"));
         // The first is still worked on, and is not forgotten.
         if number > 0 {
-            ledger.finish(&number.to_string().into(), b"");
+            ledger.finish(SECOND, &key(&ledger, &number.to_string()), b"");
         }
     }
     let again = |id: &str| begin(&ledger, SECOND, id, request("{}"));
     assert!(
-        matches!(again("1"), Begun::New),
+        matches!(again("1"), Begun::New(_)),
         "the oldest that was done went"
     );
     assert!(
         matches!(again("0"), Begun::Again(_)),
         "what is worked on stays"
     );
-    assert!(ledger.lock().entries.len() <= MAX_ENTRIES);
+    assert!(matches!(again("2"), Begun::Again(_)), "the next is there");
+    assert_eq!(ledger.lock().done.len(), MAX_ENTRIES);
 
     let ledger = Arc::new(Ledger::default());
+    let answer = vec![b'x'; MAX_BYTES / 2 - request("{}").len() - 1];
     for id in ["a", "b"] {
         begin(&ledger, SECOND, id, request("{}"));
+        ledger.finish(SECOND, &key(&ledger, id), &answer);
     }
-    ledger.finish(&"a".into(), &vec![b'x'; MAX_BYTES]);
+    assert_eq!(ledger.lock().done.bytes(), MAX_BYTES);
     begin(&ledger, SECOND, "c", request("{}"));
+    ledger.finish(SECOND, &key(&ledger, "c"), b"");
     let entries = ledger.lock();
-    assert!(entries.bytes < MAX_BYTES);
-    assert_eq!(entries.entries.len(), 2, "only what is too much went");
+    assert!(entries.done.bytes() < MAX_BYTES);
+    assert_eq!(entries.done.len(), 2, "only what is too much went");
+}
+
+/// Whatever comes and goes, each id has what was last said of it, and memory is used again.
+#[test]
+fn what_is_remembered_is_what_was_said() {
+    let mut done = Done::default();
+    let mut last = HashMap::new();
+    for number in 0..1000_usize {
+        let id = (number % 170).to_string();
+        let events: Vec<Line> = (0..number % 3)
+            .map(|event| Line::new(&[b'a'; 7][event..]))
+            .collect();
+        let answer = vec![b'0' + (number % 10) as u8; number * 37 % 3000];
+        let request = (number % 5 > 0).then_some(id.as_bytes());
+        let content = Content {
+            id: &id,
+            request,
+            events: &events,
+            answer: &answer,
+        };
+        done.push(SECOND, (number % 170) as u64 / 2, &content);
+        last.insert(
+            id.clone(),
+            (number, request.map(<[u8]>::to_vec), events, answer),
+        );
+        while done.len() > 100 {
+            done.forget_oldest();
+        }
+        let from = number.saturating_sub(99);
+        for (id, (number, request, events, answer)) in &last {
+            let found = done.find(id.parse::<u64>().unwrap() / 2, id);
+            assert_eq!(found.is_some(), *number >= from, "{id}");
+            let Some(found) = found else { continue };
+            assert_eq!(found.request(), request.as_deref());
+            assert_eq!(found.answer(), answer);
+            for (index, event) in events.iter().enumerate() {
+                assert_eq!(found.event(index), Some(event.bytes()));
+            }
+            assert_eq!(found.event(events.len()), None);
+        }
+        if number > 200 {
+            last.retain(|_, (number, ..)| *number >= from);
+        }
+    }
+    while done.len() > 0 {
+        done.forget_oldest();
+    }
+    assert_eq!(done.bytes(), 0);
 }
 
 #[test]
@@ -143,7 +202,7 @@ fn agents_do_not_see_each_other() {
     ));
     assert!(matches!(
         begin(&retries.of("b"), SECOND, "1", request("{}")),
-        Begun::New
+        Begun::New(_)
     ));
 }
 
@@ -154,9 +213,9 @@ async fn a_request_with_too_many_events() {
     begin(&ledger, SECOND, "1", request("{}"));
     let event = vec![b'e'; MAX_ENTRY / 4];
     for _ in 0..10 {
-        ledger.event(&"1".into(), &event);
+        ledger.event(&key(&ledger, "1"), &event);
     }
-    ledger.finish(&"1".into(), b"answer");
+    ledger.finish(SECOND, &key(&ledger, "1"), b"answer");
     let Begun::Again(mut follow) = begin(&ledger, SECOND, "1", request("{}")) else {
         panic!()
     };
@@ -165,5 +224,5 @@ async fn a_request_with_too_many_events() {
     }
     let answer = Piece::Answer(Line::new(b"answer"));
     assert_eq!(follow.next().await, Some(answer));
-    assert!(ledger.lock().bytes <= MAX_ENTRY);
+    assert!(ledger.lock().done.bytes() <= MAX_ENTRY + 10);
 }
