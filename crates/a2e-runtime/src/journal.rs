@@ -123,6 +123,7 @@ impl Journal {
                 add(&mut lines, Ours::Plugin(state.clone()))?;
             }
         }
+        lines.reserve(session.unrecorded_bytes());
         while let Some(message) = session.poll_record() {
             lines.extend_from_slice(message.line);
             lines.push(b'\n');

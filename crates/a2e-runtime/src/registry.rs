@@ -109,10 +109,8 @@ impl Registry {
                 Outcome::Pass => {}
                 Outcome::Done if gets_no_answer => return Ok(Outcome::Done),
                 Outcome::Done => return Err(no_answer(plugin.name(), namespace)),
-                Outcome::Answer(body) => match merge(merged.take(), *body) {
-                    Merged::Final(body) => return Ok(Outcome::answer(body)),
-                    Merged::More(body) => merged = Some(body),
-                },
+                Outcome::Answer(body) if !is_list(&body) => return Ok(Outcome::Answer(body)),
+                Outcome::Answer(body) => merged = Some(merge(merged, *body)),
             }
         }
         merged.map(Outcome::answer).ok_or_else(|| unserved.into())
@@ -162,35 +160,30 @@ impl From<Unserved> for Failure {
     }
 }
 
-enum Merged {
-    /// Other plugins may add to it.
-    More(Body<'static>),
-    /// It is the response.
-    Final(Body<'static>),
+/// Whether all plugins have a part in such an answer.
+fn is_list(body: &Body<'_>) -> bool {
+    matches!(
+        body,
+        Body::ToolListResponse(_) | Body::ToolkitListResponse(_) | Body::SkillDiscoverResponse(_)
+    )
 }
 
-/// Adds a plugin's answer to those of the plugins before it.
-fn merge(earlier: Option<Body<'static>>, body: Body<'static>) -> Merged {
+/// Adds a plugin's list to those of the plugins before it.
+fn merge(earlier: Option<Body<'static>>, body: Body<'static>) -> Body<'static> {
     match (earlier, body) {
         (Some(Body::ToolListResponse(mut list)), Body::ToolListResponse(more)) => {
             list.tools.extend(more.tools);
-            Merged::More(list.into())
+            list.into()
         }
         (Some(Body::ToolkitListResponse(mut list)), Body::ToolkitListResponse(more)) => {
             list.toolkits.extend(more.toolkits);
-            Merged::More(list.into())
+            list.into()
         }
         (Some(Body::SkillDiscoverResponse(mut list)), Body::SkillDiscoverResponse(more)) => {
             list.skills.extend(more.skills);
-            Merged::More(list.into())
+            list.into()
         }
-        (
-            None,
-            body @ (Body::ToolListResponse(_)
-            | Body::ToolkitListResponse(_)
-            | Body::SkillDiscoverResponse(_)),
-        ) => Merged::More(body),
-        (_, body) => Merged::Final(body),
+        (_, body) => body,
     }
 }
 

@@ -156,6 +156,13 @@ impl Outbox {
         })
     }
 
+    /// How many bytes are to be put on record, with a newline for each line.
+    pub(crate) fn unrecorded_bytes(&self) -> usize {
+        let lines = self.entries.len().saturating_sub(self.recorded);
+        let before = self.gone.saturating_add(self.recorded_bytes);
+        self.log.len().saturating_sub(before).saturating_add(lines)
+    }
+
     /// Begins the record anew: everything that is kept comes again.
     pub(crate) const fn record_again(&mut self) {
         self.recorded = 0;
@@ -310,7 +317,10 @@ mod tests {
     fn the_record_gets_everything_once() {
         let mut outbox = outbox(10_000, 10_000, 2);
         let eid = |outbox: &mut Outbox| outbox.pop_record().and_then(|transmit| transmit.eid);
+        let lines = outbox.log.len() + 2;
+        assert_eq!(outbox.unrecorded_bytes(), lines);
         assert_eq!(eid(&mut outbox), Some(1));
+        assert_eq!(outbox.unrecorded_bytes(), lines / 2);
         assert_eq!(eids(&mut outbox), [1, 2]);
         assert_eq!(eid(&mut outbox), Some(2));
         assert_eq!(eid(&mut outbox), None);

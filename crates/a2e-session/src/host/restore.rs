@@ -67,6 +67,12 @@ impl HostSession {
         self.outbox.pop_record()
     }
 
+    /// How many bytes [`HostSession::poll_record`] will give, with a newline for each line.
+    #[must_use]
+    pub fn unrecorded_bytes(&self) -> usize {
+        self.outbox.unrecorded_bytes()
+    }
+
     /// Begins the record anew: all messages that are kept come again.
     pub const fn record_again(&mut self) {
         self.outbox.record_again();
