@@ -3,6 +3,7 @@
 //! The machine's speed changes from second to second, so only the ratio of two medians of the same
 //! run means anything; absolute figures are printed for orientation.
 
+pub mod client;
 pub mod echo;
 
 use std::hint::black_box;

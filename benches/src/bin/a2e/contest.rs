@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::clients::Client;
 use crate::http::{Connection, Events, Posts, connect};
 use crate::lines::Lines;
-use crate::load::{Calls, Channel, Slice, drive};
+use crate::load::{Calls, Load, Slice};
 use crate::servers::{Node, Programs, Server, hello};
 use crate::websocket::WebSocket;
 
@@ -21,6 +22,8 @@ pub(crate) enum Transport {
     Unix,
     Tcp,
     Http,
+    /// The same, with each side's own client instead of a bare one.
+    HttpClients,
     WebSocket,
 }
 
@@ -37,7 +40,7 @@ pub(crate) enum Side {
 pub(crate) struct Contestant {
     pub(crate) transport: Transport,
     pub(crate) side: Side,
-    channel: Box<dyn Channel>,
+    load: Box<dyn Load>,
     /// What it did, for each number in flight.
     pub(crate) slices: [Vec<Slice>; IN_FLIGHT.len()],
 }
@@ -57,11 +60,12 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize",
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 impl Transport {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Stdio,
         Self::Unix,
         Self::Tcp,
         Self::Http,
+        Self::HttpClients,
         Self::WebSocket,
     ];
 
@@ -79,6 +83,7 @@ impl Transport {
             Self::Unix => "Unix socket",
             Self::Tcp => "TCP",
             Self::Http => "HTTP + SSE",
+            Self::HttpClients => "own clients",
             Self::WebSocket => "WebSocket",
         }
     }
@@ -122,7 +127,7 @@ impl Contest {
     pub(crate) fn round(&mut self, slice: Duration) -> io::Result<()> {
         for (index, in_flight) in IN_FLIGHT.into_iter().enumerate() {
             for contestant in &mut self.contestants {
-                let done = drive(contestant.channel.as_mut(), in_flight, slice);
+                let done = contestant.load.drive(in_flight, slice);
                 let done = done.map_err(|error| contestant.failed(in_flight, &error))?;
                 if let Some(slices) = contestant.slices.get_mut(index) {
                     slices.push(done);
@@ -132,11 +137,11 @@ impl Contest {
         Ok(())
     }
 
-    fn add(&mut self, transport: Transport, side: Side, channel: impl Channel + 'static) {
+    fn add(&mut self, transport: Transport, side: Side, load: impl Load + 'static) {
         self.contestants.push(Contestant {
             transport,
             side,
-            channel: Box::new(channel),
+            load: Box::new(load),
             slices: Default::default(),
         });
     }
@@ -175,6 +180,10 @@ impl Contest {
         tcp.ask(&node.hello())?;
         self.add(Transport::Tcp, Side::Ours, tcp);
         self.add(Transport::Http, Side::Ours, over_http(&node, 3)?);
+        let mut client = Command::new(programs.own.join("a2e_client"));
+        client.arg(format!("http://{}", node.http)).arg(&node.token);
+        let client = Client::start(&mut client)?;
+        self.add(Transport::HttpClients, Side::Ours, client);
         let mut socket = WebSocket::open(node.http, Calls::a2e(4))?;
         socket.ask(&node.hello())?;
         self.add(Transport::WebSocket, Side::Ours, socket);
@@ -199,6 +208,9 @@ impl Contest {
             self.servers.push(server);
             let posts = mcp_over_http(parsed(&address)?)?;
             self.add(Transport::Http, Side::RustMcp, posts);
+            let mut client = Command::new(peers.join("mcp_client"));
+            let client = Client::start(client.arg(format!("http://{address}/mcp")))?;
+            self.add(Transport::HttpClients, Side::RustMcp, client);
         }
         if let Some((interpreter, script)) = &programs.python {
             self.add_mcp(Side::PythonMcp, Command::new(interpreter).arg(script))?;

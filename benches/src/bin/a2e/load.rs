@@ -8,6 +8,12 @@ use std::time::{Duration, Instant};
 use benches::echo::Arguments;
 use serde::Deserialize;
 
+/// Something that calls an echo tool.
+pub(crate) trait Load {
+    /// Keeps so many requests in flight for about a slice of time, and waits for the last reply.
+    fn drive(&mut self, in_flight: usize, slice: Duration) -> io::Result<Slice>;
+}
+
 /// A connection, or several, over which an echo tool is called.
 pub(crate) trait Channel {
     /// Sends so many requests.
@@ -155,12 +161,13 @@ impl Calls {
     }
 }
 
-/// Keeps so many requests in flight for about a slice of time, and waits for the last reply.
-pub(crate) fn drive(
-    channel: &mut dyn Channel,
-    in_flight: usize,
-    slice: Duration,
-) -> io::Result<Slice> {
+impl<C: Channel> Load for C {
+    fn drive(&mut self, in_flight: usize, slice: Duration) -> io::Result<Slice> {
+        drive(self, in_flight, slice)
+    }
+}
+
+fn drive(channel: &mut dyn Channel, in_flight: usize, slice: Duration) -> io::Result<Slice> {
     let mut latencies = Vec::new();
     let mut trips = 0_u32;
     let start = Instant::now();

@@ -9,6 +9,7 @@
     reason = "this is a report"
 )]
 
+mod clients;
 mod contest;
 mod http;
 mod idle;

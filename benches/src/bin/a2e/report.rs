@@ -157,7 +157,7 @@ fn mcp_target(pinning: Pinning, transport: Transport, in_flight: usize) -> Optio
     match (pinning, transport, in_flight) {
         (Pinning::Shared, Transport::Stdio, 1) => Some(4.0),
         (Pinning::Shared, Transport::Stdio, 64) => Some(10.0),
-        (Pinning::Shared, Transport::Http, 1 | 64) => Some(3.0),
+        (Pinning::Shared, Transport::HttpClients, 1 | 64) => Some(3.0),
         _ => None,
     }
 }

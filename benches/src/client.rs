@@ -1,0 +1,49 @@
+//! A client library under load, in a process of its own that is told what to do on its standard input.
+//!
+//! Each line is a number of calls in flight and of milliseconds; the reply is a line with the round
+//! trips per second and the median and 99th percentile of a call's time in seconds.
+
+use std::io::{self, BufRead, Write};
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+
+/// Does what it is told until its input ends. `call` makes one call and checks the answer.
+///
+/// # Errors
+/// If a call fails, or it is told something else.
+pub async fn obey<F, E>(call: impl Fn() -> F) -> io::Result<()>
+where
+    F: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        let (in_flight, slice) = order(&line).ok_or_else(|| io::Error::other(line.clone()))?;
+        let start = Instant::now();
+        let loops = (0..in_flight).map(|_| async {
+            let mut times = Vec::new();
+            while start.elapsed() < slice || times.is_empty() {
+                let sent = Instant::now();
+                call()
+                    .await
+                    .map_err(|error| io::Error::other(error.to_string()))?;
+                times.push(sent.elapsed().as_secs_f64());
+            }
+            io::Result::Ok(times)
+        });
+        let mut times = try_join_all(loops).await?.concat();
+        let rate = times.len() as f64 / start.elapsed().as_secs_f64();
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times.get((times.len() as f64 * share) as usize);
+        let (half, most) = (at(0.5).unwrap_or(&0.0), at(0.99).unwrap_or(&0.0));
+        writeln!(io::stdout(), "{rate} {half} {most}")?;
+    }
+    Ok(())
+}
+
+fn order(line: &str) -> Option<(usize, Duration)> {
+    let (in_flight, millis) = line.split_once(' ')?;
+    let slice = Duration::from_millis(millis.parse().ok()?);
+    Some((in_flight.parse().ok()?, slice))
+}
