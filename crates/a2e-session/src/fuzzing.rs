@@ -11,7 +11,7 @@ use a2e_wire::{Capability, LineTooLong, Timestamp};
 
 use crate::{
     AgentConfig, AgentEvent, AgentSession, HostEvent, HostSession, Limits, Now, Offer,
-    OfferedCapability, Random,
+    OfferedCapability, Random, Request,
 };
 
 /// The operations left, and the time.
@@ -68,6 +68,19 @@ fn counter() -> Box<dyn Random> {
     })
 }
 
+fn tools() -> Offer {
+    Offer {
+        capabilities: vec![OfferedCapability {
+            capability: Capability::Tools,
+            name: "tools".into(),
+            priority: 0,
+            exclusive: false,
+        }],
+        authentication: true,
+        ..Offer::default()
+    }
+}
+
 /// Any operations on a host's session: no panic, no second answer, bounded queues.
 pub fn a2e_host_ops(bytes: &[u8]) {
     let mut script = Script::new(bytes);
@@ -78,21 +91,12 @@ pub fn a2e_host_ops(bytes: &[u8]) {
         max_replay: 500,
         ..Limits::default()
     };
-    let offer = Offer {
-        capabilities: vec![OfferedCapability {
-            capability: Capability::Tools,
-            name: "tools".into(),
-            priority: 0,
-            exclusive: false,
-        }],
-        authentication: true,
-        ..Offer::default()
-    };
-    let mut session = HostSession::new(script.now(), limits, offer, counter());
+    let mut session = HostSession::new(script.now(), limits, tools(), counter());
     let mut open = Vec::new();
+    let mut held = Vec::new();
     while let Some(operation) = script.byte() {
         let now = script.now();
-        match operation % 12 {
+        match operation % 14 {
             0..=3 => session.handle_line(now, Ok(script.line())),
             4 => session.handle_line(now, Err(LineTooLong { limit: 1 })),
             5 => {
@@ -108,9 +112,21 @@ pub fn a2e_host_ops(bytes: &[u8]) {
                 let _ = session.poll_transmit(now);
             }
             9 => session.shutdown(now, Duration::from_secs(5)),
+            12 if !open.is_empty() => {
+                let request: Request = open.swap_remove(script.pick(open.len()));
+                let token = request.token;
+                if session.hold(now, request).is_ok() {
+                    held.push(token);
+                }
+            }
+            13 if !held.is_empty() => {
+                let token = held.swap_remove(script.pick(held.len()));
+                session.release(now, token);
+            }
             other => {
                 let pick = usize::from(script.byte().unwrap_or_default());
-                if let Some(token) = open.get(pick & 7).copied() {
+                let running = open.get(pick & 7).map(|request| request.token);
+                if let Some(token) = running.or_else(|| held.get(pick & 3).copied()) {
                     if other == 10 {
                         let first = session.respond(now, token, Ok(ToolListResponse::new().into()));
                         let second =
@@ -128,13 +144,19 @@ pub fn a2e_host_ops(bytes: &[u8]) {
                     session.login_refused(now, HandshakeReason::AuthFailed);
                 }
                 HostEvent::Login(_) => session.login_accepted(now),
-                HostEvent::Start(request) => open.push(request.token),
-                HostEvent::Cancel(token, _) => open.retain(|other| *other != token),
+                HostEvent::Start(request) => open.push(request),
+                HostEvent::Cancel(token, _) => {
+                    open.retain(|other| other.token != token);
+                    held.retain(|other| *other != token);
+                }
                 HostEvent::Opened(_) | HostEvent::Reply(_) | HostEvent::Closed(_) => {}
             }
         }
         assert!(session.requests_running() <= limits.max_parallel);
-        assert!(session.requests_waiting() <= limits.max_queue);
+        let waiting = session
+            .requests_waiting()
+            .saturating_add(session.requests_held());
+        assert!(waiting <= limits.max_queue.saturating_add(limits.max_parallel));
     }
 }
 

@@ -306,6 +306,12 @@ impl HostSession {
         self.requests.count_running()
     }
 
+    /// How many requests are held back.
+    #[must_use]
+    pub fn requests_held(&self) -> usize {
+        self.requests.count_held()
+    }
+
     /// How many requests wait for their turn.
     #[must_use]
     pub fn requests_waiting(&self) -> usize {
@@ -345,8 +351,8 @@ impl HostSession {
     /// Ends the session; whoever still works for it is told.
     fn close(&mut self, reason: CloseReason) {
         self.state = State::Closed;
-        self.requests.take_waiting();
-        let mut open = self.requests.running();
+        drop(self.requests.take_waiting());
+        let mut open = self.requests.started();
         open.extend(self.requests.take_streams());
         for token in open {
             self.requests.finish(token);

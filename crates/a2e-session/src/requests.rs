@@ -1,4 +1,4 @@
-//! The requests of a session: waiting, running, and those whose events outlive their response.
+//! The requests of a session: waiting, running, held, and those whose events outlive their response.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,12 +11,29 @@ use crate::event::{Request, Token};
 /// The requests of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    waiting: VecDeque<Request>,
+    waiting: VecDeque<Waiting>,
     /// Oldest first. They are few, and most are gone as soon as they are there.
     running: Vec<Running>,
+    /// Started and held back, until somebody lets them go on.
+    held: Vec<Held>,
     /// Answered, but still sending events (a process that goes on).
     streams: BTreeMap<Token, Stream>,
     last_token: u64,
+}
+
+/// A request that waits for its turn.
+#[derive(Debug)]
+struct Waiting {
+    request: Request,
+    /// The number of its next event: one that was held may have had some.
+    next_seq: i64,
+}
+
+/// A request that waits for somebody's consent. It takes no place and has no time limit.
+#[derive(Debug)]
+struct Held {
+    request: Request,
+    running: Running,
 }
 
 /// A request that was started and not yet answered.
@@ -44,16 +61,20 @@ impl Requests {
     /// A new request behind those that wait.
     pub(crate) fn enqueue(&mut self, message: Box<Message<'static>>, line: Box<[u8]>) {
         self.last_token = self.last_token.saturating_add(1);
-        self.waiting.push_back(Request {
+        let request = Request {
             token: Token(self.last_token),
             message,
             line,
+        };
+        self.waiting.push_back(Waiting {
+            request,
+            next_seq: 0,
         });
     }
 
     /// Starts the next request; `limit` is the time of one that sets none.
     pub(crate) fn start(&mut self, now: Duration, limit: Duration) -> Option<Request> {
-        let request = self.waiting.pop_front()?;
+        let Waiting { request, next_seq } = self.waiting.pop_front()?;
         let tag = request.message.body.tag();
         let asked = request.message.envelope.spelling.as_deref();
         let spelling = match (tag, asked) {
@@ -65,7 +86,7 @@ impl Requests {
             token: request.token,
             stream: Stream {
                 req_id: request.message.envelope.id.clone(),
-                next_seq: 0,
+                next_seq,
             },
             namespace: tag.map_or(Namespace::Base, Tag::namespace),
             spelling: spelling.map(Cow::Borrowed),
@@ -75,13 +96,29 @@ impl Requests {
         Some(request)
     }
 
+    /// Holds back a request that was started; says whether it was.
+    pub(crate) fn hold(&mut self, request: Request) -> bool {
+        let running = self.take_running(request.token);
+        let held = running.map(|running| Held { request, running });
+        let is_held = held.is_some();
+        self.held.extend(held);
+        is_held
+    }
+
+    /// Lets a request that was held back start again, before those that wait.
+    pub(crate) fn release(&mut self, token: Token) {
+        if let Some(Held { request, running }) = self.take_held(token) {
+            self.waiting.push_front(Waiting {
+                request,
+                next_seq: running.stream.next_seq,
+            });
+        }
+    }
+
     /// Ends a request: it is answered now, whatever comes.
     pub(crate) fn finish(&mut self, token: Token) -> Option<Running> {
-        let index = self
-            .running
-            .iter()
-            .position(|running| running.token == token)?;
-        let running = self.running.remove(index);
+        let held = |requests: &mut Self| requests.take_held(token).map(|held| held.running);
+        let running = self.take_running(token).or_else(|| held(self))?;
         if running.keep_stream {
             self.streams.insert(token, running.stream.clone());
         }
@@ -105,11 +142,9 @@ impl Requests {
 
     /// Where a request's next event goes.
     pub(crate) fn stream(&mut self, token: Token) -> Option<&mut Stream> {
-        let running = self
-            .running
-            .iter_mut()
-            .find(|running| running.token == token);
-        match running {
+        let held = self.held.iter_mut().map(|held| &mut held.running);
+        let mut unanswered = self.running.iter_mut().chain(held);
+        match unanswered.find(|running| running.token == token) {
             Some(running) => Some(&mut running.stream),
             None => self.streams.get_mut(&token),
         }
@@ -126,14 +161,34 @@ impl Requests {
         self.running.iter().map(|running| running.deadline).min()
     }
 
-    /// All that run.
-    pub(crate) fn running(&self) -> Vec<Token> {
-        self.running.iter().map(|running| running.token).collect()
+    fn take_running(&mut self, token: Token) -> Option<Running> {
+        let is_it = |running: &Running| running.token == token;
+        let index = self.running.iter().position(is_it)?;
+        Some(self.running.remove(index))
+    }
+
+    fn take_held(&mut self, token: Token) -> Option<Held> {
+        let is_it = |held: &Held| held.running.token == token;
+        let index = self.held.iter().position(is_it)?;
+        Some(self.held.remove(index))
+    }
+
+    /// Those that were started and have no answer, held or not.
+    fn unanswered(&self) -> impl Iterator<Item = &Running> {
+        self.running
+            .iter()
+            .chain(self.held.iter().map(|held| &held.running))
+    }
+
+    /// All that run or are held.
+    pub(crate) fn started(&self) -> Vec<Token> {
+        self.unanswered().map(|running| running.token).collect()
     }
 
     /// Takes all that wait.
-    pub(crate) fn take_waiting(&mut self) -> VecDeque<Request> {
-        std::mem::take(&mut self.waiting)
+    pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = Request> + use<> {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().map(|waiting| waiting.request)
     }
 
     /// Takes all that still send events.
@@ -141,11 +196,11 @@ impl Requests {
         std::mem::take(&mut self.streams).into_keys().collect()
     }
 
-    /// All that wait or run, oldest first.
+    /// All that have no answer.
     pub(crate) fn open(&self) -> impl Iterator<Item = (Token, &MessageId<'static>)> {
-        let running = self.running.iter();
-        let waiting = self.waiting.iter();
-        running
+        let started = self.unanswered();
+        let waiting = self.waiting.iter().map(|waiting| &waiting.request);
+        started
             .map(|running| (running.token, &running.stream.req_id))
             .chain(waiting.map(|request| (request.token, &request.message.envelope.id)))
     }
@@ -158,9 +213,13 @@ impl Requests {
         self.waiting.len()
     }
 
-    /// Whether nothing waits or runs.
+    pub(crate) fn count_held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether every request is answered.
     pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.running.is_empty()
+        self.waiting.is_empty() && self.running.is_empty() && self.held.is_empty()
     }
 }
 

@@ -29,7 +29,7 @@ impl HostSession {
             }
         };
         if self.login.is_some() {
-            return self.hold(now, line);
+            return self.keep_line(now, line);
         }
         let mut decoder = std::mem::take(&mut self.decoder);
         match decoder.decode(line, Sender::Agent, now.unix) {
@@ -40,7 +40,7 @@ impl HostSession {
     }
 
     /// Keeps a line that came while a token is being checked.
-    fn hold(&mut self, now: Now, line: &[u8]) {
+    fn keep_line(&mut self, now: Now, line: &[u8]) {
         if self.held.len() < self.limits.max_queue {
             self.held.push_back(line.to_vec());
             return;
@@ -132,7 +132,8 @@ impl HostSession {
         };
         let namespace = tag.map_or(Namespace::Base, Tag::namespace);
         let refusal = refusal.or_else(|| {
-            let full = self.requests.count_waiting() >= self.limits.max_queue;
+            let waiting = self.requests.count_waiting();
+            let full = waiting.saturating_add(self.requests.count_held()) >= self.limits.max_queue;
             full.then(|| failures::queue_full(namespace))
         });
         match refusal {

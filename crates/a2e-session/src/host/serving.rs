@@ -3,7 +3,7 @@
 use a2e_wire::{Body, MessageId, Namespace, Tag};
 
 use super::HostSession;
-use crate::event::{CancelReason, CloseReason, EventError, HostEvent, Stale, Token};
+use crate::event::{CancelReason, CloseReason, EventError, HostEvent, Request, Stale, Token};
 use crate::failure::{Failure, failures};
 use crate::{Backpressure, Now};
 
@@ -44,6 +44,25 @@ impl HostSession {
         self.start_requests(now);
         self.close_if_drained();
         Ok(())
+    }
+
+    /// Holds back a request that [`HostEvent::Start`] gave out: it takes no place among those that
+    /// run, and its time limit does not count.
+    ///
+    /// # Errors
+    /// If it is not running.
+    pub fn hold(&mut self, now: Now, request: Request) -> Result<(), Stale> {
+        if !self.requests.hold(request) {
+            return Err(Stale);
+        }
+        self.start_requests(now);
+        Ok(())
+    }
+
+    /// Lets a request that was held go on: it starts again, as the next and with all of its time.
+    pub fn release(&mut self, now: Now, token: Token) {
+        self.requests.release(token);
+        self.start_requests(now);
     }
 
     /// Sends an event of a request, numbered behind its earlier ones.
@@ -124,7 +143,7 @@ impl HostSession {
                 failure.into_message().into(),
             );
         }
-        for token in self.requests.running() {
+        for token in self.requests.started() {
             self.fail(now, token, failures::closing);
             self.events
                 .push_back(HostEvent::Cancel(token, CancelReason::SessionEnded));

@@ -7,6 +7,7 @@
 
 mod agent;
 mod handshake;
+mod hold;
 mod host;
 mod operations;
 mod resume;
