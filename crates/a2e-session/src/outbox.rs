@@ -120,14 +120,19 @@ impl Outbox {
         self.first = Some(line);
     }
 
+    /// That message, if it is not sent yet.
+    pub(crate) fn pop_first(&mut self) -> Option<Transmit<'_>> {
+        self.lent = self.first.take()?;
+        Some(Transmit {
+            eid: None,
+            line: &self.lent,
+        })
+    }
+
     /// The next message to send.
     pub(crate) fn pop(&mut self) -> Option<Transmit<'_>> {
-        if let Some(line) = self.first.take() {
-            self.lent = line;
-            return Some(Transmit {
-                eid: None,
-                line: &self.lent,
-            });
+        if self.first.is_some() {
+            return self.pop_first();
         }
         self.lent = Vec::new();
         self.trim();

@@ -15,7 +15,7 @@ use crate::auth::{Identity, Owner, Source};
 use crate::clock::{random_id, system_random};
 use crate::host::{Host, Settings, session_span};
 use crate::journal::{self, Journal, Restored};
-use crate::link::Reader;
+use crate::link::{Link, Reader};
 use crate::metrics::add;
 use crate::plugin::BoxFuture;
 use crate::retries::Ledger;
@@ -152,7 +152,7 @@ impl Driver {
         if !self.session.can_resume(attach.last_eid) {
             return attach.refuse(now);
         }
-        self.detach();
+        self.give_way();
         if self.session.is_closed() {
             return attach.refuse(now);
         }
@@ -169,6 +169,18 @@ impl Driver {
     /// The handshake is done: the session has an id.
     pub(super) fn open(&mut self, id: SessionId<'static>) {
         let Some(identity) = self.identity.take() else {
+    /// The link makes room for another one. Whoever came over it may not even have been told that he
+    /// has the session, and must not wait for it for ever.
+    fn give_way(&mut self) {
+        if let Some(mut link) = self.link.take() {
+            if let Some(greeting) = self.session.poll_greeting() {
+                link.queue(greeting);
+            }
+            close(link);
+        }
+        self.detach();
+    }
+
             return;
         };
         self.forget();
@@ -291,10 +303,7 @@ impl Attach {
             eid: None,
             line: &line,
         });
-        tokio::spawn(async move {
-            let close = std::future::poll_fn(|cx| link.poll_close(cx));
-            let _ = tokio::time::timeout(AFTER_END, close).await;
-        });
+        close(link);
     }
 }
 
@@ -307,6 +316,14 @@ fn restore(
 ) -> Option<Entry> {
     let store = settings.snapshots.as_ref()?;
     let restored = match journal::load(&**store, id) {
+/// Writes what a link has taken and closes it, without anybody waiting for that.
+fn close(mut link: Box<dyn Link>) {
+    tokio::spawn(async move {
+        let close = std::future::poll_fn(|cx| link.poll_close(cx));
+        let _ = tokio::time::timeout(AFTER_END, close).await;
+    });
+}
+
         Ok(restored) => restored.filter(|restored| restored.owner == *owner)?,
         Err(error) => {
             tracing::error!(%error, "cannot read the record of a session");

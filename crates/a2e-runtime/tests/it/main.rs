@@ -11,3 +11,4 @@ mod plugins;
 mod scenarios;
 mod support;
 mod survival;
+mod take_over;

@@ -158,6 +158,15 @@ impl Wire {
     }
 
     pub(crate) async fn ask_line(&mut self, line: &str) -> Value {
+    /// Whether the connection has ended in good order: over HTTP, where a stream that ends is opened
+    /// again, by saying that there is no such session.
+    pub(crate) async fn is_over(&mut self) -> bool {
+        match self.0.next().await {
+            Ok(line) => line.is_none(),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        }
+    }
+
         self.say(line);
         self.hear().await.unwrap()
     }

@@ -104,6 +104,13 @@ impl HostSession {
         is_open && last_eid <= self.outbox.last_eid()
     }
 
+    /// The answer to a peer that has come back, if it is not taken yet: for a connection that gives
+    /// way to the next one before anything was written to it.
+    #[must_use]
+    pub fn poll_greeting(&mut self) -> Option<Transmit<'_>> {
+        self.outbox.pop_first()
+    }
+
     /// The session's id; empty before the handshake.
     #[must_use]
     pub const fn session_id(&self) -> &SessionId<'static> {
