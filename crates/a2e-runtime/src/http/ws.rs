@@ -31,9 +31,9 @@ struct WsLink {
     max_line: usize,
     queued: VecDeque<Utf8Bytes>,
     queued_bytes: usize,
-    /// A ping was answered, and the answer is not written: nothing more is read until it is, or a
-    /// peer that only sends would fill our memory with answers.
-    owes_pong: bool,
+    /// A ping or a close was answered, and the answer is not written: nothing more is read until it
+    /// is, or a peer that only sends would fill our memory with answers.
+    owes_answer: bool,
 }
 
 /// How much is gathered before it is written.
@@ -102,7 +102,7 @@ async fn serve(host: &Host, upgraded: Upgraded, source: Source) {
         max_line,
         queued: VecDeque::new(),
         queued_bytes: 0,
-        owes_pong: false,
+        owes_answer: false,
     };
     host.serve_link(Box::new(link), source);
 }
@@ -125,18 +125,24 @@ impl Link for WsLink {
     ) -> Poll<io::Result<Received>> {
         let mut received = false;
         loop {
-            if self.owes_pong {
+            if self.owes_answer {
                 match Pin::new(&mut self.socket).poll_flush(cx) {
                     Poll::Ready(flushed) => flushed.map_err(io::Error::other)?,
                     Poll::Pending if received => return Poll::Ready(Ok(Received::Lines)),
                     Poll::Pending => return Poll::Pending,
                 }
-                self.owes_pong = false;
+                self.owes_answer = false;
+            }
+            // What a handshake changes must hold for what comes behind it.
+            if received && self.socket.get_ref().left.is_some() {
+                return Poll::Ready(Ok(Received::Lines));
             }
             match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(Message::Text(text)))) => self.take(text.as_bytes(), reader),
                 Poll::Ready(Some(Ok(Message::Binary(bytes)))) => self.take(&bytes, reader),
-                Poll::Ready(Some(Ok(Message::Ping(_)))) => self.owes_pong = true,
+                Poll::Ready(Some(Ok(Message::Ping(_) | Message::Close(_)))) => {
+                    self.owes_answer = true;
+                }
                 Poll::Ready(Some(Ok(Message::Pong(_) | Message::Frame(_)))) => {}
                 Poll::Ready(Some(Err(Error::Capacity(CapacityError::MessageTooLong {
                     ..
@@ -145,7 +151,7 @@ impl Link for WsLink {
                     reader.take_line(Err(LineTooLong { limit }));
                     return Poll::Ready(Ok(Received::End));
                 }
-                Poll::Ready(None | Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed))) => {
+                Poll::Ready(None | Some(Err(Error::ConnectionClosed))) => {
                     return Poll::Ready(Ok(Received::End));
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(io::Error::other(error))),
