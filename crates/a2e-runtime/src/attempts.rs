@@ -1,6 +1,8 @@
 //! How often a source may fail to log in.
 //!
-//! A source that has failed too often is refused without a look at what it brings. What is
+//! A source that has failed too often makes no more guesses: of what it brings only credentials that
+//! cannot be guessed are looked at, so that one agent with a wrong token does not lock out the others
+//! behind its address. What is
 //! remembered has a fixed size and nothing is ever thrown out of it, so nobody can have a count
 //! forgotten by making many others: each source is a cell in each of a few rows, chosen by a hash
 //! with a secret seed, and counts for what its emptiest cell says. Sources that share all their
@@ -30,7 +32,7 @@ const PER_LOOPBACK_FAILURE: Duration = Duration::from_millis(100);
 const ROWS: usize = 4;
 const CELLS: usize = 16 * 1024;
 
-/// An authenticator that refuses sources which have failed too often.
+/// An authenticator that takes no guesses of sources which have failed too often.
 pub struct Limited<A> {
     inner: A,
     start: Instant,
@@ -65,8 +67,8 @@ enum Counted {
 }
 
 impl<A: Authenticator> Limited<A> {
-    /// Asks this authenticator, unless the source has failed too often: ten times at once, and
-    /// then once in six seconds.
+    /// Asks this authenticator. A source may fail ten times at once, and then once in six seconds;
+    /// beyond that only what [`Authenticator::recognise`] knows is let in.
     #[must_use]
     pub fn new(inner: A) -> Self {
         Self {
@@ -87,6 +89,10 @@ impl<A> std::fmt::Debug for Limited<A> {
         f.debug_struct("Limited").finish_non_exhaustive()
     }
 }
+            let known = || {
+                let known = self.inner.recognise(login);
+                known.ok_or(HandshakeReason::AuthFailed)
+            };
 
 impl<A: Authenticator> Authenticator for Limited<A> {
     fn required(&self) -> bool {
@@ -105,6 +111,10 @@ impl<A: Authenticator> Authenticator for Limited<A> {
             let result = self.inner.authenticate(login, source).await;
             self.with(|attempts, now| {
                 // Asked again: many attempts made at once must not each count as the first.
+
+    fn recognise(&self, login: &Login) -> Option<Identity> {
+        self.inner.recognise(login)
+    }
                 if !attempts.may_try(now, source) {
                     return Err(HandshakeReason::AuthFailed);
                 }

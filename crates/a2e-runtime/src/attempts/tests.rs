@@ -117,11 +117,16 @@ impl Authenticator for Asked {
             // Others get a turn meanwhile.
             tokio::task::yield_now().await;
             match login.auth_token.as_str() {
-                "good" => Ok(Identity { agent }),
+                "good" | "random" => Ok(Identity { agent }),
                 "broken" => Err(HandshakeReason::ServerError),
                 _ => Err(HandshakeReason::AuthFailed),
             }
         })
+    }
+
+    fn recognise(&self, login: &Login) -> Option<Identity> {
+        let agent = "a".to_owned();
+        (login.auth_token == "random").then_some(Identity { agent })
     }
 }
 
@@ -134,7 +139,7 @@ fn login(token: &str) -> Login {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocked_source_is_refused_unseen() {
+async fn a_blocked_source_makes_no_more_guesses() {
     let limited = Limited::new(Asked::default());
     let source = from("192.0.2.1");
     let answer = async |token: &str, source| limited.authenticate(&login(token), source).await;
@@ -154,6 +159,9 @@ async fn a_blocked_source_is_refused_unseen() {
         answer("good", source).await,
         Err(HandshakeReason::AuthFailed)
     );
+    // What nobody guesses is let in all the same, and changes nothing for the others.
+    assert!(answer("random", source).await.is_ok());
+    assert!(answer("good", source).await.is_err());
     assert_eq!(limited.inner.0.load(Ordering::Relaxed), 13);
     assert!(answer("good", from("192.0.2.2")).await.is_ok());
     tokio::time::advance(PER_FAILURE).await;
@@ -164,12 +172,15 @@ async fn a_blocked_source_is_refused_unseen() {
 async fn attempts_at_once_do_not_each_count_as_the_first() {
     let limited = Limited::new(Asked::default());
     let source = from("192.0.2.1");
-    let (good, bad) = (login("good"), login("bad"));
+    let (good, random, bad) = (login("good"), login("random"), login("bad"));
     let mut early = limited.authenticate(&good, source);
+    let mut unguessable = limited.authenticate(&random, source);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(early.as_mut().poll(&mut context).is_pending());
+    assert!(unguessable.as_mut().poll(&mut context).is_pending());
     for _ in 0..10 {
         assert!(limited.authenticate(&bad, source).await.is_err());
     }
     assert_eq!(early.await, Err(HandshakeReason::AuthFailed));
+    assert!(unguessable.await.is_ok());
 }

@@ -220,3 +220,26 @@ fn a_damaged_file_is_an_error_that_says_what_to_do() {
         );
     }
 }
+
+/// Only what was made here is good however often others have failed: a word that somebody chose could
+/// be found by trying.
+#[test]
+fn what_nobody_can_guess() {
+    let (_folder, claim) = claim();
+    fs::write(claim.dir().token(), "hunter2\n").unwrap();
+    fs::set_permissions(claim.dir().token(), fs::Permissions::from_mode(0o600)).unwrap();
+    let store = open(&claim);
+    let made = store.create("ada", "").unwrap();
+    let knows = |token: &str| {
+        let login = Login {
+            agent_id: a2e_wire::AgentId::default(),
+            auth_token: token.to_owned(),
+            resume: None,
+        };
+        store.recognise(&login).map(|identity| identity.agent)
+    };
+    assert_eq!(agent(&store, "hunter2").as_deref(), Some("default"));
+    assert_eq!(knows("hunter2"), None);
+    assert_eq!(knows(made.token.reveal()).as_deref(), Some("ada"));
+    assert_eq!(knows(random_token().unwrap().reveal()), None);
+}
