@@ -118,6 +118,8 @@ pub struct Mounted {
     pub token: Option<Secret>,
     /// What is asked of it; nothing here means all it has.
     pub capabilities: Vec<String>,
+    /// If it is a program, how many of it may run at once: each session that uses it has its own.
+    pub max_children: usize,
 }
 
 /// Where a mounted host is.

@@ -1,18 +1,18 @@
 //! Another A2E host as plugins of this one: a program that is started, or a host somewhere.
 
+mod failed;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_session::Failure;
 use a2e_wire::{
-    Body, Capability, Enumeration, ErrorCode, Message, MessageKind, Namespace, Object, Sender, Tag,
+    Body, Capability, Enumeration, ErrorCode, Message, MessageKind, Namespace, Sender, Tag,
 };
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::AgentConfig;
-use crate::client::{
-    A2eError, Address, CallOptions, Client, ClientError, Connector, Handler, Reply,
-};
+use crate::client::{Address, CallOptions, Client, ClientError, Connector, Handler, Reply};
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
 use crate::secret::Secret;
 use crate::session::Session;
@@ -32,6 +32,8 @@ pub struct Mount {
     pub token: Option<Secret>,
     /// The capabilities wanted of it; none means all it has.
     pub capabilities: Vec<String>,
+    /// If it is a program, how many of it may run at once: each session that uses it has its own.
+    pub max_children: usize,
 }
 
 /// One capability of another host. Each session of ours has a session of its own there, so that
@@ -40,11 +42,21 @@ pub struct Mount {
 pub struct Mounted {
     mount: Arc<Mount>,
     capability: Capability<'static>,
+    /// Room for more children, where there are any.
+    children: Option<Arc<Semaphore>>,
 }
 
-/// The sessions that one session of ours has with other hosts, by the names of their mounts.
+/// The sessions that one session of ours has with other hosts.
 #[derive(Debug, Default)]
-struct Connections(Mutex<Vec<(String, Client)>>);
+struct Connections(Mutex<Vec<Connection>>);
+
+#[derive(Debug)]
+struct Connection {
+    /// The name of the mount.
+    name: String,
+    client: Client,
+    _child: Option<OwnedSemaphorePermit>,
+}
 
 /// Events and pushes that wait for our agent to read.
 const WAITING: usize = 1024;
@@ -66,9 +78,13 @@ impl Mount {
             .map(|accepted| accepted.capability)
             .collect();
         client.disconnect(Duration::from_secs(2)).await;
+        let most = mount.max_children.min(Semaphore::MAX_PERMITS);
+        let children = mount.address.is_command().then(|| Semaphore::new(most));
+        let children = children.map(Arc::new);
         let mounted = capabilities.into_iter().map(|capability| Mounted {
             mount: Arc::clone(&mount),
             capability,
+            children: children.clone(),
         });
         Ok(mounted.collect())
     }
@@ -133,12 +149,21 @@ impl Mounted {
         let connections = session.state::<Connections>();
         let mut open = connections.0.lock().await;
         let name = &self.mount.name;
-        open.retain(|(known, client)| known != name || !client.is_closed());
-        if let Some((_, client)) = open.iter().find(|(known, _)| known == name) {
-            return Ok(client.clone());
+        open.retain(|known| known.name != *name || !known.client.is_closed());
+        if let Some(known) = open.iter().find(|known| known.name == *name) {
+            return Ok(known.client.clone());
         }
+        let child = self.children.as_ref().map(|children| {
+            let child = Arc::clone(children).try_acquire_owned();
+            child.map_err(|_| failed::too_many_children(name))
+        });
+        let child = child.transpose()?;
         let client = self.mount.connect(session).await?;
-        open.push((name.clone(), client.clone()));
+        open.push(Connection {
+            name: name.clone(),
+            client: client.clone(),
+            _child: child,
+        });
         Ok(client)
     }
 
@@ -173,7 +198,7 @@ impl Mounted {
                     // Nobody waits any more: this task is about to be dropped.
                     let _ = context.event(event).await;
                 }
-                Some(()) = overflowed.recv() => return Err(too_many_events()),
+                Some(()) = overflowed.recv() => return Err(failed::too_many_events()),
                 outcome = &mut call => break outcome,
             }
         };
@@ -227,55 +252,7 @@ impl Plugin for Mounted {
         let namespace = request.body.tag().map_or(Namespace::Base, Tag::namespace);
         Box::pin(async move {
             let outcome = self.forward(request, context).await;
-            outcome.map_err(|error| failure(&self.mount.name, namespace, error))
+            outcome.map_err(|error| failed::failure(&self.mount.name, namespace, error))
         })
     }
-}
-
-/// What our agent is told of a failure there.
-fn failure(name: &str, namespace: Namespace, error: ClientError) -> Failure {
-    match error {
-        ClientError::Host(error) => {
-            let A2eError {
-                code,
-                message,
-                retryable,
-                detail,
-                ..
-            } = *error;
-            Failure {
-                code,
-                message,
-                detail,
-                retryable,
-                capability: namespace.capability(),
-            }
-        }
-        other @ (ClientError::Connect(_)
-        | ClientError::Unexpected(_)
-        | ClientError::Custom(_)
-        | ClientError::Timeout(_)
-        | ClientError::Refused(_)
-        | ClientError::Lost
-        | ClientError::Closed
-        | ClientError::Unreachable(_)
-        | ClientError::Io(_)) => {
-            let text = format!("the mounted host `{name}`: {other}");
-            let mut failure = Failure::new(ErrorCode::RuntimeError, namespace, text);
-            failure.retryable = true;
-            failure
-        }
-    }
-}
-
-fn too_many_events() -> ClientError {
-    ClientError::Host(Box::new(A2eError {
-        code: ErrorCode::RuntimeError,
-        message: "there are more events than the agent reads".to_owned(),
-        retryable: false,
-        detail: Object::EMPTY,
-        capability_name: String::new(),
-        req_id: "".into(),
-        events: Vec::new(),
-    }))
 }

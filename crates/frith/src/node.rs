@@ -200,6 +200,7 @@ fn mount(plugin: &Plugin, mounted: &Mounted) -> Result<Mount> {
         token: mounted.token.clone(),
         capabilities: mounted.capabilities.clone(),
     })
+        max_children: mounted.max_children,
 }
 
 fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {

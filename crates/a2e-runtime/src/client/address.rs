@@ -73,6 +73,11 @@ impl Address {
         })
     }
 
+    /// Whether it is a program that is started for each connection.
+    pub(crate) const fn is_command(&self) -> bool {
+        matches!(self.kind, Kind::Command(_))
+    }
+
     /// The same address, trusting these authorities instead of the system's.
     #[must_use]
     pub fn trusting(mut self, roots: Roots) -> Self {
@@ -147,7 +152,7 @@ impl Dial for Address {
 
     /// A host that was started for this connection ends with it.
     fn can_redial(&self) -> bool {
-        !matches!(self.kind, Kind::Command(_))
+        !self.is_command()
     }
 }
 

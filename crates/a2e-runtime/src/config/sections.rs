@@ -160,11 +160,15 @@ impl Reader<'_> {
 
     fn mounted(&self, field: &Field<'_>, section: &mut Section<'_>) -> Option<Mounted> {
         let (mut token, mut capabilities) = (None, Vec::new());
+        let mut max_children = 64;
         let command = section.field("command");
         let url = section.field("url");
         set_some(&mut token, section.field("token"), |it| self.secret(it));
         set(&mut capabilities, section.field("capabilities"), |it| {
             it.words()
+        });
+        set(&mut max_children, section.field("max_children"), |it| {
+            it.count(1..=10_000)
         });
         let place = match (command, url) {
             (Some(command), None) => Place::Command(self::command(&command)?),
@@ -175,6 +179,7 @@ impl Reader<'_> {
             place,
             token,
             capabilities,
+            max_children,
         })
     }
 

@@ -108,7 +108,7 @@ fn the_sample_has_every_key() {
         .lines()
         .filter_map(|line| line.split_once("; known are "));
     let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
-    assert_eq!(keys.len(), 9 + 7 + 2 + 9 + 11 + 2, "{error}");
+    assert_eq!(keys.len(), 9 + 7 + 2 + 10 + 12 + 2, "{error}");
     for key in keys {
         assert!(sample.contains(&format!("{key}:")), "{key}");
     }

@@ -133,6 +133,39 @@ fn a_node_is_a_plugin_of_another() {
     assert_eq!(error["type"], "error", "{error}");
 }
 
+/// Each session has a program of its own; when there are enough, the next is told, and told that it
+/// may try again.
+#[test]
+fn no_more_children_than_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("foreign.py");
+    std::fs::write(&script, FOREIGN).unwrap();
+    let config = json!({"plugins": [
+        {"name": "foreign", "type": "mounted", "command": ["python3", script], "max_children": 2},
+    ]});
+    let node = Node::start(folder.path(), &config.to_string());
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": node.token});
+    let list = |id: &str| json!({"type": "tool/list/req", "id": id});
+    let mut wires: Vec<_> = (0..3).map(|_| node.wire()).collect();
+    for (index, wire) in wires.iter_mut().enumerate() {
+        assert_eq!(wire.ask(&hello)["ok"], true);
+        let answer = wire.ask(&list(&format!("l{index}")));
+        match index {
+            0 | 1 => assert_eq!(answer["tools"][0]["name"], "shout", "{answer}"),
+            _ => assert_eq!(
+                (&answer["detail"]["reason"], &answer["retryable"]),
+                (&json!("too_many_children"), &json!(true)),
+                "{answer}"
+            ),
+        }
+    }
+    wires[0].say(&json!({"type": "shutdown", "id": "s", "timeout": 0}));
+    assert_eq!(wires[0].hear(), None);
+    let tools = (0..).map(|index| wires[2].ask(&list(&format!("again{index}"))));
+    let answer = tools.into_iter().find(|answer| answer["type"] != "error");
+    assert_eq!(answer.unwrap()["tools"][0]["name"], "shout");
+}
+
 #[test]
 fn a_host_that_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
