@@ -61,6 +61,8 @@ pub(crate) enum Command {
     /// The agent is back, over another link.
     Attach(Box<Attach>),
 }
+    /// The session is to end at once: its agent is welcome no longer.
+    End,
 
 /// An agent that is back.
 pub(crate) struct Attach {
@@ -90,6 +92,8 @@ pub(crate) struct Driver {
     /// Who was let in by the handshake that is being answered.
     identity: Option<Identity>,
     /// The agent, after its handshake.
+    /// How often sessions had been ended when it was checked.
+    ended: u64,
     known: Option<Known>,
     hand_over: Option<HandOver>,
     work: Vec<Work>,
@@ -164,6 +168,7 @@ impl Driver {
             work: Vec::new(),
             waiting: 0,
             held: Vec::new(),
+            ended: 0,
             asked: HashMap::new(),
             commands,
             inbox,

@@ -11,7 +11,8 @@ use tracing::Instrument;
 
 use crate::auth::{Authenticator, Open, Source};
 use crate::clock::{Clock, system_random};
-use crate::driver::Driver;
+use crate::driver::{Command, Driver};
+use crate::journal;
 use crate::link::{Bytes, Link};
 use crate::metrics::Metrics;
 use crate::plugin::Plugin;
@@ -270,3 +271,37 @@ pub(crate) fn session_span(source: Source) -> tracing::Span {
 
 const MAX_SESSIONS: usize = 16_384;
 const DRAIN: Duration = Duration::from_secs(10);
+    /// Ends all sessions of an agent, those included that wait for its return: what they run is cut
+    /// off, and nobody goes on with them. Says how many there were.
+    ///
+    /// # Errors
+    /// If the records of its sessions cannot be removed; those that run have ended nevertheless.
+    pub async fn end_sessions(&self, agent: &str) -> std::io::Result<usize> {
+        let removed = match self.settings().snapshots.clone() {
+            Some(store) => {
+                let agent = agent.to_owned();
+                let remove = move || journal::remove_all(&*store, &agent);
+                tokio::task::spawn_blocking(remove).await?
+            }
+            None => Ok(0),
+        };
+        let open = self.inner.sessions.of(agent);
+        let running = open.len();
+        for entry in &open {
+            // One that cannot be told has ended.
+            let _ = entry.commands.send(Command::End).await;
+        }
+        let ended = async {
+            for entry in open {
+                entry.commands.closed().await;
+            }
+        };
+        // They have that long to write their last words.
+        let _ = tokio::time::timeout(END, ended).await;
+        // Those that run are on record too, if any are.
+        removed.map(|removed| removed.max(running))
+    }
+
+const END: Duration = Duration::from_secs(5);
+const LEAVING: Duration = Duration::from_secs(1);
+const MAX_LEAVING: usize = 256;

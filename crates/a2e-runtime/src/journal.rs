@@ -197,12 +197,33 @@ pub(crate) fn load(
     Ok(read(&record))
 }
 
+/// Removes the records of all sessions of an agent; says how many there were.
+pub(crate) fn remove_all(store: &dyn SnapshotStore, agent: &str) -> io::Result<usize> {
+    let mut removed = 0_usize;
+    for key in store.keys()? {
+        let Some(record) = store.get(&key)? else {
+            continue;
+        };
+        let mut lines = record.split_inclusive(|byte| *byte == b'\n');
+        if read_head(&mut lines).is_some_and(|head| head.owner.agent == agent) {
+            store.remove(&key)?;
+            removed = removed.saturating_add(1);
+        }
+    }
+    Ok(removed)
+}
+
+fn read_head<'r>(lines: &mut impl Iterator<Item = &'r [u8]>) -> Option<Head> {
+    let first: Entry = serde_json::from_slice(lines.next()?).ok()?;
+    match first.frith {
+        Ours::Head(head) => Some(head),
+        Ours::Open(_) | Ours::Plugin(_) => None,
+    }
+}
+
 fn read(record: &[u8]) -> Option<Restored> {
     let mut lines = record.split_inclusive(|byte| *byte == b'\n');
-    let first: Entry = serde_json::from_slice(lines.next()?).ok()?;
-    let Ours::Head(head) = first.frith else {
-        return None;
-    };
+    let head = read_head(&mut lines)?;
     let accepted = head
         .accepted
         .iter()

@@ -34,6 +34,12 @@ pub trait SnapshotStore: Send + Sync + 'static {
     /// # Errors
     /// If it cannot be removed.
     fn remove(&self, key: &str) -> io::Result<()>;
+
+    /// The keys of all records, in no order.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    fn keys(&self) -> io::Result<Vec<String>>;
 }
 
 /// Who saves the state of plugins.
@@ -59,6 +65,9 @@ pub struct FileStore {
     /// Files lately added to, so that a busy session does not open its file each time.
     open: Mutex<HashMap<String, Arc<File>>>,
 }
+
+/// What the names of files end with.
+const SUFFIX: &str = ".ndjson";
 
 /// How many files are kept open.
 const MAX_OPEN: usize = 256;
@@ -92,6 +101,10 @@ impl SnapshotStore for MemoryStore {
         self.lock().remove(key);
         Ok(())
     }
+
+    fn keys(&self) -> io::Result<Vec<String>> {
+        Ok(self.lock().keys().cloned().collect())
+    }
 }
 
 impl FileStore {
@@ -114,7 +127,7 @@ impl FileStore {
     }
 
     fn path(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{key}.ndjson"))
+        self.folder.join(format!("{key}{SUFFIX}"))
     }
 
     /// The file to add to.
@@ -181,6 +194,16 @@ impl SnapshotStore for FileStore {
             _ => Ok(()),
         }
     }
+
+    fn keys(&self) -> io::Result<Vec<String>> {
+        let mut keys = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            let key = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+            keys.extend(key.map(ToOwned::to_owned));
+        }
+        Ok(keys)
+    }
 }
 
 /// Removes the files that nobody has touched for that long.
@@ -216,6 +239,9 @@ mod tests {
         store.append("a", b"new\n").unwrap();
         assert_eq!(store.get("a").unwrap().unwrap(), b"new\n");
         assert_eq!(store.get("b").unwrap().unwrap(), b"other\n");
+        let mut keys = store.keys().unwrap();
+        keys.sort();
+        assert_eq!(keys, ["a", "b"]);
     }
 
     #[test]

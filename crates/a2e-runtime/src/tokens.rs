@@ -60,6 +60,12 @@ pub struct NewToken {
 pub struct Revoked {
     /// The tokens that are good no longer.
     pub ids: Vec<String>,
+    /// Whose they were.
+    #[serde(default)]
+    pub agents: Vec<String>,
+    /// How many sessions of theirs were ended for it.
+    #[serde(default)]
+    pub sessions: usize,
     /// The file with a new token, if the one that was there was revoked.
     pub renewed: Option<PathBuf>,
 }
@@ -223,12 +229,14 @@ impl TokenStore {
         }
         let mut revoked = Revoked::default();
         let gone = tokens.made.extract_if(.., |entry| meant(entry));
-        revoked.ids.extend(gone.map(|entry| entry.id));
+        for entry in gone {
+            revoked.add(entry);
+        }
         if !revoked.ids.is_empty() {
             self.keep_made(tokens.clone())?;
         }
         if let (true, Some(claim)) = (renew, &self.claim) {
-            revoked.ids.push(tokens.first.id);
+            revoked.add(tokens.first);
             tokens.first = file::renew_first_token(claim)?;
             revoked.renewed = Some(claim.dir().token());
             self.replace(tokens);
@@ -292,14 +300,6 @@ impl Authenticator for TokenStore {
             }
         })
     }
-}
-
-impl Tokens {
-    fn all(&self) -> impl Iterator<Item = &Entry> {
-        std::iter::once(&self.first).chain(&self.made)
-    }
-
-    /// Looks at every token, so that the time tells neither whose it is nor how near it was.
 
     /// Tokens made here have 256 random bits; others somebody may have thought of, and be found out.
     fn recognise(&self, login: &Login) -> Option<Identity> {
@@ -308,6 +308,14 @@ impl Tokens {
         let agent = (bits.len() == 32).then(|| self.current().agent_of(&login.auth_token))??;
         Some(Identity { agent })
     }
+}
+
+impl Tokens {
+    fn all(&self) -> impl Iterator<Item = &Entry> {
+        std::iter::once(&self.first).chain(&self.made)
+    }
+
+    /// Looks at every token, so that the time tells neither whose it is nor how near it was.
     fn agent_of(&self, token: &str) -> Option<String> {
         if token.len() > MAX_TOKEN {
             return None;
@@ -320,6 +328,15 @@ impl Tokens {
             }
         }
         found.cloned()
+    }
+}
+
+impl Revoked {
+    fn add(&mut self, entry: Entry) {
+        self.ids.push(entry.id);
+        if !self.agents.contains(&entry.agent) {
+            self.agents.push(entry.agent);
+        }
     }
 }
 

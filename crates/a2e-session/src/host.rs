@@ -178,15 +178,16 @@ impl HostSession {
         self.outbox.replay_after(last_eid);
     }
 
-    /// Begins to end the session: what was asked may finish within `grace`.
+    /// Begins to end the session: what was asked may finish within `grace`. Said again, the shortest
+    /// counts.
     pub fn shutdown(&mut self, now: Now, grace: Duration) {
-        match self.state {
-            State::Closed | State::Draining { .. } => return,
-            State::AwaitingHandshake { .. } | State::Active { .. } | State::Detached { .. } => {}
-        }
-        self.state = State::Draining {
-            until: now.after(grace),
+        let end = now.after(grace);
+        let until = match self.state {
+            State::Closed => return,
+            State::Draining { until } => until.min(end),
+            State::AwaitingHandshake { .. } | State::Active { .. } | State::Detached { .. } => end,
         };
+        self.state = State::Draining { until };
         self.close_if_drained();
     }
 

@@ -65,7 +65,7 @@ impl Node {
         let http = HttpServer::new(host.clone(), guard(config));
         let endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         let operator = CancellationToken::new();
-        let operations = Operations::new().with_tokens(&tokens);
+        let operations = Operations::new().with_tokens(&tokens, &host);
         let server = OperatorServer::bind(&claim, operations)?;
         tokio::spawn(server.run(operator.clone()));
         let node = Self {

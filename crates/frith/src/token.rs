@@ -34,7 +34,7 @@ enum Action {
     },
     /// List all tokens: their ids, not the tokens themselves
     List,
-    /// Revoke one token by its id, or all tokens of an agent
+    /// Revoke one token by its id, or all tokens of an agent, and end the agent's sessions
     Revoke {
         /// An agent's name, or a token's id from the list
         agent_or_id: String,
@@ -108,6 +108,11 @@ async fn revoke(dir: &DataDir, agent_or_id: &str, as_json: bool) -> Result<Outco
     }
     for id in &revoked.ids {
         print(&format!("revoked {id}"))?;
+    }
+    if revoked.sessions > 0 {
+        let (count, agents) = (revoked.sessions, revoked.agents.join("`, `"));
+        let plural = if count == 1 { "" } else { "s" };
+        print(&format!("ended {count} session{plural} of `{agents}`"))?;
     }
     if let Some(file) = &revoked.renewed {
         print(&format!(

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, Waker};
+use std::time::Duration;
 
 use a2e_session::{HostSession, Login, Now, Transmit, failures};
 use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse, Resume};
@@ -43,6 +44,7 @@ impl Driver {
     pub(super) fn check_login(&mut self, login: Login) {
         let (settings, source) = (Arc::clone(&self.settings), self.source);
         self.wants = login.resume.clone();
+        self.ended = self.host.inner.sessions.ended();
         let mut check: BoxFuture<'static, _> =
             Box::pin(async move { settings.authenticator.authenticate(&login, source).await });
         let mut nobody = Waiting::from_waker(Waker::noop());
@@ -196,7 +198,10 @@ impl Driver {
             self.journal = self.journal(&owner);
             let commands = self.commands.clone();
             let entry = Entry { owner, commands };
-            self.host.inner.sessions.insert(id, entry);
+            if !self.host.inner.sessions.insert(id, entry, self.ended) {
+                // Perhaps this very credential was revoked since it was checked.
+                self.session.shutdown(self.now, Duration::ZERO);
+            }
         }
     }
 
@@ -235,17 +240,18 @@ impl Driver {
         if known.can_return {
             self.host.inner.sessions.remove(&known.id);
         }
-        if self.host.inner.stopping.is_cancelled() && self.journal.is_some() {
-            return;
+        let stays = self.host.inner.stopping.is_cancelled() && self.journal.is_some();
+        if !stays {
+            for plugin in self.settings.registry.plugins() {
+                plugin.clear(&known.session);
+            }
+            if let Some(journal) = self.journal.take()
+                && let Err(error) = journal.remove()
+            {
+                tracing::warn!(%error, "cannot remove the record of a session that has ended");
+            }
         }
-        for plugin in self.settings.registry.plugins() {
-            plugin.clear(&known.session);
-        }
-        if let Some(journal) = self.journal.take()
-            && let Err(error) = journal.remove()
-        {
-            tracing::warn!(%error, "cannot remove the record of a session that has ended");
-        }
+        // Only now: who asks for the session before is told that it ends, and not given its record.
     }
 
     /// Goes on with a session of an earlier process.

@@ -165,6 +165,7 @@ impl Driver {
             Command::KeepStream(token) => self.session.keep_stream(token),
             Command::EndStream(token) => self.session.end_stream(token),
             Command::Attach(attach) => self.attach(*attach),
+            Command::End => self.session.shutdown(now, Duration::ZERO),
         }
     }
 

@@ -23,7 +23,7 @@ fn node() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let claim = DataDir::new(folder.path().join("data")).claim().unwrap();
     let tokens = Arc::new(TokenStore::open(&claim, None).unwrap());
-    let operations = Operations::new().with_tokens(&tokens);
+    let operations = Operations::new().with_tokens(&tokens, &crate::Host::builder().build());
     let server = Server::bind(&claim, operations).unwrap();
     let stop = CancellationToken::new();
     Node {

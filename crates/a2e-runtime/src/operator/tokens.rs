@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Nothing, Operations};
+use crate::host::Host;
 use crate::tokens::{Revoked, TokenError, TokenInfo, TokenStore};
 
 /// The request of `token.new`.
@@ -51,10 +52,11 @@ impl std::fmt::Debug for Created {
 }
 
 impl Operations {
-    /// Adds the operations on tokens.
+    /// Adds the operations on tokens. Who loses a token loses the sessions of this host too.
     #[must_use]
-    pub fn with_tokens(self, tokens: &Arc<TokenStore>) -> Self {
+    pub fn with_tokens(self, tokens: &Arc<TokenStore>, host: &Host) -> Self {
         let (creating, listing, revoking) = (tokens.clone(), tokens.clone(), tokens.clone());
+        let host = host.clone();
         self.add("token.new", move |request: Create| {
             in_background(creating.clone(), move |tokens| {
                 let new = tokens.create(&request.agent, &request.label)?;
@@ -69,11 +71,21 @@ impl Operations {
             std::future::ready(Ok(Listed { tokens }))
         })
         .add("token.revoke", move |request: Revoke| {
-            in_background(revoking.clone(), move |tokens| -> Result<Revoked, _> {
-                tokens.revoke(&request.target)
-            })
+            revoke(revoking.clone(), host.clone(), request.target)
         })
     }
+}
+
+async fn revoke(tokens: Arc<TokenStore>, host: Host, target: String) -> Result<Revoked, String> {
+    let mut revoked = in_background(tokens, move |tokens| tokens.revoke(&target)).await?;
+    for agent in &revoked.agents {
+        let ended = host.end_sessions(agent).await;
+        let ended = ended.map_err(|error| {
+            format!("the token is revoked, but old sessions of `{agent}` stay on record: {error}")
+        })?;
+        revoked.sessions = revoked.sessions.saturating_add(ended);
+    }
+    Ok(revoked)
 }
 
 /// Files are written, which may take a while.

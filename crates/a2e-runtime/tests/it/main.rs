@@ -10,5 +10,6 @@ mod client;
 mod plugins;
 mod scenarios;
 mod support;
+mod revoked;
 mod survival;
 mod take_over;

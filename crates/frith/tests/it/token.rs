@@ -27,7 +27,8 @@ impl Node {
         let claim = DataDir::new(folder.path()).claim().unwrap();
         let tokens = Arc::new(TokenStore::open(&claim, None).unwrap());
         runtime.block_on(async {
-            let operations = Operations::new().with_tokens(&tokens);
+            let operations =
+                Operations::new().with_tokens(&tokens, &a2e_runtime::Host::builder().build());
             let server = Server::bind(&claim, operations).unwrap();
             tokio::spawn(server.run(CancellationToken::new()));
         });
