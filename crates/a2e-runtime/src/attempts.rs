@@ -9,14 +9,13 @@
 //! cells share a count; that takes thousands of failing sources to become likely.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use a2e_wire::messages::base::HandshakeReason;
 use tokio::time::Instant;
 
-use crate::auth::{Authenticator, Identity, Login, Source};
+use crate::auth::{Authenticator, Counted, Identity, Login, Source};
 use crate::plugin::BoxFuture;
 
 /// Failures that a source may have at once.
@@ -55,17 +54,6 @@ struct Rows<H> {
     cells: Vec<u64>,
 }
 
-/// What counts as one source.
-#[derive(Debug, Clone, Copy, Hash)]
-enum Counted {
-    User(u32),
-    /// Any process can use any of these addresses.
-    Loopback,
-    V4([u8; 4]),
-    /// The smallest network that is given to one customer: the first 64 bits.
-    V6([u8; 8]),
-}
-
 impl<A: Authenticator> Limited<A> {
     /// Asks this authenticator. A source may fail ten times at once, and then once in six seconds;
     /// beyond that only what [`Authenticator::recognise`] knows is let in.
@@ -89,10 +77,6 @@ impl<A> std::fmt::Debug for Limited<A> {
         f.debug_struct("Limited").finish_non_exhaustive()
     }
 }
-            let known = || {
-                let known = self.inner.recognise(login);
-                known.ok_or(HandshakeReason::AuthFailed)
-            };
 
 impl<A: Authenticator> Authenticator for Limited<A> {
     fn required(&self) -> bool {
@@ -105,25 +89,31 @@ impl<A: Authenticator> Authenticator for Limited<A> {
         source: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
         Box::pin(async move {
+            let known = || {
+                let known = self.inner.recognise(login);
+                known.ok_or(HandshakeReason::AuthFailed)
+            };
             if !self.with(|attempts, now| attempts.may_try(now, source)) {
-                return Err(HandshakeReason::AuthFailed);
+                return known();
             }
             let result = self.inner.authenticate(login, source).await;
-            self.with(|attempts, now| {
+            let heard = self.with(|attempts, now| {
                 // Asked again: many attempts made at once must not each count as the first.
+                let may_try = attempts.may_try(now, source);
+                if may_try && matches!(result, Err(HandshakeReason::AuthFailed)) {
+                    attempts.failed(now, source);
+                }
+                may_try
+            });
+            match heard {
+                true => result,
+                false => known(),
+            }
+        })
+    }
 
     fn recognise(&self, login: &Login) -> Option<Identity> {
         self.inner.recognise(login)
-    }
-                if !attempts.may_try(now, source) {
-                    return Err(HandshakeReason::AuthFailed);
-                }
-                if matches!(result, Err(HandshakeReason::AuthFailed)) {
-                    attempts.failed(now, source);
-                }
-                result
-            })
-        })
     }
 }
 
@@ -200,22 +190,6 @@ impl Counted {
             Self::Loopback => PER_LOOPBACK_FAILURE,
             Self::User(_) | Self::V4(_) | Self::V6(_) => PER_FAILURE,
         }
-    }
-
-    fn of(source: Source) -> Option<Self> {
-        let address = match source {
-            Source::Own => return None,
-            Source::User(user) => return Some(Self::User(user)),
-            Source::Address(address) => address.to_canonical(),
-        };
-        Some(match address {
-            _ if address.is_loopback() => Self::Loopback,
-            IpAddr::V4(address) => Self::V4(address.octets()),
-            IpAddr::V6(address) => {
-                let [a, b, c, d, e, f, g, h, ..] = address.octets();
-                Self::V6([a, b, c, d, e, f, g, h])
-            }
-        })
     }
 }
 

@@ -36,6 +36,36 @@ pub enum Source {
     Address(IpAddr),
 }
 
+/// What counts as one source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Counted {
+    User(u32),
+    /// Any process can use any of these addresses.
+    Loopback,
+    V4([u8; 4]),
+    /// The smallest network that is given to one customer: the first 64 bits.
+    V6([u8; 8]),
+}
+
+impl Counted {
+    /// Nothing for what belongs to this process, which counts for nobody.
+    pub(crate) fn of(source: Source) -> Option<Self> {
+        let address = match source {
+            Source::Own => return None,
+            Source::User(user) => return Some(Self::User(user)),
+            Source::Address(address) => address.to_canonical(),
+        };
+        Some(match address {
+            _ if address.is_loopback() => Self::Loopback,
+            IpAddr::V4(address) => Self::V4(address.octets()),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, e, f, g, h, ..] = address.octets();
+                Self::V6([a, b, c, d, e, f, g, h])
+            }
+        })
+    }
+}
+
 /// Checks the credentials of a handshake.
 pub trait Authenticator: Send + Sync + 'static {
     /// Whether agents must have a credential at all.
@@ -47,6 +77,12 @@ pub trait Authenticator: Send + Sync + 'static {
         login: &'a Login,
         source: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>>;
+
+    /// Who an agent is by a credential so random that nobody finds it by trying. Such a one is good
+    /// even where others have failed so often that no guess is heard any more.
+    fn recognise(&self, _login: &Login) -> Option<Identity> {
+        None
+    }
 }
 
 /// Lets everybody in. For connections that are trusted by what they are: a parent process, a test.
@@ -77,18 +113,12 @@ impl<A: Authenticator> Authenticator for Arc<A> {
     fn authenticate<'a>(
         &'a self,
         login: &'a Login,
-
-    /// Who an agent is by a credential so random that nobody finds it by trying. Such a one is good
-    /// even where others have failed so often that no guess is heard any more.
-    fn recognise(&self, _login: &Login) -> Option<Identity> {
-        None
-    }
         source: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
         A::authenticate(self, login, source)
     }
-}
 
     fn recognise(&self, login: &Login) -> Option<Identity> {
         A::recognise(self, login)
     }
+}

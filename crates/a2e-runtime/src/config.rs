@@ -147,6 +147,8 @@ pub struct GlobalLimits {
     pub max_line: usize,
     /// Sessions at once.
     pub max_sessions: usize,
+    /// Connections of one source that have not shaken hands.
+    pub max_newcomers: usize,
     /// How long requests may go on when the node stops.
     pub drain: Duration,
     /// The limits of each session.
@@ -225,6 +227,7 @@ impl Default for GlobalLimits {
         Self {
             max_line: a2e_wire::MAX_LINE,
             max_sessions: 10_000,
+            max_newcomers: crate::host::MAX_NEWCOMERS,
             drain: Duration::from_secs(10),
             session: Limits::default(),
         }

@@ -19,10 +19,11 @@ use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::auth::{Identity, Source};
-use crate::host::{Host, Settings};
+use crate::host::{Admission, Host, Settings};
 use crate::journal::Journal;
 use crate::link::{Link, Reader, Received};
 use crate::metrics::{add, subtract};
+use crate::newcomers::Newcomer;
 use crate::plugin::{Outcome, SendError};
 use crate::retries::Piece;
 use crate::sessions::Place;
@@ -60,9 +61,9 @@ pub(crate) enum Command {
     EndStream(Token),
     /// The agent is back, over another link.
     Attach(Box<Attach>),
-}
     /// The session is to end at once: its agent is welcome no longer.
     End,
+}
 
 /// An agent that is back.
 pub(crate) struct Attach {
@@ -91,9 +92,9 @@ pub(crate) struct Driver {
     wants: Option<Resume<'static>>,
     /// Who was let in by the handshake that is being answered.
     identity: Option<Identity>,
-    /// The agent, after its handshake.
     /// How often sessions had been ended when it was checked.
     ended: u64,
+    /// The agent, after its handshake.
     known: Option<Known>,
     hand_over: Option<HandOver>,
     work: Vec<Work>,
@@ -108,6 +109,10 @@ pub(crate) struct Driver {
     journal: Option<Journal>,
     alarm: Alarm,
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// Counted until the agent is known.
+    newcomer: Option<Newcomer>,
+    /// The agent has become known, and the link was not told.
+    greets: bool,
     _place: Place,
 }
 
@@ -148,7 +153,7 @@ impl Driver {
         settings: Arc<Settings>,
         session: HostSession,
         source: Source,
-        place: Place,
+        admission: Admission,
     ) -> Box<Self> {
         let (commands, inbox) = mpsc::channel(INBOX);
         let stopping = host.inner.stopping.clone().cancelled_owned();
@@ -163,19 +168,21 @@ impl Driver {
             unsent: false,
             wants: None,
             identity: None,
+            ended: 0,
             known: None,
             hand_over: None,
             work: Vec::new(),
             waiting: 0,
             held: Vec::new(),
-            ended: 0,
             asked: HashMap::new(),
             commands,
             inbox,
             journal: None,
             alarm: Alarm::default(),
             stopping: Some(Box::pin(stopping)),
-            _place: place,
+            newcomer: admission.newcomer,
+            greets: false,
+            _place: admission.place,
         })
     }
 
@@ -308,6 +315,9 @@ impl Driver {
         }
         let now = self.now;
         if let Some(link) = &mut self.link {
+            if std::mem::take(&mut self.greets) {
+                link.welcome(self.settings.max_line);
+            }
             let mut bytes = 0_u64;
             while link.has_room() {
                 let Some(message) = self.session.poll_transmit(now) else {

@@ -3,9 +3,10 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use a2e_session::{HostSession, Limits, failures};
+use a2e_session::{Failure, HostSession, Limits, failures};
 use a2e_wire::MAX_LINE;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -15,10 +16,11 @@ use crate::driver::{Command, Driver};
 use crate::journal;
 use crate::link::{Bytes, Link};
 use crate::metrics::Metrics;
+use crate::newcomers::{Newcomer, Newcomers};
 use crate::plugin::Plugin;
 use crate::registry::Registry;
 use crate::retries::Retries;
-use crate::sessions::Sessions;
+use crate::sessions::{Place, Sessions};
 use crate::snapshot::{SnapshotMode, SnapshotStore};
 
 /// Serves agents. Cheap to clone; all clones are one host.
@@ -31,6 +33,9 @@ pub(crate) struct Inner {
     settings: RwLock<Arc<Settings>>,
     pub(crate) clock: Clock,
     pub(crate) sessions: Sessions,
+    newcomers: Newcomers,
+    /// Places for those who were refused and have not gone.
+    leaving: Semaphore,
     pub(crate) retries: Retries,
     pub(crate) metrics: Metrics,
     /// Ends when the host is to stop.
@@ -44,9 +49,27 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) max_line: usize,
     pub(crate) max_sessions: usize,
+    max_newcomers: usize,
     pub(crate) drain: Duration,
     pub(crate) snapshots: Option<Arc<dyn SnapshotStore>>,
     pub(crate) snapshot_mode: SnapshotMode,
+}
+
+/// A place for a session.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    pub(crate) place: Place,
+    /// Whose agent is not known yet.
+    pub(crate) newcomer: Option<Newcomer>,
+}
+
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// The host has as many sessions as it may.
+    Host,
+    /// Too many who come from there are not known yet.
+    Source,
 }
 
 /// Builds a [`Host`].
@@ -117,6 +140,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets how many connections of one source there may be that have not shaken hands.
+    #[must_use]
+    pub const fn max_newcomers(mut self, max_newcomers: usize) -> Self {
+        self.settings.max_newcomers = max_newcomers;
+        self
+    }
+
     /// Sets how long requests may go on when the host stops.
     #[must_use]
     pub const fn drain(mut self, drain: Duration) -> Self {
@@ -140,6 +170,8 @@ impl HostBuilder {
                 settings: RwLock::new(Arc::new(self.finish())),
                 clock: Clock::start(),
                 sessions: Sessions::default(),
+                newcomers: Newcomers::default(),
+                leaving: Semaphore::new(MAX_LEAVING),
                 retries: Retries::default(),
                 metrics: Metrics::default(),
                 stopping: CancellationToken::new(),
@@ -165,6 +197,7 @@ impl Host {
                 limits: Limits::default(),
                 max_line: MAX_LINE,
                 max_sessions: MAX_SESSIONS,
+                max_newcomers: MAX_NEWCOMERS,
                 drain: DRAIN,
                 snapshots: None,
                 snapshot_mode: SnapshotMode::default(),
@@ -182,30 +215,67 @@ impl Host {
         mut stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         source: Source,
     ) -> std::io::Result<()> {
-        let settings = self.settings();
-        let Some(driver) = self.driver(settings.clone(), source) else {
-            let mut refusal = failures::too_many_sessions().into_line();
-            refusal.push(b'\n');
-            stream.write_all(&refusal).await?;
-            return stream.shutdown().await;
+        let admission = match self.admit(source) {
+            Ok(admission) => admission,
+            Err(full) => {
+                let mut refusal = full.failure().into_line();
+                refusal.push(b'\n');
+                stream.write_all(&refusal).await?;
+                stream.shutdown().await?;
+                // Boxed, so that a session does not keep the space.
+                Box::pin(self.see_off(stream)).await;
+                return Ok(());
+            }
         };
-        let link = Bytes::new(stream, settings.max_line);
+        let settings = self.settings();
+        let link = Bytes::new(stream, settings.max_line_before());
         let span = session_span(source);
+        let driver = self.driver(settings, source, admission);
         driver.run(Some(Box::new(link))).instrument(span).await
     }
 
-    /// Serves one peer over a link; says whether there was a place for it.
-    pub(crate) fn serve_link(&self, link: Box<dyn Link>, source: Source) -> bool {
-        let Some(driver) = self.driver(self.settings(), source) else {
-            return false;
+    /// Reads what a peer who was refused has sent already: to close before would take the refusal
+    /// away from him. Of many at once, some.
+    async fn see_off(&self, mut stream: impl AsyncRead + Unpin) {
+        let Ok(_place) = self.inner.leaving.try_acquire() else {
+            return;
         };
+        let read = async {
+            let mut bytes = [0; 1024];
+            for _ in 0..64 {
+                if !matches!(stream.read(&mut bytes).await, Ok(size) if size > 0) {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LEAVING, read).await;
+    }
+
+    /// Serves one peer over a link.
+    pub(crate) fn serve_link(&self, link: Box<dyn Link>, source: Source, admission: Admission) {
+        let driver = self.driver(self.settings(), source, admission);
         let run = async move {
             if let Err(error) = driver.run(Some(link)).await {
                 tracing::debug!(%error, "a connection broke");
             }
         };
         tokio::spawn(run.instrument(session_span(source)));
-        true
+    }
+
+    /// A place for a session of somebody who is not known yet.
+    pub(crate) fn admit(&self, source: Source) -> Result<Admission, Full> {
+        let newcomer = self.newcomer(source).ok_or(Full::Source)?;
+        let place = self.inner.sessions.place(self.settings().max_sessions);
+        Ok(Admission {
+            place: place.ok_or(Full::Host)?,
+            newcomer: Some(newcomer),
+        })
+    }
+
+    /// Counts a connection of somebody who is not known yet.
+    pub(crate) fn newcomer(&self, source: Source) -> Option<Newcomer> {
+        let max = self.settings().max_newcomers;
+        self.inner.newcomers.count(source, max)
     }
 
     /// Goes on with other settings; sessions keep those they began with.
@@ -232,45 +302,6 @@ impl Host {
         }
     }
 
-    /// Whether the host was told to stop.
-    #[must_use]
-    pub fn is_stopping(&self) -> bool {
-        self.inner.stopping.is_cancelled()
-    }
-
-    /// How many sessions there are, those before their handshake included.
-    #[must_use]
-    pub fn sessions(&self) -> usize {
-        self.inner.sessions.count()
-    }
-
-    /// What was counted, in Prometheus' text format.
-    #[must_use]
-    pub fn metrics(&self) -> String {
-        self.inner.metrics.render(self.sessions())
-    }
-
-    pub(crate) fn settings(&self) -> Arc<Settings> {
-        let settings = self.inner.settings.read();
-        Arc::clone(&settings.unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn driver(&self, settings: Arc<Settings>, source: Source) -> Option<Box<Driver>> {
-        let place = self.inner.sessions.place(settings.max_sessions)?;
-        let offer = settings.registry.offer(settings.authenticator.required());
-        let now = self.inner.clock.now();
-        let session = HostSession::new(now, settings.limits, offer, system_random());
-        Some(Driver::new(self.clone(), settings, session, source, place))
-    }
-}
-
-/// What a session logs stands under this; its agent is written in when it is known.
-pub(crate) fn session_span(source: Source) -> tracing::Span {
-    tracing::info_span!("session", ?source, agent = tracing::field::Empty)
-}
-
-const MAX_SESSIONS: usize = 16_384;
-const DRAIN: Duration = Duration::from_secs(10);
     /// Ends all sessions of an agent, those included that wait for its return: what they run is cut
     /// off, and nobody goes on with them. Says how many there were.
     ///
@@ -302,6 +333,67 @@ const DRAIN: Duration = Duration::from_secs(10);
         removed.map(|removed| removed.max(running))
     }
 
+    /// Whether the host was told to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.inner.stopping.is_cancelled()
+    }
+
+    /// How many sessions there are, those before their handshake included.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.inner.sessions.count()
+    }
+
+    /// What was counted, in Prometheus' text format.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        self.inner.metrics.render(self.sessions())
+    }
+
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        let settings = self.inner.settings.read();
+        Arc::clone(&settings.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn driver(&self, settings: Arc<Settings>, source: Source, admission: Admission) -> Box<Driver> {
+        let offer = settings.registry.offer(settings.authenticator.required());
+        let now = self.inner.clock.now();
+        let session = HostSession::new(now, settings.limits, offer, system_random());
+        Driver::new(self.clone(), settings, session, source, admission)
+    }
+}
+
+impl Settings {
+    /// The longest line of somebody who has not shaken hands.
+    pub(crate) fn max_line_before(&self) -> usize {
+        self.max_line.min(MAX_LINE_BEFORE)
+    }
+}
+
+impl Full {
+    pub(crate) fn failure(self) -> Failure {
+        match self {
+            Self::Host => failures::too_many_sessions(),
+            Self::Source => failures::too_many_newcomers(),
+        }
+    }
+}
+
+/// What a session logs stands under this; its agent is written in when it is known.
+pub(crate) fn session_span(source: Source) -> tracing::Span {
+    tracing::info_span!("session", ?source, agent = tracing::field::Empty)
+}
+
+const MAX_SESSIONS: usize = 16_384;
+
+/// Enough for all agents of a machine that come back at once, few enough to leave room for others.
+pub(crate) const MAX_NEWCOMERS: usize = 1000;
+
+/// A handshake is much shorter.
+const MAX_LINE_BEFORE: usize = 64 * 1024;
+
+const DRAIN: Duration = Duration::from_secs(10);
 const END: Duration = Duration::from_secs(5);
 const LEAVING: Duration = Duration::from_secs(1);
 const MAX_LEAVING: usize = 256;

@@ -24,7 +24,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::auth::Source;
 use crate::clock::random_id;
-use crate::host::Host;
+use crate::host::{Full, Host};
+use crate::newcomers::Newcomer;
 
 use body::Answer;
 pub use guard::Guard;
@@ -49,6 +50,18 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// Our end.
     pub local: SocketAddr,
+}
+
+/// A connection, which counts as a newcomer's until it serves a session whose agent is known.
+#[derive(Debug, Clone, Default)]
+struct Visit(Arc<Mutex<Option<Newcomer>>>);
+
+/// Who asks over a connection.
+struct Visitor {
+    connection: Connection,
+    /// Whether there was a place for it.
+    is_admitted: bool,
+    visit: Visit,
 }
 
 /// How long a peer may take to send the head of a request.
@@ -90,8 +103,37 @@ impl HttpServer {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         connection: Connection,
     ) -> Result<(), hyper::Error> {
+        let newcomer = self.newcomer(connection.peer);
+        self.serve_newcomer(stream, connection, newcomer).await
+    }
+
+    /// Counts a connection.
+    pub(crate) fn newcomer(&self, peer: SocketAddr) -> Option<Newcomer> {
+        self.host.newcomer(Source::Address(peer.ip()))
+    }
+
+    /// The same for a connection that was counted; one that could not be is refused whatever it asks.
+    pub(crate) async fn serve_newcomer(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        connection: Connection,
+        newcomer: Option<Newcomer>,
+    ) -> Result<(), hyper::Error> {
+        let visitor = Visitor {
+            connection,
+            is_admitted: newcomer.is_some(),
+            visit: Visit(Arc::new(Mutex::new(newcomer))),
+        };
         // Boxed, so that a connection that only reads its stream does not keep the space.
-        let service = service_fn(|request| Box::pin(self.answer(request, connection)));
+        let service = service_fn(|request: Request<Incoming>| {
+            let visitor = &visitor;
+            Box::pin(async move {
+                match visitor.refusal() {
+                    Some(refusal) => Ok(refusal),
+                    None => self.answer(request, visitor).await,
+                }
+            })
+        });
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD)
@@ -107,8 +149,9 @@ impl HttpServer {
     async fn answer(
         &self,
         request: Request<Incoming>,
-        connection: Connection,
+        visitor: &Visitor,
     ) -> Result<Response<Answer>, hyper::Error> {
+        let connection = visitor.connection;
         let allowed = {
             let guard = self.guard.read().unwrap_or_else(PoisonError::into_inner);
             guard.check(request.headers(), connection.local)
@@ -119,8 +162,8 @@ impl HttpServer {
         let source = Source::Address(connection.peer.ip());
         let known = match (request.method(), request.uri().path()) {
             (&Method::POST, "/session") => return Ok(self.new_session(source)),
-            (&Method::POST, "/send") => return self.send(request).await,
-            (&Method::GET, "/stream") => return Ok(self.stream(request.headers())),
+            (&Method::POST, "/send") => return self.send(request, visitor).await,
+            (&Method::GET, "/stream") => return Ok(self.stream(request.headers(), visitor)),
             (&Method::GET, "/ws") => return Ok(ws::upgrade(&self.host, request, source)),
             (&Method::GET, "/health") => return Ok(json(StatusCode::OK, r#"{"status":"ok"}"#)),
             (&Method::GET, "/healthz") => return Ok(text("ok\n")),
@@ -138,24 +181,36 @@ impl HttpServer {
     }
 
     fn new_session(&self, source: Source) -> Response<Answer> {
+        let admission = match self.host.admit(source) {
+            Ok(admission) => admission,
+            Err(full) => return refuse(full),
+        };
         let id = random_id();
-        let limits = self.host.settings().limits;
-        let link = self
-            .mailboxes
-            .add(id.clone(), limits.handshake, limits.resume);
-        if self.host.serve_link(Box::new(link), source) {
-            return json(StatusCode::OK, &format!(r#"{{"session_id":"{id}"}}"#));
-        }
-        let text = "the host has as many sessions as it allows; try again later";
-        detail(StatusCode::SERVICE_UNAVAILABLE, text)
+        let settings = self.host.settings();
+        let limits = settings.limits;
+        let link = self.mailboxes.add(
+            id.clone(),
+            settings.max_line_before(),
+            limits.handshake,
+            limits.resume,
+        );
+        self.host.serve_link(Box::new(link), source, admission);
+        json(StatusCode::OK, &format!(r#"{{"session_id":"{id}"}}"#))
     }
 
-    async fn send(&self, request: Request<Incoming>) -> Result<Response<Answer>, hyper::Error> {
+    async fn send(
+        &self,
+        request: Request<Incoming>,
+        visitor: &Visitor,
+    ) -> Result<Response<Answer>, hyper::Error> {
         let mailbox = match self.mailbox(request.headers()) {
             Ok(mailbox) => mailbox,
             Err(missing) => return Ok(missing.response()),
         };
-        let limit = self.host.settings().max_line;
+        if mailbox.is_known() {
+            visitor.visit.is_known();
+        }
+        let limit = mailbox.max_line();
         let Ok(line) = tokio::time::timeout(BODY, read(request.into_body(), limit)).await else {
             let text = "the body did not come in time";
             return Ok(detail(StatusCode::REQUEST_TIMEOUT, text));
@@ -171,14 +226,14 @@ impl HttpServer {
         })
     }
 
-    fn stream(&self, headers: &HeaderMap) -> Response<Answer> {
+    fn stream(&self, headers: &HeaderMap, visitor: &Visitor) -> Response<Answer> {
         let mailbox = match self.mailbox(headers) {
             Ok(mailbox) => mailbox,
             Err(missing) => return missing.response(),
         };
         let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let last = last.and_then(|id| id.parse().ok());
-        let mut response = Response::new(Answer::Stream(mailbox.attach(last)));
+        let mut response = Response::new(Answer::Stream(mailbox.attach(last, &visitor.visit)));
         for (name, value) in [
             (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
             (header::CACHE_CONTROL, "no-cache"),
@@ -256,6 +311,27 @@ impl Missing {
     }
 }
 
+impl Visitor {
+    /// Why nothing that is asked over this connection is answered, which ends with that.
+    fn refusal(&self) -> Option<Response<Answer>> {
+        let mut response = match self.is_admitted {
+            true => return None,
+            false => refuse(Full::Source),
+        };
+        let value = HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, value);
+        Some(response)
+    }
+}
+
+impl Visit {
+    /// It is a newcomer's no longer.
+    fn is_known(&self) {
+        let mut newcomer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *newcomer = None;
+    }
+}
+
 impl Mailboxes {
     fn get(&self, id: &str) -> Option<Arc<Mailbox>> {
         self.lock().get(id).cloned()
@@ -303,6 +379,15 @@ async fn read(
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     value.strip_prefix("Bearer ")
+}
+
+/// Says that there is no place.
+fn refuse(full: Full) -> Response<Answer> {
+    let status = match full {
+        Full::Host => StatusCode::SERVICE_UNAVAILABLE,
+        Full::Source => StatusCode::TOO_MANY_REQUESTS,
+    };
+    detail(status, &full.failure().message)
 }
 
 /// A refusal, in the words of the Python host: `{"detail": …}`. The texts need no escapes.

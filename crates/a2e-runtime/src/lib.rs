@@ -49,6 +49,7 @@ mod listen;
 mod metrics;
 mod mounted;
 mod nearest;
+mod newcomers;
 pub mod operator;
 mod plugin;
 mod registry;

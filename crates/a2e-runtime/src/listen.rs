@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use crate::auth::Source;
 use crate::host::Host;
 use crate::http::{Connection, HttpServer};
+use crate::newcomers::Newcomer;
 use crate::tls::Tls;
 
 /// Time for a peer to shake hands for TLS.
@@ -34,14 +35,21 @@ pub async fn serve_tcp(host: Host, listener: TcpListener, tls: Option<Tls>) {
             stream.set_nodelay(true)?;
             match tls {
                 // Boxed, so that a connection without TLS does not take the space of one with it.
-                Some(tls) => {
-                    Box::pin(async move { host.serve(secure(&tls, stream).await?, source).await })
-                        .await
-                }
+                Some(tls) => Box::pin(serve_secure(host, stream, tls, source)).await,
                 None => host.serve(stream, source).await,
             }
         });
     }
+}
+
+async fn serve_secure(host: Host, stream: TcpStream, tls: Tls, source: Source) -> io::Result<()> {
+    // Shaking hands for TLS counts as what it is on the way to.
+    let Some(newcomer) = host.newcomer(source) else {
+        return Ok(());
+    };
+    let stream = secure(&tls, stream).await?;
+    drop(newcomer);
+    host.serve(stream, source).await
 }
 
 /// Serves NDJSON over a Unix socket. It does not end by itself.
@@ -66,10 +74,15 @@ pub async fn serve_http(server: HttpServer, listener: TcpListener, tls: Option<T
             tracing::warn!(%peer, "too many HTTP connections; closed one");
             continue;
         };
+        let newcomer = server.newcomer(peer);
+        if newcomer.is_none() && tls.is_some() {
+            // To say so would take a handshake for TLS, which is more than it is worth.
+            continue;
+        }
         let (server, tls) = (server.clone(), tls.clone());
         tokio::spawn(async move {
             let _place = place;
-            if let Err(error) = serve_one(&server, stream, tls).await {
+            if let Err(error) = serve_one(&server, stream, tls, newcomer).await {
                 tracing::debug!(%error, "an HTTP connection broke");
             }
         });
@@ -106,6 +119,7 @@ async fn serve_one(
     server: &HttpServer,
     stream: TcpStream,
     tls: Option<Tls>,
+    newcomer: Option<Newcomer>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
     let connection = Connection {
@@ -114,11 +128,10 @@ async fn serve_one(
     };
     match tls {
         Some(tls) => {
-            server
-                .serve(secure(&tls, stream).await?, connection)
-                .await?
+            let stream = secure(&tls, stream).await?;
+            server.serve_newcomer(stream, connection, newcomer).await?;
         }
-        None => server.serve(stream, connection).await?,
+        None => server.serve_newcomer(stream, connection, newcomer).await?,
     }
     Ok(())
 }

@@ -178,6 +178,15 @@ pub mod failures {
         Failure::new(ErrorCode::InvalidMessage, namespace, text).because("id_reused")
     }
 
+    /// More connections of one source without a handshake than the host allows.
+    #[must_use]
+    pub fn too_many_newcomers() -> Failure {
+        let text = "too many connections from where you are have not shaken hands; try again later";
+        let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        failure.retryable = true;
+        failure.because("too_many_newcomers")
+    }
+
     /// More sessions than the host allows.
     #[must_use]
     pub fn too_many_sessions() -> Failure {

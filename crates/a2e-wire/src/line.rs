@@ -63,6 +63,11 @@ impl Framer {
         }
     }
 
+    /// Takes lines of at most `max_line` bytes from now on.
+    pub const fn set_max_line(&mut self, max_line: usize) {
+        self.max_line = max_line;
+    }
+
     /// Takes the next chunk of the stream and hands out the lines it completes.
     ///
     /// Call [`Lines::next`] until it returns `None`: only then is the chunk's tail kept.

@@ -167,6 +167,7 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
         .limits(limits.session)
         .max_line(limits.max_line)
         .max_sessions(limits.max_sessions)
+        .max_newcomers(limits.max_newcomers)
         .drain(limits.drain)
         .snapshots(Arc::clone(&shared.snapshots), config.snapshot_mode);
     if config.plugins.is_empty() {
@@ -199,8 +200,8 @@ fn mount(plugin: &Plugin, mounted: &Mounted) -> Result<Mount> {
         },
         token: mounted.token.clone(),
         capabilities: mounted.capabilities.clone(),
-    })
         max_children: mounted.max_children,
+    })
 }
 
 fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {

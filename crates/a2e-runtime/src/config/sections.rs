@@ -210,6 +210,7 @@ fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
         ),
         ("max_replay", 0..=KIB * MIB, &mut session.max_replay),
         ("max_sessions", 1..=1_000_000, &mut limits.max_sessions),
+        ("max_newcomers", 1..=1_000_000, &mut limits.max_newcomers),
     ];
     for (name, allowed, slot) in counts {
         set(slot, section.field(name), |it| it.count(allowed));

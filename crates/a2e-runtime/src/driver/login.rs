@@ -14,7 +14,7 @@ use tracing::Instrument;
 use super::{AFTER_END, Attach, Command, Driver};
 use crate::auth::{Identity, Owner, Source};
 use crate::clock::{random_id, system_random};
-use crate::host::{Host, Settings, session_span};
+use crate::host::{Admission, Host, Settings, session_span};
 use crate::journal::{self, Journal, Restored};
 use crate::link::{Link, Reader};
 use crate::metrics::add;
@@ -162,15 +162,13 @@ impl Driver {
         tracing::info!(source = ?attach.source, "an agent is back");
         self.source = attach.source;
         self.link = Some(attach.link);
+        self.greets = true;
         self.session.resume(now, attach.request, attach.last_eid);
         for line in attach.lines {
             self.take_line(Ok(&line));
         }
     }
 
-    /// The handshake is done: the session has an id.
-    pub(super) fn open(&mut self, id: SessionId<'static>) {
-        let Some(identity) = self.identity.take() else {
     /// The link makes room for another one. Whoever came over it may not even have been told that he
     /// has the session, and must not wait for it for ever.
     fn give_way(&mut self) {
@@ -183,9 +181,14 @@ impl Driver {
         self.detach();
     }
 
+    /// The handshake is done: the session has an id.
+    pub(super) fn open(&mut self, id: SessionId<'static>) {
+        let Some(identity) = self.identity.take() else {
             return;
         };
         self.forget();
+        self.newcomer = None;
+        self.greets = true;
         add(&self.host.inner.metrics.sessions_opened, 1);
         tracing::Span::current().record("agent", &identity.agent);
         tracing::info!("a session has begun");
@@ -237,9 +240,6 @@ impl Driver {
         let Some(known) = self.known.take() else {
             return;
         };
-        if known.can_return {
-            self.host.inner.sessions.remove(&known.id);
-        }
         let stays = self.host.inner.stopping.is_cancelled() && self.journal.is_some();
         if !stays {
             for plugin in self.settings.registry.plugins() {
@@ -252,6 +252,9 @@ impl Driver {
             }
         }
         // Only now: who asks for the session before is told that it ends, and not given its record.
+        if known.can_return {
+            self.host.inner.sessions.remove(&known.id);
+        }
     }
 
     /// Goes on with a session of an earlier process.
@@ -313,6 +316,14 @@ impl Attach {
     }
 }
 
+/// Writes what a link has taken and closes it, without anybody waiting for that.
+fn close(mut link: Box<dyn Link>) {
+    tokio::spawn(async move {
+        let close = std::future::poll_fn(|cx| link.poll_close(cx));
+        let _ = tokio::time::timeout(AFTER_END, close).await;
+    });
+}
+
 /// Begins to go on with a session that is on record, if it is this owner's.
 fn restore(
     host: &Host,
@@ -322,14 +333,6 @@ fn restore(
 ) -> Option<Entry> {
     let store = settings.snapshots.as_ref()?;
     let restored = match journal::load(&**store, id) {
-/// Writes what a link has taken and closes it, without anybody waiting for that.
-fn close(mut link: Box<dyn Link>) {
-    tokio::spawn(async move {
-        let close = std::future::poll_fn(|cx| link.poll_close(cx));
-        let _ = tokio::time::timeout(AFTER_END, close).await;
-    });
-}
-
         Ok(restored) => restored.filter(|restored| restored.owner == *owner)?,
         Err(error) => {
             tracing::error!(%error, "cannot read the record of a session");
@@ -346,7 +349,10 @@ fn close(mut link: Box<dyn Link>) {
         Arc::clone(settings),
         session,
         Source::Own,
-        place,
+        Admission {
+            place,
+            newcomer: None,
+        },
     );
     driver.adopt(restored);
     let commands = driver.commands.clone();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
-use super::Mailboxes;
+use super::{Mailboxes, Visit};
 use crate::link::{Link, Reader, Received};
 
 /// What HTTP requests and the session's task share.
@@ -20,6 +21,10 @@ use crate::link::{Link, Reader, Received};
 pub(super) struct Mailbox {
     inbound: mpsc::Sender<Result<Bytes, LineTooLong>>,
     outbound: Mutex<Outbound>,
+    /// The longest line that is taken.
+    max_line: AtomicUsize,
+    /// Whether the agent is known; changed under the lock of `outbound`.
+    is_known: AtomicBool,
 }
 
 /// What goes out over the stream.
@@ -35,6 +40,8 @@ struct Outbound {
     /// writes must not come first.
     rewind: Option<u64>,
     is_closed: bool,
+    /// The connection of the stream, as long as the agent is not known.
+    visit: Option<Visit>,
     /// Who waits for events.
     reader: Option<Waker>,
     /// Who waits for room, or for a change of streams.
@@ -78,11 +85,19 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 impl Mailboxes {
     /// A new session, which ends when it has no first stream for so long, or no next one.
-    pub(super) fn add(&self, id: String, first: Duration, next: Duration) -> SseLink {
+    pub(super) fn add(
+        &self,
+        id: String,
+        max_line: usize,
+        first: Duration,
+        next: Duration,
+    ) -> SseLink {
         let (sender, inbound) = mpsc::channel(INBOX);
         let mailbox = Arc::new(Mailbox {
             inbound: sender,
             outbound: Mutex::default(),
+            max_line: AtomicUsize::new(max_line),
+            is_known: AtomicBool::new(false),
         });
         self.lock().insert(id.clone(), Arc::clone(&mailbox));
         SseLink {
@@ -105,9 +120,23 @@ impl Mailbox {
         self.inbound.send(line).await.is_ok()
     }
 
-    /// Opens a stream; an earlier one ends.
-    pub(super) fn attach(self: Arc<Self>, last: Option<u64>) -> Stream {
+    /// The longest line that is taken now.
+    pub(super) fn max_line(&self) -> usize {
+        self.max_line.load(Ordering::Relaxed)
+    }
+
+    /// Whether the session's agent is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// Opens a stream over a connection; an earlier one ends.
+    pub(super) fn attach(self: Arc<Self>, last: Option<u64>, visit: &Visit) -> Stream {
         let mut outbound = self.lock();
+        match self.is_known() {
+            true => visit.is_known(),
+            false => outbound.visit = Some(visit.clone()),
+        }
         outbound.streams = outbound.streams.saturating_add(1);
         let number = outbound.streams;
         outbound.stream = Some(number);
@@ -195,6 +224,15 @@ impl Link for SseLink {
         self.queued.extend_from_slice(b"\n\n");
         if message.eid.is_none() {
             self.unnumbered = self.queued.get(start..).unwrap_or_default().to_vec();
+        }
+    }
+
+    fn welcome(&mut self, max_line: usize) {
+        self.mailbox.max_line.store(max_line, Ordering::Relaxed);
+        let mut outbound = self.mailbox.lock();
+        self.mailbox.is_known.store(true, Ordering::Relaxed);
+        if let Some(visit) = outbound.visit.take() {
+            visit.is_known();
         }
     }
 
@@ -319,18 +357,18 @@ mod tests {
     async fn a_new_stream_is_noticed_whatever_waits() {
         let mailboxes = Mailboxes::default();
         let minute = Duration::from_secs(60);
-        let mut link = mailboxes.add("id".into(), minute, minute);
+        let mut link = mailboxes.add("id".into(), 100, minute, minute);
         let mut cx = Context::from_waker(Waker::noop());
         assert_eq!(link.poll_change(&mut cx), Poll::Pending);
         let mailbox = mailboxes.get("id").unwrap();
-        let first = Arc::clone(&mailbox).attach(None);
+        let first = Arc::clone(&mailbox).attach(None, &Visit::default());
         assert_eq!(link.poll_change(&mut cx), Poll::Ready(Received::Lines));
         link.queue(Transmit {
             eid: None,
             line: b"hello",
         });
         drop(first);
-        let _second = mailbox.attach(Some(5));
+        let _second = mailbox.attach(Some(5), &Visit::default());
         assert!(link.poll_flush(&mut cx).is_pending(), "it goes back first");
         assert_eq!(link.poll_change(&mut cx), Poll::Ready(Received::Rewind(5)));
         assert_eq!(link.queued, b"data: hello\n\n");

@@ -13,6 +13,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -20,14 +21,14 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 
 use super::body::Answer;
-use super::detail;
+use super::{detail, refuse};
 use crate::auth::Source;
-use crate::host::Host;
+use crate::host::{Admission, Host};
 use crate::link::{Link, Reader, Received};
 
 /// Messages over a WebSocket.
 struct WsLink {
-    socket: WebSocketStream<TokioIo<Upgraded>>,
+    socket: WebSocketStream<Rationed<TokioIo<Upgraded>>>,
     max_line: usize,
     queued: VecDeque<Utf8Bytes>,
     queued_bytes: usize,
@@ -69,11 +70,15 @@ pub(super) fn upgrade(
     let Ok(accept) = HeaderValue::from_str(&accept) else {
         return detail(StatusCode::BAD_REQUEST, "the key is not one");
     };
+    let admission = match host.admit(source) {
+        Ok(admission) => admission,
+        Err(full) => return refuse(full),
+    };
     let upgraded = hyper::upgrade::on(&mut request);
     let host = host.clone();
     tokio::spawn(async move {
         match upgraded.await {
-            Ok(upgraded) => serve(&host, upgraded, source).await,
+            Ok(upgraded) => serve(&host, upgraded, source, admission).await,
             Err(error) => tracing::debug!(%error, "a WebSocket did not come about"),
         }
     });
@@ -86,8 +91,9 @@ pub(super) fn upgrade(
     response
 }
 
-async fn serve(host: &Host, upgraded: Upgraded, source: Source) {
-    let max_line = host.settings().max_line;
+async fn serve(host: &Host, upgraded: Upgraded, source: Source, admission: Admission) {
+    let settings = host.settings();
+    let max_line = settings.max_line;
     // A message that is too long is answered, and the session goes on, unless it is much too long.
     let most = max_line.saturating_mul(2);
     let config = WebSocketConfig::default()
@@ -95,7 +101,11 @@ async fn serve(host: &Host, upgraded: Upgraded, source: Source) {
         .write_buffer_size(CHUNK)
         .max_message_size(Some(most))
         .max_frame_size(Some(most));
-    let stream = TokioIo::new(upgraded);
+    let max_line = settings.max_line_before();
+    let stream = Rationed {
+        stream: TokioIo::new(upgraded),
+        left: Some(ration(max_line)),
+    };
     let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let link = WsLink {
         socket,
@@ -104,12 +114,22 @@ async fn serve(host: &Host, upgraded: Upgraded, source: Source) {
         queued_bytes: 0,
         owes_answer: false,
     };
-    host.serve_link(Box::new(link), source);
+    host.serve_link(Box::new(link), source, admission);
+}
+
+/// How much of one message is read of somebody who has not shaken hands: with it, as much as may be
+/// read beyond it.
+const fn ration(max_line: usize) -> usize {
+    max_line.saturating_mul(2).saturating_add(CHUNK)
 }
 
 impl WsLink {
-    fn take(&self, line: &[u8], reader: &mut dyn Reader) {
+    fn take(&mut self, line: &[u8], reader: &mut dyn Reader) {
         let limit = self.max_line;
+        let left = &mut self.socket.get_mut().left;
+        if left.is_some() {
+            *left = Some(ration(limit));
+        }
         reader.take_line(match line.len() <= limit {
             true => Ok(line),
             false => Err(LineTooLong { limit }),
@@ -127,7 +147,12 @@ impl Link for WsLink {
         loop {
             if self.owes_answer {
                 match Pin::new(&mut self.socket).poll_flush(cx) {
-                    Poll::Ready(flushed) => flushed.map_err(io::Error::other)?,
+                    Poll::Ready(Ok(())) => {}
+                    // A close is answered, and that was the last word.
+                    Poll::Ready(Err(Error::ConnectionClosed)) => {
+                        return Poll::Ready(Ok(Received::End));
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
                     Poll::Pending if received => return Poll::Ready(Ok(Received::Lines)),
                     Poll::Pending => return Poll::Pending,
                 }
@@ -144,9 +169,7 @@ impl Link for WsLink {
                     self.owes_answer = true;
                 }
                 Poll::Ready(Some(Ok(Message::Pong(_) | Message::Frame(_)))) => {}
-                Poll::Ready(Some(Err(Error::Capacity(CapacityError::MessageTooLong {
-                    ..
-                })))) => {
+                Poll::Ready(Some(Err(error))) if is_too_long(&error) => {
                     let limit = self.max_line;
                     reader.take_line(Err(LineTooLong { limit }));
                     return Poll::Ready(Ok(Received::End));
@@ -169,6 +192,11 @@ impl Link for WsLink {
             self.queued_bytes = self.queued_bytes.saturating_add(message.line.len());
             self.queued.push_back(text);
         }
+    }
+
+    fn welcome(&mut self, max_line: usize) {
+        self.max_line = max_line;
+        self.socket.get_mut().left = None;
     }
 
     fn has_room(&self) -> bool {
@@ -194,6 +222,56 @@ impl Link for WsLink {
         Pin::new(&mut self.socket)
             .poll_close(cx)
             .map_err(io::Error::other)
+    }
+}
+
+/// A stream of which only so much is read, until there is more to read: the WebSocket library cannot
+/// be told later that messages may be longer.
+struct Rationed<S> {
+    stream: S,
+    left: Option<usize>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Rationed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.left == Some(0) {
+            return Poll::Ready(Err(io::ErrorKind::QuotaExceeded.into()));
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        let read = buffer.filled().len().saturating_sub(before);
+        self.left = self.left.map(|left| left.saturating_sub(read));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rationed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+fn is_too_long(error: &Error) -> bool {
+    match error {
+        Error::Capacity(CapacityError::MessageTooLong { .. }) => true,
+        Error::Io(error) => error.kind() == io::ErrorKind::QuotaExceeded,
+        _ => false,
     }
 }
 

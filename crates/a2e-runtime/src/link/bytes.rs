@@ -74,6 +74,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
         self.output.push(b'\n');
     }
 
+    fn welcome(&mut self, max_line: usize) {
+        self.framer.set_max_line(max_line);
+    }
+
     fn has_room(&self) -> bool {
         self.output.len() < GATHERED
     }

@@ -7,9 +7,10 @@
 
 mod bad_input;
 mod client;
+mod newcomers;
 mod plugins;
+mod revoked;
 mod scenarios;
 mod support;
-mod revoked;
 mod survival;
 mod take_over;

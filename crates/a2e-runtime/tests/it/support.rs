@@ -128,7 +128,12 @@ impl Place {
 
     /// A connection that speaks raw lines.
     pub(crate) async fn wire(&self) -> Wire {
-        Wire(RawLink::new(Arc::clone(&self.dial).dial().await.unwrap()))
+        self.try_wire().await.unwrap()
+    }
+
+    pub(crate) async fn try_wire(&self) -> std::io::Result<Wire> {
+        let link = Arc::clone(&self.dial).dial().await?;
+        Ok(Wire(RawLink::new(link)))
     }
 }
 
@@ -153,11 +158,6 @@ impl Wire {
         Some(serde_json::from_slice(&line).unwrap())
     }
 
-    pub(crate) async fn ask(&mut self, message: &Value) -> Value {
-        self.ask_line(&message.to_string()).await
-    }
-
-    pub(crate) async fn ask_line(&mut self, line: &str) -> Value {
     /// Whether the connection has ended in good order: over HTTP, where a stream that ends is opened
     /// again, by saying that there is no such session.
     pub(crate) async fn is_over(&mut self) -> bool {
@@ -167,6 +167,11 @@ impl Wire {
         }
     }
 
+    pub(crate) async fn ask(&mut self, message: &Value) -> Value {
+        self.ask_line(&message.to_string()).await
+    }
+
+    pub(crate) async fn ask_line(&mut self, line: &str) -> Value {
         self.say(line);
         self.hear().await.unwrap()
     }
