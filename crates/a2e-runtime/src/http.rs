@@ -128,18 +128,22 @@ impl HttpServer {
         let service = service_fn(|request: Request<Incoming>| {
             let visitor = &visitor;
             Box::pin(async move {
-                match visitor.refusal() {
-                    Some(refusal) => Ok(refusal),
-                    None => self.answer(request, visitor).await,
+                let is_last = !visitor.is_admitted || is_chunked(&request);
+                let mut response = match visitor.is_admitted {
+                    true => self.answer(request, visitor).await?,
+                    false => refuse(Full::Source),
+                };
+                if is_last {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(header::CONNECTION, close);
                 }
+                Ok::<_, hyper::Error>(response)
             })
         });
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD)
             .max_headers(64)
-            // Answers to requests that came together go together.
-            .pipeline_flush(true)
             .max_buf_size(16 * 1024)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades()
@@ -311,17 +315,10 @@ impl Missing {
     }
 }
 
-impl Visitor {
-    /// Why nothing that is asked over this connection is answered, which ends with that.
-    fn refusal(&self) -> Option<Response<Answer>> {
-        let mut response = match self.is_admitted {
-            true => return None,
-            false => refuse(Full::Source),
-        };
-        let value = HeaderValue::from_static("close");
-        response.headers_mut().insert(header::CONNECTION, value);
-        Some(response)
-    }
+/// Whether a request says its length by chunks. It may have said it twice (RFC 9112 §6.1), to make what
+/// is behind it look like another request, so it is the last of its connection.
+fn is_chunked(request: &Request<Incoming>) -> bool {
+    request.headers().contains_key(header::TRANSFER_ENCODING)
 }
 
 impl Visit {

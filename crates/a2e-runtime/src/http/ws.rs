@@ -268,6 +268,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Rationed<S> {
 }
 
 fn is_too_long(error: &Error) -> bool {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "everything else is another error"
+    )]
     match error {
         Error::Capacity(CapacityError::MessageTooLong { .. }) => true,
         Error::Io(error) => error.kind() == io::ErrorKind::QuotaExceeded,

@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod client;
+mod http_server;
 mod newcomers;
 mod plugins;
 mod revoked;
