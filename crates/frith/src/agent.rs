@@ -3,9 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
-use a2e_runtime::{CallOptions, ClientError, Handler};
-use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition, ToolListRequest};
-use a2e_wire::{Body, Capability, Enumeration, Message, Object};
+use a2e_runtime::{CallOptions, ClientError, Handler, nearest};
+use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition, ToolListRequest, ToolParameter};
+use a2e_wire::{Body, Capability, Enumeration, ErrorCode, Message, Object};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ pub(crate) fn tools(host: &connect::Arguments, as_json: bool) -> Result<Outcome>
         for tool in &list.tools {
             match as_json {
                 true => print(&tool_json(tool)?)?,
-                false => print(&format!("{:16} {}", tool.name, tool.description))?,
+                false => print(&format!("{:28} {}", signature(tool), tool.description))?,
             }
         }
         connection.close().await;
@@ -114,9 +114,47 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
             on_event: Handler::new(|event| print_event(&event)),
         };
         let response = connection.client.rpc(request, options).await;
+        let is_unknown = matches!(
+            &response,
+            Err(ClientError::Host(error)) if error.code == ErrorCode::UnknownTool
+        );
+        let hint = match is_unknown {
+            true => meant(&connection, &call.tool).await,
+            false => None,
+        };
         connection.close().await;
-        show_result(response, as_json)
+        match hint {
+            Some(hint) if !as_json => bail!("there is no tool {:?}; {hint}", call.tool),
+            _ => show_result(response, as_json),
+        }
     })
+}
+
+/// What to do about a tool that is not there.
+async fn meant(connection: &connect::Connection, tool: &str) -> Option<String> {
+    let list = connection.client.request(ToolListRequest::new()).await;
+    let list = list.ok()?;
+    let names = list.tools.iter().map(|known| &*known.name);
+    Some(match nearest(tool, names) {
+        Some(name) => format!("did you mean {name:?}? `frith tools` lists all"),
+        None => "`frith tools` lists those that are".to_owned(),
+    })
+}
+
+/// A tool's name with its parameters, those that may be left out in brackets: `wait(seconds: number)`.
+fn signature(tool: &ToolDefinition<'_>) -> String {
+    let parameter = |parameter: &ToolParameter<'_>| {
+        let text = format!("{}: {}", parameter.name, parameter.kind.as_str());
+        match parameter.required {
+            true => text,
+            false => format!("[{text}]"),
+        }
+    };
+    let parameters: Vec<String> = tool.input_parameters.iter().map(parameter).collect();
+    match parameters.is_empty() {
+        true => tool.name.to_string(),
+        false => format!("{}({})", tool.name, parameters.join(", ")),
+    }
 }
 
 fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -> Result<Outcome> {
