@@ -5,6 +5,33 @@
 //! cancelled. A [`Client`] drives the agent's end over a byte stream or to an [`Address`], and comes
 //! back when its connection breaks; [`blocking`] has the same for code that is not async.
 //!
+//! A host and an agent in one process (`examples/own_tools.rs` is a host of its own, with a plugin
+//! that serves a tool, for a parent process or over TCP):
+//!
+//! ```
+//! use a2e_runtime::{AgentConfig, Calling, Client, Handler, Host, Source, demo::Demo};
+//! use serde_json::json;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = Host::builder().plugin(Demo::default()).build();
+//! let (stream, served) = tokio::io::duplex(64 * 1024);
+//! tokio::spawn(async move { host.serve(served, Source::Own).await });
+//!
+//! let config = AgentConfig {
+//!     wanted: vec!["tools".into()],
+//!     ..AgentConfig::default()
+//! };
+//! let client = Client::connect(stream, config, Handler::none()).await?;
+//! let tools = client.tools();
+//! let result = tools.call("echo", &json!({"text": "hi"}), Calling::default()).await?;
+//! assert!(result.success);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An agent of a node that runs somewhere:
+//!
 //! ```no_run
 //! use a2e_runtime::{Address, AgentConfig, Calling, Connector};
 //! use serde_json::json;
@@ -61,7 +88,7 @@ mod snapshot;
 mod tls;
 mod tokens;
 
-pub use a2e_session::{AgentConfig, Failure, Limits};
+pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits};
 pub use attempts::Limited;
 pub use auth::{Authenticator, Identity, Login, Open, Source};
 pub use client::{

@@ -9,6 +9,7 @@ mod bad_input;
 mod client;
 mod http_server;
 mod newcomers;
+mod own_tools;
 mod plugins;
 mod revoked;
 mod scenarios;
