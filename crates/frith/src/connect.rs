@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_runtime::{
-    Address, AgentConfig, Client, ClientError, Connector, DataDir, Dial, Handler, Link, Roots,
-    Source,
+    Address, AgentConfig, Client, ClientError, ConnectError, Connector, DataDir, Dial, Handler,
+    Link, Roots, Source,
 };
+use a2e_wire::messages::base::HandshakeReason;
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::data::DataArguments;
+use crate::hint::{self, TokenFrom};
 use crate::stdio;
 
 #[derive(Debug, clap::Args)]
@@ -67,25 +69,25 @@ impl Arguments {
         let connector = Connector::new(address.clone())
             .agent(config)
             .reconnect(None);
-        let client = connector.connect().await.map_err(|error| {
-            if let ClientError::Unreachable(error) = error {
-                return anyhow!("cannot reach {address}: {error}");
-            }
-            anyhow!(error).context(format!("{address} is there, but"))
-        })?;
-        Ok(Connection { client })
+        match connector.connect().await {
+            Ok(client) => Ok(Connection { client }),
+            Err(error) => Err(explain(&address, &target.token_from, error).await),
+        }
     }
 
-    /// A connection without a session, and who would connect.
-    pub(crate) async fn link(&self) -> Result<(Link, AgentConfig)> {
+    /// A connection without a session, who would connect, and where its token is from.
+    pub(crate) async fn link(&self) -> Result<(Link, AgentConfig, TokenFrom)> {
         let target = self.target()?;
         let Some(address) = target.address else {
-            return Ok((Link::new(own_host()), target.config));
+            return Ok((Link::new(own_host()), target.config, target.token_from));
         };
-        let text = format!("cannot reach {address}");
-        let dialed = Arc::new(address).dial().await;
-        let link = dialed.map_err(|error| anyhow!("{text}: {error}"))?;
-        Ok((link, target.config))
+        match Arc::new(address.clone()).dial().await {
+            Ok(link) => Ok((link, target.config, target.token_from)),
+            Err(error) => {
+                let error = ClientError::Unreachable(error);
+                Err(explain(&address, &target.token_from, error).await)
+            }
+        }
     }
 
     /// What to connect to, and as whom.
@@ -95,14 +97,23 @@ impl Arguments {
             auth_token: self.token.clone(),
             ..AgentConfig::default()
         };
+        let mut token_from = match std::env::var("FRITH_TOKEN") {
+            _ if self.token.is_empty() => TokenFrom::Nowhere,
+            Ok(token) if token == self.token => TokenFrom::Environment,
+            _ => TokenFrom::Option,
+        };
         if let Some(address) = &self.host {
-            let address = Some(self.trusting(address.clone())?);
-            return Ok(Target { address, config });
+            return Ok(Target {
+                address: Some(self.trusting(address.clone())?),
+                config,
+                token_from,
+            });
         }
         let Some((dir, address)) = self.local_node()? else {
             return Ok(Target {
                 address: None,
                 config,
+                token_from,
             });
         };
         if config.auth_token.is_empty() {
@@ -110,9 +121,13 @@ impl Arguments {
             let token = std::fs::read_to_string(&file)
                 .with_context(|| format!("cannot read {}; pass --token", file.display()))?;
             config.auth_token = token.trim_end().to_owned();
+            token_from = TokenFrom::File(file);
         }
-        let address = Some(self.trusting(address)?);
-        Ok(Target { address, config })
+        Ok(Target {
+            address: Some(self.trusting(address)?),
+            config,
+            token_from,
+        })
     }
 
     /// The node that says in its data directory where it is. None is an error only if the directory
@@ -156,6 +171,27 @@ impl Arguments {
 struct Target {
     address: Option<Address>,
     config: AgentConfig,
+    token_from: TokenFrom,
+}
+
+/// Why a host cannot be spoken to, and what to do about it.
+async fn explain(address: &Address, token_from: &TokenFrom, error: ClientError) -> anyhow::Error {
+    let is_token = matches!(
+        error,
+        ClientError::Connect(ConnectError::Refused(HandshakeReason::AuthFailed))
+    );
+    let hint = match is_token {
+        true => Some(token_from.hint()),
+        false => hint::other_address(address).await,
+    };
+    let text = match error {
+        ClientError::Unreachable(error) => format!("cannot reach {address}: {error}"),
+        error => format!("{address} is there, but: {error}"),
+    };
+    match hint {
+        Some(hint) => anyhow!("{text}\n{hint}"),
+        None => anyhow!(text),
+    }
 }
 
 /// A host inside this process.

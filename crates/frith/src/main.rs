@@ -9,6 +9,7 @@ mod check;
 mod connect;
 mod data;
 mod endorse;
+mod hint;
 mod id;
 mod keystore;
 mod log;
@@ -133,7 +134,7 @@ fn main() -> ExitCode {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
-        Some(Command::Up(options)) => up::run(&options),
+        Some(Command::Up(options)) => up::run(&options, arguments.json),
         Some(Command::Stdio) => stdio::run(),
         Some(Command::Ping(host)) => agent::ping(&host, arguments.json),
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),

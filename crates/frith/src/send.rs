@@ -10,6 +10,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 
+use crate::hint::TokenFrom;
 use crate::{Outcome, agent, connect};
 
 #[derive(Debug, clap::Args)]
@@ -57,13 +58,13 @@ async fn send(arguments: &SendArguments) -> Result<Outcome> {
     };
     let mut lines = input.split(b'\n');
     let mut open = Open::default();
-    let (link, config) = arguments.host.link().await?;
+    let (link, config, token_from) = arguments.host.link().await?;
     let mut link = RawLink::new(link);
     let Some(first) = next_line(&mut lines).await? else {
         bail!("there is no message in {file}");
     };
     if kind(&first) != Some("handshake/req".into()) {
-        shake_hands(&mut link, &config).await?;
+        shake_hands(&mut link, &config, &token_from).await?;
     }
     open.sent(&first);
     link.push(&first);
@@ -128,7 +129,11 @@ async fn next_line(
     }
 }
 
-async fn shake_hands(link: &mut RawLink, config: &AgentConfig) -> Result<()> {
+async fn shake_hands(
+    link: &mut RawLink,
+    config: &AgentConfig,
+    token_from: &TokenFrom,
+) -> Result<()> {
     let Enumeration { values, .. } = Capability::ENUMERATION;
     let request = json!({
         "a2e": "1.0", "version": "1.0", "type": "handshake/req", "id": "frith-send",
@@ -146,10 +151,12 @@ async fn shake_hands(link: &mut RawLink, config: &AgentConfig) -> Result<()> {
         let reason = answer["reason"]
             .as_str()
             .or_else(|| answer["code"].as_str());
-        bail!(
-            "the host refused the handshake: {}",
-            reason.unwrap_or("it did not say why")
-        );
+        let hint = match reason {
+            Some("auth_failed") => format!("\n{}", token_from.hint()),
+            _ => String::new(),
+        };
+        let reason = reason.unwrap_or("it did not say why");
+        bail!("the host refused the handshake: {reason}{hint}");
     }
     Ok(())
 }

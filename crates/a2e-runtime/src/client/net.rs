@@ -104,8 +104,24 @@ impl Endpoint {
             .with_no_client_auth();
         let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
         let connector = TlsConnector::from(Arc::new(config));
-        Ok(Box::new(connector.connect(name, stream).await?))
+        let connected = connector.connect(name, stream).await;
+        Ok(Box::new(connected.map_err(explained)?))
     }
+}
+
+/// Says what to do about certificates that are not what they should be.
+fn explained(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    let remedy = if text.contains("CaUsedAsEndEntity") {
+        "the host shows the certificate of an authority as its own (`CA:TRUE`); make it one with \
+         `basicConstraints=critical,CA:FALSE`: docs/frith.sample.yaml has the command"
+    } else if text.contains("UnknownIssuer") {
+        "nobody who is trusted here vouches for the host's certificate; if it is your own, trust it \
+         (`--ca FILE`)"
+    } else {
+        return error;
+    };
+    io::Error::new(error.kind(), format!("{remedy} ({text})"))
 }
 
 impl fmt::Debug for Endpoint {

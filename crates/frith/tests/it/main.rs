@@ -6,6 +6,7 @@ mod identity;
 mod local;
 mod manifests;
 mod mounted;
+mod newcomer;
 mod node;
 mod token;
 mod up;

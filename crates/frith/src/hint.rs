@@ -1,0 +1,150 @@
+//! What to do about a host that cannot be spoken to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use a2e_runtime::Address;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Where a token came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TokenFrom {
+    /// There is none.
+    Nowhere,
+    Option,
+    Environment,
+    /// The file of the data directory.
+    File(PathBuf),
+}
+
+/// What a port speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spoken {
+    Http,
+    Ndjson,
+    Tls,
+}
+
+/// How long a port may take to show what it speaks.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl TokenFrom {
+    /// What to do when the token is refused.
+    pub(crate) fn hint(&self) -> String {
+        match self {
+            Self::Nowhere => "no token was sent; pass one with --token or the environment variable \
+                              FRITH_TOKEN. A node keeps one in the file `token` of its data directory, \
+                              which `frith up` prints; `frith token new NAME` makes others"
+                .to_owned(),
+            Self::Option => "the token of --token is not, or no longer, one of that host; \
+                             `frith token list` shows which there are, `frith token new NAME` makes one"
+                .to_owned(),
+            Self::Environment => "the token came from the environment variable FRITH_TOKEN and is not, \
+                                  or no longer, one of that host; unset FRITH_TOKEN or pass the right one \
+                                  with --token"
+                .to_owned(),
+            Self::File(file) => format!(
+                "the token in {} is not one of that node; if its configuration has an `auth_token`, pass \
+                 that with --token or the environment variable FRITH_TOKEN",
+                file.display()
+            ),
+        }
+    }
+}
+
+/// The address that was probably meant, if what is at an address speaks something else.
+pub(crate) async fn other_address(address: &Address) -> Option<String> {
+    let text = address.to_string();
+    let (scheme, rest) = text.split_once(':')?;
+    let expected = match scheme {
+        "http" | "ws" => Spoken::Http,
+        "https" | "wss" | "tls" => Spoken::Tls,
+        "tcp" => Spoken::Ndjson,
+        _ => return None,
+    };
+    let rest = rest.trim_start_matches('/');
+    let authority = rest.split('/').next()?;
+    let found = tokio::time::timeout(PATIENCE, spoken(authority)).await;
+    let found = found.ok().flatten().filter(|found| *found != expected)?;
+    let (what, scheme) = match (found, scheme) {
+        (Spoken::Http, "wss") => ("HTTP without TLS", "ws://"),
+        (Spoken::Http, _) => ("HTTP without TLS", "http://"),
+        (Spoken::Ndjson, _) => ("NDJSON over TCP without TLS", "tcp:"),
+        (Spoken::Tls, "http") => ("TLS", "https://"),
+        (Spoken::Tls, "ws") => ("TLS", "wss://"),
+        (Spoken::Tls, _) => ("TLS", "tls:"),
+    };
+    let place = match found {
+        Spoken::Ndjson => authority,
+        Spoken::Http | Spoken::Tls => rest,
+    };
+    Some(format!(
+        "that port speaks {what}; try --host {scheme}{place}"
+    ))
+}
+
+/// Asks a port something that everybody answers in his own way.
+async fn spoken(authority: &str) -> Option<Spoken> {
+    let mut stream = TcpStream::connect(authority).await.ok()?;
+    let question =
+        format!("GET /health HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    stream.write_all(question.as_bytes()).await.ok()?;
+    let mut answer = [0; 16];
+    let size = stream.read(&mut answer).await.ok()?;
+    match answer.get(..size)? {
+        [0x15, 0x03, ..] => Some(Spoken::Tls),
+        [b'{', ..] => Some(Spoken::Ndjson),
+        answer if answer.starts_with(b"HTTP/1.") => Some(Spoken::Http),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers one connection with these bytes.
+    async fn says(answer: &'static [u8]) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 1024]).await;
+            stream.write_all(answer).await.unwrap();
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn the_address_that_was_meant() {
+        let (http, lines, tls) = (
+            b"HTTP/1.1 200 OK\r\n",
+            b"{\"a2e\":\"1.0\"}\n",
+            b"\x15\x03\x03\0\x02",
+        );
+        let cases: [(&[u8], &str, Option<&str>); 9] = [
+            (http, "https://A", Some("http://A")),
+            (http, "wss://A/ws", Some("ws://A/ws")),
+            (http, "tcp:A", Some("http://A")),
+            (http, "http://A", None),
+            (lines, "http://A/x", Some("tcp:A")),
+            (lines, "tls:A", Some("tcp:A")),
+            (tls, "http://A", Some("https://A")),
+            (tls, "tcp:A", Some("tls:A")),
+            (b"220 mail\r\n", "tcp:A", None),
+        ];
+        for (answer, asked, meant) in cases {
+            let place = says(answer).await;
+            let address = asked.replace('A', &place).parse().unwrap();
+            let hint = other_address(&address).await;
+            let meant = meant.map(|meant| meant.replace('A', &place));
+            assert_eq!(
+                hint.as_deref()
+                    .and_then(|hint| hint.split("--host ").nth(1)),
+                meant.as_deref(),
+                "{asked}"
+            );
+        }
+    }
+}
