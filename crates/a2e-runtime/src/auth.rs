@@ -36,6 +36,16 @@ pub enum Source {
     Address(IpAddr),
 }
 
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Own => f.write_str("own"),
+            Self::User(user) => write!(f, "uid:{user}"),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
 /// What counts as one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {

@@ -334,6 +334,28 @@ impl Config {
     }
 }
 
+/// Reads `ADDRESS:PORT`, where to listen. `localhost` is one address, so that nobody listens where he
+/// did not look; other names are not looked up.
+///
+/// # Errors
+/// What it must be, and what was probably meant.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    let meant = match text.strip_prefix(':').unwrap_or(text) {
+        port if port.parse::<u16>().is_ok() => format!("; did you mean 127.0.0.1:{port}?"),
+        address if address.parse::<std::net::IpAddr>().is_ok() => match address.contains(':') {
+            true => format!("; did you mean [{address}]:8765?"),
+            false => format!("; did you mean {address}:8765?"),
+        },
+        _ => String::new(),
+    };
+    let must = "must be ADDRESS:PORT, such as 127.0.0.1:8765 or [::1]:8765";
+    numeric.parse().map_err(|_| format!("{must}{meant}"))
+}
+
 fn read_file(file: &Path) -> Result<String, String> {
     let length = std::fs::metadata(file).map(|metadata| metadata.len());
     if length.is_ok_and(|length| length > MAX_FILE) {

@@ -352,7 +352,9 @@ impl Driver {
                         let _ = answered.send(*message);
                     }
                 }
-                HostEvent::Closed(reason) => tracing::debug!(?reason, "a session has ended"),
+                HostEvent::Closed(reason) => {
+                    tracing::debug!(reason = reason.as_str(), "a session has ended")
+                }
             }
         }
     }

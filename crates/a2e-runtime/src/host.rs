@@ -382,7 +382,7 @@ impl Full {
 
 /// What a session logs stands under this; its agent is written in when it is known.
 pub(crate) fn session_span(source: Source) -> tracing::Span {
-    tracing::info_span!("session", ?source, agent = tracing::field::Empty)
+    tracing::info_span!("session", %source, agent = tracing::field::Empty)
 }
 
 const MAX_SESSIONS: usize = 16_384;

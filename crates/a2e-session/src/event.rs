@@ -70,6 +70,19 @@ pub enum CloseReason {
     Disconnected,
 }
 
+impl CloseReason {
+    /// The reason in words, for a log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Shutdown => "it was shut down",
+            Self::NoHandshake => "no handshake came",
+            Self::Idle => "it was silent",
+            Self::Disconnected => "the connection broke",
+        }
+    }
+}
+
 /// A request that is not running: it was answered, timed out or cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request has already been answered or cancelled")]

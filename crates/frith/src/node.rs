@@ -51,6 +51,7 @@ impl Node {
         for note in &config.notes {
             tracing::info!("{note}");
         }
+        warn_of_plain_text(config);
         let claim = data.claim()?;
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
         let shared = Shared {
@@ -82,10 +83,29 @@ impl Node {
         Ok(node)
     }
 
-    /// Says how to connect.
-    pub(crate) fn announce(&self) -> Result<()> {
+    /// Says how to connect; to a program, in one line.
+    pub(crate) fn announce(&self, config: &Config, as_json: bool) -> Result<()> {
         let mut out = std::io::stdout().lock();
         let dir = self.claim.dir();
+        let file = dir.token();
+        // What a command must be told, and what is said about it.
+        let (token, option, note) = match (&config.auth_token, config.server.allow_unauthenticated)
+        {
+            (_, true) => (None, "", "none is needed".to_owned()),
+            (Some(_), false) => (
+                None,
+                " --token TOKEN",
+                "`auth_token` of the configuration".to_owned(),
+            ),
+            (None, false) => (Some(&file), "", file.display().to_string()),
+        };
+        if as_json {
+            let mut line = self.endpoints.to_json();
+            line["token_file"] = json!(token);
+            line["data"] = json!(dir.path());
+            writeln!(out, "{line}")?;
+            return Ok(out.flush()?);
+        }
         writeln!(out, "frith is up (process {})", std::process::id())?;
         writeln!(out, "  http   {}", self.endpoints.http())?;
         writeln!(out, "  ws     {}", self.endpoints.ws())?;
@@ -95,14 +115,14 @@ impl Node {
         if let Some(unix) = self.endpoints.unix() {
             writeln!(out, "  unix   {unix}")?;
         }
-        writeln!(out, "  token  {}", dir.token().display())?;
+        writeln!(out, "  token  {note}")?;
         let data = match DataDir::of_user().is_ok_and(|user| user == *dir) {
             true => String::new(),
             false => format!(" --data {}", dir.path().display()),
         };
         writeln!(out, "\nTry, in another terminal:")?;
-        writeln!(out, "  frith tools{data}")?;
-        writeln!(out, "  frith call echo '{{\"text\":\"hi\"}}'{data}")?;
+        writeln!(out, "  frith tools{data}{option}")?;
+        writeln!(out, "  frith call echo '{{\"text\":\"hi\"}}'{data}{option}")?;
         writeln!(
             out,
             "  frith token new NAME{data}      # lets another agent in"
@@ -202,6 +222,24 @@ fn mount(plugin: &Plugin, mounted: &Mounted) -> Result<Mount> {
         capabilities: mounted.capabilities.clone(),
         max_children: mounted.max_children,
     })
+}
+
+/// Whoever is on the way can read what goes over the network without TLS, tokens first of all.
+fn warn_of_plain_text(config: &Config) {
+    let server = &config.server;
+    let addresses = [
+        ("server.listen", Some(server.listen)),
+        ("server.tcp", server.tcp),
+    ];
+    for (key, address) in addresses {
+        let public = address.filter(|address| !address.ip().to_canonical().is_loopback());
+        if let (Some(address), None) = (public, &server.tls) {
+            tracing::warn!(
+                "`{key}` is {address}: tokens and messages go over the network for everyone to read; \
+                 set `server.tls`, or listen on 127.0.0.1"
+            );
+        }
+    }
 }
 
 fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {

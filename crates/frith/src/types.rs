@@ -5,7 +5,7 @@ use std::io::Write;
 use a2e_runtime::nearest;
 use a2e_wire::catalogue::{Struct, enumerations, structs};
 use a2e_wire::record::{Default, Field, Shape};
-use a2e_wire::{Direction, Enumeration, MessageKind, Tag};
+use a2e_wire::{Direction, Enumeration, MessageKind, Sender, Tag};
 use anyhow::Result;
 use serde_json::{Value, json};
 
@@ -142,9 +142,15 @@ fn show_message(out: &mut impl Write, tag: Tag) -> Result<()> {
         writeln!(out, "  is also taken as {}", tag.aliases().join(", "))?;
     }
     let req_id = if tag.carries_req_id() { ", req_id" } else { "" };
+    // What a host sends is numbered, so that an agent can say what it has.
+    let eid = if tag.may_be_sent_by(Sender::Host) {
+        ", eid"
+    } else {
+        ""
+    };
     writeln!(
         out,
-        "  has a2e, version, type, id, ts{req_id} as every such message, and:"
+        "  has a2e, version, type, id, ts{req_id}{eid} as every such message, and:"
     )?;
     show_fields(out, &tag.shape())
 }
@@ -190,6 +196,7 @@ fn message_json(tag: Tag) -> Value {
         "response": tag.response().map(Tag::as_str),
         "accepted_spellings": tag.aliases(),
         "carries_req_id": tag.carries_req_id(),
+        "carries_eid": tag.may_be_sent_by(Sender::Host),
         "fields": fields_json(&tag.shape()),
     })
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use a2e_runtime::config::Config;
+use a2e_runtime::config::{Config, listen_address};
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -15,7 +15,7 @@ use crate::node::Node;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Where to listen for HTTP, instead of 127.0.0.1:8765; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
     listen: Option<std::net::SocketAddr>,
 
     /// The configuration file; without it, frith.yaml or frith.toml in this folder
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     data: DataArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let config = arguments.load()?;
     let log = Log::start(&config.telemetry)?;
     raise_open_files();
@@ -34,13 +34,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         .enable_all()
         .build()
         .context("cannot start")?;
-    let outcome = runtime.block_on(serve(arguments, &config, &log));
+    let outcome = runtime.block_on(serve(arguments, &config, &log, as_json));
     // Whatever still runs was told to end and had its time.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve(arguments: &Arguments, config: &Config, log: &Log) -> Result<Outcome> {
+async fn serve(
+    arguments: &Arguments,
+    config: &Config,
+    log: &Log,
+    as_json: bool,
+) -> Result<Outcome> {
     let mut signals = Signals::new()?;
     let dir = arguments.data.dir()?;
     // A mounted host may be slow to answer; whoever has started this need not wait for it.
@@ -48,7 +53,7 @@ async fn serve(arguments: &Arguments, config: &Config, log: &Log) -> Result<Outc
         node = Node::start(config, &dir) => node?,
         () = signals.stop_again() => return Ok(Outcome::Good),
     };
-    node.announce()?;
+    node.announce(config, as_json)?;
     while signals.next().await == Told::Reload {
         match arguments.load() {
             Ok(config) => {

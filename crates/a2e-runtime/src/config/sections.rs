@@ -3,17 +3,21 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use a2e_wire::{Capability, Enumeration};
+
 use super::read::{Field, Problems, Section};
 use super::tree::Node;
 use super::{
     Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind, Problem, Server,
     SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket, secrets,
 };
+use crate::nearest::nearest;
 use crate::secret::Secret;
 
 const KIB: i64 = 1024;
 const MIB: i64 = 1024 * KIB;
 const DAY: u32 = 24 * 60 * 60;
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -165,7 +169,7 @@ impl Reader<'_> {
         let url = section.field("url");
         set_some(&mut token, section.field("token"), |it| self.secret(it));
         set(&mut capabilities, section.field("capabilities"), |it| {
-            it.words()
+            Some(it.list()?.filter_map(|it| capability(&it)).collect())
         });
         set(&mut max_children, section.field("max_children"), |it| {
             it.count(1..=10_000)
@@ -232,7 +236,7 @@ fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
 fn telemetry(field: &Field<'_>) -> Option<Telemetry> {
     let mut telemetry = Telemetry::default();
     let mut section = field.section()?;
-    set(&mut telemetry.log, section.field("log"), |it| it.word());
+    set(&mut telemetry.log, section.field("log"), levels);
     set(
         &mut telemetry.log_format,
         section.field("log_format"),
@@ -242,16 +246,46 @@ fn telemetry(field: &Field<'_>) -> Option<Telemetry> {
     Some(telemetry)
 }
 
+/// A level, or levels by module as in `info,a2e_runtime=debug`.
+fn levels(field: &Field<'_>) -> Option<String> {
+    let text = field.word()?;
+    for part in text.split(',') {
+        let level = part.rsplit('=').next().unwrap_or_default().trim();
+        if LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level)) {
+            continue;
+        }
+        let hint = match nearest(level, LEVELS) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => format!(
+                "known are {}, also by module: info,a2e_runtime=debug",
+                LEVELS.join(", ")
+            ),
+        };
+        let level: String = level.chars().take(64).collect();
+        return field.wrong(&format!("has an unknown level `{level}`; {hint}"));
+    }
+    Some(text)
+}
+
+fn capability(field: &Field<'_>) -> Option<String> {
+    let name = field.word()?;
+    if Capability::from_name(&name).is_some() {
+        return Some(name);
+    }
+    let Enumeration { values, .. } = Capability::ENUMERATION;
+    let hint = match nearest(&name, values.iter().copied()) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("known are {}", values.join(", ")),
+    };
+    let name: String = name.chars().take(64).collect();
+    field.wrong(&format!("is no capability: `{name}`; {hint}"))
+}
+
 /// `ADDRESS:PORT`; `localhost` is one address, so that nobody listens where he did not look.
 fn address(field: &Field<'_>) -> Option<SocketAddr> {
-    let text = field.text()?;
-    let numeric = match text.strip_prefix("localhost:") {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None => text.to_owned(),
-    };
-    match numeric.parse() {
+    match super::listen_address(field.text()?) {
         Ok(address) => Some(address),
-        Err(_) => field.wrong("must be ADDRESS:PORT, such as 127.0.0.1:8765 or [::1]:8765"),
+        Err(text) => field.wrong(&text),
     }
 }
 

@@ -420,3 +420,44 @@ fn a_folder_has_one_configuration() {
     let error = Config::load(&path("big.yaml")).unwrap_err().to_string();
     assert!(error.contains("larger than 1 MiB"), "{error}");
 }
+
+/// A level or a capability that there is not is a mistake, not a wish that nobody hears.
+#[test]
+fn words_that_mean_nothing() {
+    for (text, wrong) in [
+        (
+            "telemetry: {log: verbose}",
+            "unknown level `verbose`; known are off, error",
+        ),
+        (
+            "telemetry: {log: wran}",
+            "unknown level `wran`; did you mean `warn`?",
+        ),
+        (
+            "telemetry: {log: 'info,a2e_runtime=debgu'}",
+            "did you mean `debug`?",
+        ),
+        ("telemetry: {log: 'info,'}", "unknown level ``"),
+        (
+            "plugins: [{name: a, type: mounted, url: 'tcp:x', capabilities: [tools, memori]}]",
+            "1:74: `plugins[0].capabilities[1]` is no capability: `memori`; did you mean `memory`?",
+        ),
+    ] {
+        let error = mistakes(text, Format::Yaml);
+        assert!(error.contains(wrong), "{text}: {error}");
+    }
+    for log in [
+        "warn",
+        "INFO",
+        "info,a2e_runtime=debug",
+        "a2e_runtime::http=trace",
+    ] {
+        let text = format!("telemetry: {{log: '{log}'}}");
+        let surroundings = Surroundings {
+            folder: Path::new(""),
+            variable: &|_| None,
+        };
+        let config = Config::parse(&text, Format::Yaml, &surroundings).unwrap();
+        assert_eq!(config.telemetry.log, log);
+    }
+}

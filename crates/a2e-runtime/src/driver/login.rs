@@ -159,7 +159,7 @@ impl Driver {
             return attach.refuse(now);
         }
         add(&self.host.inner.metrics.sessions_resumed, 1);
-        tracing::info!(source = ?attach.source, "an agent is back");
+        tracing::info!(source = %attach.source, "an agent is back");
         self.source = attach.source;
         self.link = Some(attach.link);
         self.greets = true;
