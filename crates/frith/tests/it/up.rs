@@ -205,12 +205,21 @@ fn reads_its_configuration_again() {
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(health(), "403");
+    // An agent that is in the middle of something notices nothing, be the configuration good or not.
+    let (mut wire, _) = opened(&node);
+    let wait = json!({"type": "tool/call/req", "id": "w", "tool_name": "wait", "arguments": {"seconds": 1}});
+    wire.say(&wait);
     let write = |text: &str| std::fs::write(folder.path().join("frith.yaml"), text).unwrap();
     write("server: {origins: [no origin");
     node.signal("-HUP");
     write(&format!("server: {{origins: [\"{origin}\"]}}"));
     node.signal("-HUP");
     while health() != "200" {}
+    assert_eq!(wire.hear().unwrap()["data"]["data"], json!({"waited": 1}));
+    assert_eq!(
+        wire.ask(&json!({"type": "ping", "id": "p"}))["type"],
+        "pong"
+    );
 }
 
 /// TLS 1.3 by certificate files; nothing older.
@@ -245,4 +254,26 @@ fn speaks_tls() {
         text.contains("protocol version") || text.contains("alert"),
         "{text}"
     );
+}
+
+/// Over the operator's socket too a revoked token takes its agent's sessions with it.
+#[test]
+fn a_revoked_token_ends_sessions() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "{}");
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let (mut wire, session) = opened(&node);
+    let (status, out, _) = crate::frith(&["token", "revoke", "default", "--data", data], "");
+    assert_eq!(status, 0);
+    assert!(out.contains("revoked tok_file"), "{out}");
+    assert!(out.contains("ended 1 session of `default`"), "{out}");
+    assert_eq!(wire.hear(), None);
+    let token = std::fs::read_to_string(node.data().join("token")).unwrap();
+    let mut again = back(&node, &session, 1);
+    assert_eq!(node.wire().ask(&again)["reason"], "auth_failed");
+    again["auth_token"] = json!(token.trim());
+    assert_eq!(node.wire().ask(&again)["reason"], "auth_failed");
+    again["resume"] = Value::Null;
+    assert_eq!(node.wire().ask(&again)["ok"], true);
 }
