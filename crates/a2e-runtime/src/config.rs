@@ -344,8 +344,9 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
         Some(port) => format!("127.0.0.1:{port}"),
         None => text.to_owned(),
     };
-    let meant = match text.strip_prefix(':').unwrap_or(text) {
-        port if port.parse::<u16>().is_ok() => format!("; did you mean 127.0.0.1:{port}?"),
+    let port = text.strip_prefix(':').unwrap_or(text);
+    let meant = match text {
+        _ if port.parse::<u16>().is_ok() => format!("; did you mean 127.0.0.1:{port}?"),
         address if address.parse::<std::net::IpAddr>().is_ok() => match address.contains(':') {
             true => format!("; did you mean [{address}]:8765?"),
             false => format!("; did you mean {address}:8765?"),

@@ -124,7 +124,9 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
         };
         connection.close().await;
         match hint {
-            Some(hint) if !as_json => bail!("there is no tool {:?}; {hint}", call.tool),
+            Some(hint) if !as_json => {
+                bail!("unknown_tool: there is no tool {:?}; {hint}", call.tool)
+            }
             _ => show_result(response, as_json),
         }
     })

@@ -79,8 +79,14 @@ pub(crate) async fn other_address(address: &Address) -> Option<String> {
         Spoken::Ndjson => authority,
         Spoken::Http | Spoken::Tls => rest,
     };
+    // What is inside cannot be seen from outside.
+    let or = match (found, scheme) {
+        (Spoken::Tls, "tls:") => format!(", or https://{authority}"),
+        (Spoken::Tls, _) => format!(", or tls:{authority}"),
+        (Spoken::Http | Spoken::Ndjson, _) => String::new(),
+    };
     Some(format!(
-        "that port speaks {what}; try --host {scheme}{place}"
+        "that port speaks {what}; try --host {scheme}{place}{or}"
     ))
 }
 
@@ -139,12 +145,11 @@ mod tests {
             let address = asked.replace('A', &place).parse().unwrap();
             let hint = other_address(&address).await;
             let meant = meant.map(|meant| meant.replace('A', &place));
-            assert_eq!(
-                hint.as_deref()
-                    .and_then(|hint| hint.split("--host ").nth(1)),
-                meant.as_deref(),
-                "{asked}"
-            );
+            let hint = hint
+                .as_deref()
+                .and_then(|hint| hint.split("--host ").nth(1));
+            let first = hint.and_then(|hint| hint.split(", or ").next());
+            assert_eq!(first, meant.as_deref(), "{asked}");
         }
     }
 }

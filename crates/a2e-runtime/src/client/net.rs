@@ -115,7 +115,7 @@ fn explained(error: io::Error) -> io::Error {
     let remedy = if text.contains("CaUsedAsEndEntity") {
         "the host shows the certificate of an authority as its own (`CA:TRUE`); make it one with \
          `basicConstraints=critical,CA:FALSE`: docs/frith.sample.yaml has the command"
-    } else if text.contains("UnknownIssuer") {
+    } else if text.contains("UnknownIssuer") || text.contains("UnsupportedSignatureAlgorithm") {
         "nobody who is trusted here vouches for the host's certificate; if it is your own, trust it \
          (`--ca FILE`)"
     } else {

@@ -440,7 +440,7 @@ fn words_that_mean_nothing() {
         ("telemetry: {log: 'info,'}", "unknown level ``"),
         (
             "plugins: [{name: a, type: mounted, url: 'tcp:x', capabilities: [tools, memori]}]",
-            "1:74: `plugins[0].capabilities[1]` is no capability: `memori`; did you mean `memory`?",
+            "1:72: `plugins[0].capabilities[1]` is no capability: `memori`; did you mean `memory`?",
         ),
     ] {
         let error = mistakes(text, Format::Yaml);

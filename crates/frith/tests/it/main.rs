@@ -103,7 +103,7 @@ fn a_failed_call_says_why() {
     let (status, _, error) = on_own_host(&["call", "none"]);
     assert_eq!(status, 1);
     assert!(
-        error.contains("unknown_tool: there is no tool `none`; tool/list/req lists"),
+        error.contains("unknown_tool: there is no tool \"none\"; `frith tools` lists"),
         "{error}"
     );
     let (status, _, error) = on_own_host(&["call", "echo", "not json"]);
