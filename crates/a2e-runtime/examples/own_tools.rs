@@ -1,7 +1,7 @@
 //! A host with a tool of your own: for the process that starts it, or over TCP.
 //!
 //! ```console
-//! $ cargo build --example own_tools
+//! $ cargo build -p a2e-runtime --example own_tools
 //! $ frith call greet '{"name":"Ada"}' --host 'cmd:target/debug/examples/own_tools'
 //! $ TOKEN=secret target/debug/examples/own_tools 127.0.0.1:8766 &
 //! $ frith call greet '{"name":"Ada"}' --host tcp:127.0.0.1:8766 --token secret
