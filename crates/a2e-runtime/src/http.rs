@@ -3,6 +3,7 @@
 mod body;
 mod guard;
 mod sse;
+mod visit;
 mod ws;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ use crate::newcomers::Newcomer;
 use body::Answer;
 pub use guard::Guard;
 use sse::Mailbox;
+use visit::Visitor;
 
 /// Serves a host over HTTP connections. Cheap to clone; all clones have the same sessions.
 #[derive(Debug, Clone)]
@@ -50,18 +52,6 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// Our end.
     pub local: SocketAddr,
-}
-
-/// A connection, which counts as a newcomer's until it serves a session whose agent is known.
-#[derive(Debug, Clone, Default)]
-struct Visit(Arc<Mutex<Option<Newcomer>>>);
-
-/// Who asks over a connection.
-struct Visitor {
-    connection: Connection,
-    /// Whether there was a place for it.
-    is_admitted: bool,
-    visit: Visit,
 }
 
 /// How long a peer may take to send the head of a request.
@@ -119,11 +109,7 @@ impl HttpServer {
         connection: Connection,
         newcomer: Option<Newcomer>,
     ) -> Result<(), hyper::Error> {
-        let visitor = Visitor {
-            connection,
-            is_admitted: newcomer.is_some(),
-            visit: Visit(Arc::new(Mutex::new(newcomer))),
-        };
+        let visitor = Visitor::new(connection, newcomer);
         // Boxed, so that a connection that only reads its stream does not keep the space.
         let service = service_fn(|request: Request<Incoming>| {
             let visitor = &visitor;
@@ -319,14 +305,6 @@ impl Missing {
 /// is behind it look like another request, so it is the last of its connection.
 fn is_chunked(request: &Request<Incoming>) -> bool {
     request.headers().contains_key(header::TRANSFER_ENCODING)
-}
-
-impl Visit {
-    /// It is a newcomer's no longer.
-    fn is_known(&self) {
-        let mut newcomer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *newcomer = None;
-    }
 }
 
 impl Mailboxes {

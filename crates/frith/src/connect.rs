@@ -184,9 +184,10 @@ async fn explain(address: &Address, token_from: &TokenFrom, error: ClientError) 
         true => Some(token_from.hint()),
         false => hint::other_address(address).await,
     };
-    let text = match error {
-        ClientError::Unreachable(error) => format!("cannot reach {address}: {error}"),
-        error => format!("{address} is there, but: {error}"),
+    let text = if let ClientError::Unreachable(error) = error {
+        format!("cannot reach {address}: {error}")
+    } else {
+        format!("{address} is there, but: {error}")
     };
     match hint {
         Some(hint) => anyhow!("{text}\n{hint}"),

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
-use super::{Mailboxes, Visit};
+use super::Mailboxes;
+use super::visit::Visit;
 use crate::link::{Link, Reader, Received};
 
 /// What HTTP requests and the session's task share.

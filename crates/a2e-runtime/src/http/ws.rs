@@ -268,15 +268,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Rationed<S> {
 }
 
 fn is_too_long(error: &Error) -> bool {
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "everything else is another error"
-    )]
-    match error {
-        Error::Capacity(CapacityError::MessageTooLong { .. }) => true,
-        Error::Io(error) => error.kind() == io::ErrorKind::QuotaExceeded,
-        _ => false,
+    if let Error::Io(error) = error {
+        return error.kind() == io::ErrorKind::QuotaExceeded;
     }
+    matches!(error, Error::Capacity(CapacityError::MessageTooLong { .. }))
 }
 
 /// Whether a header's list has a word.
