@@ -197,9 +197,7 @@ impl HttpServer {
             Ok(mailbox) => mailbox,
             Err(missing) => return Ok(missing.response()),
         };
-        if mailbox.is_known() {
-            visitor.visit.is_known();
-        }
+        mailbox.visited(&visitor.visit);
         let limit = mailbox.max_line();
         let Ok(line) = tokio::time::timeout(BODY, read(request.into_body(), limit)).await else {
             let text = "the body did not come in time";

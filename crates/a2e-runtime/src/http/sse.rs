@@ -41,8 +41,8 @@ struct Outbound {
     /// writes must not come first.
     rewind: Option<u64>,
     is_closed: bool,
-    /// The connection of the stream, as long as the agent is not known.
-    visit: Option<Visit>,
+    /// The connections that serve the session, as long as its agent is not known.
+    visits: Vec<Visit>,
     /// Who waits for events.
     reader: Option<Waker>,
     /// Who waits for room, or for a change of streams.
@@ -80,6 +80,10 @@ const INBOX: usize = 64;
 
 /// Events that wait for a slow reader, in bytes; the others wait in the session.
 const WAITING: usize = 64 * 1024;
+
+/// Connections of a session that are remembered until its agent is known: nobody needs more for a
+/// handshake.
+const VISITS: usize = 8;
 
 /// A silent stream says at least this often that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -126,18 +130,26 @@ impl Mailbox {
         self.max_line.load(Ordering::Relaxed)
     }
 
-    /// Whether the session's agent is known.
-    pub(super) fn is_known(&self) -> bool {
-        self.is_known.load(Ordering::Relaxed)
+    /// A connection serves the session, and is a newcomer's no longer than that is.
+    pub(super) fn visited(&self, visit: &Visit) {
+        match self.is_known.load(Ordering::Relaxed) {
+            true => visit.is_known(),
+            false => self.count(&mut self.lock(), visit),
+        }
+    }
+
+    fn count(&self, outbound: &mut Outbound, visit: &Visit) {
+        if self.is_known.load(Ordering::Relaxed) {
+            visit.is_known();
+        } else if outbound.visits.len() < VISITS && !outbound.visits.contains(visit) {
+            outbound.visits.push(visit.clone());
+        }
     }
 
     /// Opens a stream over a connection; an earlier one ends.
     pub(super) fn attach(self: Arc<Self>, last: Option<u64>, visit: &Visit) -> Stream {
         let mut outbound = self.lock();
-        match self.is_known() {
-            true => visit.is_known(),
-            false => outbound.visit = Some(visit.clone()),
-        }
+        self.count(&mut outbound, visit);
         outbound.streams = outbound.streams.saturating_add(1);
         let number = outbound.streams;
         outbound.stream = Some(number);
@@ -232,7 +244,7 @@ impl Link for SseLink {
         self.mailbox.max_line.store(max_line, Ordering::Relaxed);
         let mut outbound = self.mailbox.lock();
         self.mailbox.is_known.store(true, Ordering::Relaxed);
-        if let Some(visit) = outbound.visit.take() {
+        for visit in std::mem::take(&mut outbound.visits) {
             visit.is_known();
         }
     }

@@ -28,6 +28,12 @@ impl Visitor {
     }
 }
 
+impl PartialEq for Visit {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl Visit {
     /// It is a newcomer's no longer.
     pub(super) fn is_known(&self) {

@@ -73,6 +73,21 @@ async fn connections_that_say_nothing() {
     }
 }
 
+/// Sessions that have shaken hands count no longer, with none of their connections, however silent
+/// they are from then on.
+#[tokio::test]
+async fn silence_after_the_handshake() {
+    for transport in [Transport::Tcp, Transport::Http, Transport::WebSocket] {
+        let place = transport.place(&demo().max_newcomers(9).build()).await;
+        let mut wires = Vec::new();
+        for _ in 0..30 {
+            let mut wire = place.wire().await;
+            assert_eq!(wire.ask(&handshake()).await["ok"], true, "{transport:?}");
+            wires.push(wire);
+        }
+    }
+}
+
 /// Before the handshake 64 KiB are the longest line; afterwards what the host takes of everybody.
 #[tokio::test]
 async fn lines_before_the_handshake() {
