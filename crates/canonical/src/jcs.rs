@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use sha2::{Digest as _, Sha256};
 use strict_json::{Charset, push_string};
 
 use crate::{Digest, Object, Value};
@@ -10,32 +11,22 @@ impl<'a> Value<'a> {
     /// The canonical text.
     #[must_use]
     pub fn to_canonical(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(ROOM);
+        let mut out = Vec::with_capacity(BLOCK);
         self.push_canonical(&mut out);
         out
     }
 
     /// Appends the canonical text.
     pub fn push_canonical(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Null => out.extend_from_slice(b"null"),
-            Self::Bool(true) => out.extend_from_slice(b"true"),
-            Self::Bool(false) => out.extend_from_slice(b"false"),
-            Self::Number(number) => number.push_canonical(out),
-            Self::String(text) => push_string(out, text, Charset::Utf8),
-            Self::Array(list) => {
-                push_list(out, [b'[', b']'], list, |out, item| {
-                    item.push_canonical(out)
-                });
-            }
-            Self::Object(object) => object.push_canonical_without(out, &[]),
-        }
+        push_value(out, self);
     }
 
     /// `hash(x)` of profile §1: SHA-256 of the canonical text.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        Digest::of(&self.to_canonical())
+        let mut out = Hashing::new();
+        push_value(&mut out, self);
+        out.finish()
     }
 }
 
@@ -43,63 +34,145 @@ impl<'a> Object<'a> {
     /// The digest of the object without its own members of these names (only at this level).
     #[must_use]
     pub fn digest_without(&self, names: &[&str]) -> Digest {
-        let mut out = Vec::with_capacity(ROOM);
-        self.push_canonical_without(&mut out, names);
-        Digest::of(&out)
-    }
-
-    fn push_canonical_without(&self, out: &mut Vec<u8>, names: &[&str]) {
-        let members = self.iter().filter(|(name, _)| !names.contains(name));
-        if self.iter().len() > FEW {
-            return push_members(out, &mut members.collect::<Vec<_>>());
-        }
-        // Most objects are small; putting those in order takes no memory.
-        let mut few = [("", &NULL); FEW];
-        let mut used: usize = 0;
-        for (slot, member) in few.iter_mut().zip(members) {
-            *slot = member;
-            used = used.saturating_add(1);
-        }
-        push_members(out, few.get_mut(..used).unwrap_or_default());
+        let mut out = Hashing::new();
+        push_object(&mut out, self, names);
+        out.finish()
     }
 }
 
-/// Room for the text of a usual message.
-const ROOM: usize = 1024;
+/// Where canonical text goes.
+trait Sink {
+    /// The end of the text so far.
+    fn text(&mut self) -> &mut Vec<u8>;
+    /// Called between values: a chance to do away with what is written.
+    fn settle(&mut self);
+}
+
+impl Sink for Vec<u8> {
+    fn text(&mut self) -> &mut Vec<u8> {
+        self
+    }
+
+    fn settle(&mut self) {}
+}
+
+/// Text that is hashed block by block, so that it is never in memory as a whole.
+struct Hashing {
+    block: Vec<u8>,
+    hasher: Sha256,
+}
+
+/// Large enough that hashing dominates the calls to it, small enough to stay in the cache.
+const BLOCK: usize = 4096;
+
+impl Hashing {
+    fn new() -> Self {
+        Self {
+            block: Vec::with_capacity(BLOCK),
+            hasher: Sha256::new(),
+        }
+    }
+
+    fn finish(mut self) -> Digest {
+        self.hasher.update(&self.block);
+        Digest::from(<[u8; 32]>::from(self.hasher.finalize()))
+    }
+}
+
+impl Sink for Hashing {
+    #[inline]
+    fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.block
+    }
+
+    #[inline]
+    fn settle(&mut self) {
+        // The room that is left is for the next few tokens.
+        if self.block.len() > BLOCK - 256 {
+            self.hasher.update(&self.block);
+            self.block.clear();
+        }
+    }
+}
+
+fn push_value(out: &mut impl Sink, value: &Value<'_>) {
+    match value {
+        Value::Null => out.text().extend_from_slice(b"null"),
+        Value::Bool(true) => out.text().extend_from_slice(b"true"),
+        Value::Bool(false) => out.text().extend_from_slice(b"false"),
+        Value::Number(number) => number.push_canonical(out.text()),
+        Value::String(text) => push_string(out.text(), text, Charset::Utf8),
+        Value::Array(list) => push_list(out, [b'[', b']'], list, push_value),
+        Value::Object(object) => push_object(out, object, &[]),
+    }
+}
+
+/// Writes an object without its own members of these names.
+fn push_object(out: &mut impl Sink, object: &Object<'_>, without: &[&str]) {
+    // Many programs write members in order; theirs need not be brought into it.
+    let in_order = |a: &(&str, _), b: &(&str, _)| compare_utf16(a.0, b.0).is_lt();
+    if without.is_empty() && object.iter().is_sorted_by(in_order) {
+        return push_list(out, [b'{', b'}'], object.iter(), push_member);
+    }
+    let members = object.iter().filter(|(name, _)| !without.contains(name));
+    if object.iter().len() > FEW {
+        return push_members(out, &mut members.collect::<Vec<_>>());
+    }
+    // Most objects are small; putting those in order takes no memory.
+    let mut few = [("", &NULL); FEW];
+    let mut used: usize = 0;
+    for (slot, member) in few.iter_mut().zip(members) {
+        *slot = member;
+        used = used.saturating_add(1);
+    }
+    push_members(out, few.get_mut(..used).unwrap_or_default());
+}
+
 const FEW: usize = 8;
 static NULL: Value<'static> = Value::Null;
 
-fn push_members(out: &mut Vec<u8>, members: &mut [(&str, &Value<'_>)]) {
+fn push_members(out: &mut impl Sink, members: &mut [(&str, &Value<'_>)]) {
     members.sort_unstable_by(|(a, _), (b, _)| compare_utf16(a, b));
-    push_list(out, [b'{', b'}'], members, |out, (name, value)| {
-        push_string(out, name, Charset::Utf8);
-        out.push(b':');
-        value.push_canonical(out);
-    });
+    push_list(out, [b'{', b'}'], members.iter().copied(), push_member);
 }
 
-fn push_list<T>(
-    out: &mut Vec<u8>,
+fn push_member(out: &mut impl Sink, (name, value): (&str, &Value<'_>)) {
+    push_string(out.text(), name, Charset::Utf8);
+    out.text().push(b':');
+    push_value(out, value);
+}
+
+fn push_list<S: Sink, T>(
+    out: &mut S,
     [open, close]: [u8; 2],
-    items: &[T],
-    push_item: impl Fn(&mut Vec<u8>, &T),
+    items: impl IntoIterator<Item = T>,
+    push_item: impl Fn(&mut S, T),
 ) {
-    out.push(open);
-    let mut items = items.iter();
+    out.text().push(open);
+    let mut items = items.into_iter();
     if let Some(first) = items.next() {
         push_item(out, first);
     }
     for item in items {
-        out.push(b',');
+        out.settle();
+        out.text().push(b',');
         push_item(out, item);
     }
-    out.push(close);
+    out.text().push(close);
 }
 
 /// By UTF-16 code units. That differs from bytes only where a character beyond the basic plane (as
 /// UTF-8 it begins with 0xF0 or more, as UTF-16 with a surrogate) meets one from U+E000 up in it.
 fn compare_utf16(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
+    // Mostly the first letters decide.
+    if let (Some(first), Some(other)) = (a.first(), b.first())
+        && first != other
+        && first.is_ascii()
+        && other.is_ascii()
+    {
+        return first.cmp(other);
+    }
     match a.iter().zip(b).find(|(a, b)| a != b) {
         Some((&a, &b)) if a >= 0xEE && b >= 0xEE && (a >= 0xF0) != (b >= 0xF0) => b.cmp(&a),
         Some((a, b)) => a.cmp(b),

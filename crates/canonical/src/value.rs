@@ -68,7 +68,11 @@ impl<'a> Value<'a> {
     /// As [`Value::parse`].
     pub fn parse_within(bytes: &'a [u8], limits: Limits) -> Result<Self, Fault> {
         let checked = Scanner::new(limits).scan(utf8(bytes)?)?;
-        Ok(Self::read(&mut Cursor::new(checked)))
+        let mut open = Open {
+            elements: Vec::with_capacity(USUAL),
+            members: Vec::with_capacity(USUAL),
+        };
+        Ok(Self::read(&mut Cursor::new(checked), &mut open))
     }
 
     /// The tree of a typed value.
@@ -139,7 +143,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn read(cursor: &mut Cursor<'a>) -> Self {
+    fn read(cursor: &mut Cursor<'a>, open: &mut Open<'a>) -> Self {
         match cursor.kind() {
             Kind::Null => {
                 cursor.skip();
@@ -149,26 +153,39 @@ impl<'a> Value<'a> {
             Kind::Number => Self::Number(Number::from_checked(cursor.number().unwrap_or_default())),
             Kind::String => Self::String(cursor.string().unwrap_or_default()),
             Kind::Array => {
-                let mut list = Vec::new();
+                let first = open.elements.len();
                 if let Some(mut elements) = cursor.begin_array() {
                     while cursor.next_element(&mut elements).is_some() {
-                        list.push(Self::read(cursor));
+                        let element = Self::read(cursor, open);
+                        open.elements.push(element);
                     }
                 }
-                Self::Array(list)
+                Self::Array(open.elements.split_off(first))
             }
             Kind::Object => {
-                let mut members = Vec::new();
-                if let Some(mut open) = cursor.begin_object() {
-                    while let Some(name) = cursor.next_member(&mut open) {
-                        members.push((name, Self::read(cursor)));
+                let first = open.members.len();
+                if let Some(mut members) = cursor.begin_object() {
+                    while let Some(name) = cursor.next_member(&mut members) {
+                        let value = Self::read(cursor, open);
+                        open.members.push((name, value));
                     }
                 }
+                let members = open.members.split_off(first);
                 Self::Object(Object { members })
             }
         }
     }
 }
+
+/// What was read of the containers that are not closed yet, the innermost last. Each gets memory of
+/// its own when it is closed and its size is known.
+struct Open<'a> {
+    elements: Vec<Value<'a>>,
+    members: Vec<(Cow<'a, str>, Value<'a>)>,
+}
+
+/// Room for the open containers of a usual message.
+const USUAL: usize = 16;
 
 impl<'a> Object<'a> {
     /// Sets a member: replaces the one of that name, or adds it last.

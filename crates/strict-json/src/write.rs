@@ -19,13 +19,69 @@ pub enum Charset {
 /// Appends `text` as a JSON string. The escapes are those of RFC 8785.
 #[inline]
 pub fn push_string(out: &mut Vec<u8>, text: &str, charset: Charset) {
-    if charset != Charset::Utf8 || !lex::is_all_plain(text.as_bytes()) {
-        return push_escaped(out, text, charset);
+    let bytes = text.as_bytes();
+    let done = charset == Charset::Utf8
+        && match bytes.len() {
+            0..=SHORT => push_short(out, bytes),
+            _ => push_plain(out, bytes),
+        };
+    if !done {
+        push_escaped(out, text, charset);
     }
-    out.reserve(text.len() + 2);
+}
+
+/// Texts up to this many bytes are appended by [`push_short`].
+const SHORT: usize = 16;
+
+/// Appends a short text, as most names and many values are, unless something in it must be escaped.
+#[inline]
+fn push_short(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
+    // As many bytes from the beginning as from the end, which may overlap: to copy a fixed number
+    // twice is much quicker than to copy by length.
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return lex::is_plain_word(*first)
+            && lex::is_plain_word(*last)
+            && push_ends::<8>(out, bytes.len(), first, last);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (&[a, b, c, d], &[e, f, g, h]) = (first, last);
+        return lex::is_plain_word([a, b, c, d, e, f, g, h])
+            && push_ends::<4>(out, bytes.len(), first, last);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let all = first.iter().chain(last);
+        return all.copied().all(lex::is_plain) && push_ends::<2>(out, bytes.len(), first, last);
+    }
+    push_plain(out, bytes)
+}
+
+/// Appends a text of N to 2N bytes, given its ends.
+#[inline]
+fn push_ends<const N: usize>(
+    out: &mut Vec<u8>,
+    length: usize,
+    first: &[u8; N],
+    last: &[u8; N],
+) -> bool {
     out.push(b'"');
-    out.extend_from_slice(text.as_bytes());
+    let start = out.len();
+    out.extend_from_slice(first);
+    out.truncate(start + length - N);
+    out.extend_from_slice(last);
     out.push(b'"');
+    true
+}
+
+/// Appends a text of any length, unless something in it must be escaped.
+fn push_plain(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
+    let plain = lex::is_all_plain(bytes);
+    if plain {
+        out.reserve(bytes.len() + 2);
+        out.push(b'"');
+        out.extend_from_slice(bytes);
+        out.push(b'"');
+    }
+    plain
 }
 
 /// As [`push_string`], for texts in which something may have to be escaped.
