@@ -12,6 +12,8 @@ mod documents;
 mod foreign;
 mod jws;
 mod keys;
+mod manifest_signatures;
+mod manifest_times;
 mod manifests;
 mod properties;
 mod resolution;
