@@ -214,16 +214,38 @@ mod tests {
         }
     }
 
+    /// What is hashed in blocks is the same text, wherever a block ends.
+    #[test]
+    fn a_digest_is_that_of_the_text() {
+        for length in [0, 1, BLOCK - 300, BLOCK - 256, BLOCK - 3, BLOCK, 3 * BLOCK] {
+            let text = Value::String("x\n".repeat(length / 2).into());
+            let list = Value::Array(vec![text, Value::Bool(true), Value::Null]);
+            let mut object = Object::default();
+            for name in ["b", "a", "c"] {
+                object.insert(name, list.clone());
+            }
+            let value = Value::Object(object.clone());
+            assert_eq!(value.digest(), Digest::of(&value.to_canonical()));
+            let without = object.digest_without(&["a"]);
+            object.remove("a");
+            assert_eq!(Value::Object(object).digest(), without);
+        }
+    }
+
     /// At the number of members where memory is taken, and around it.
     #[test]
     fn objects_of_any_size_are_put_in_order() {
         for count in [0, 1, FEW - 1, FEW, FEW + 1, 100] {
             let names: Vec<String> = (0..count).map(|n| format!("{n:03}")).collect();
-            let mut object = Object::default();
+            let (mut object, mut in_order) = (Object::default(), Object::default());
             for name in names.iter().rev() {
                 object.insert(name.clone(), Value::Null);
             }
+            for name in &names {
+                in_order.insert(name.clone(), Value::Null);
+            }
             let text = String::from_utf8(Value::Object(object).to_canonical()).unwrap();
+            assert_eq!(Value::Object(in_order).to_canonical(), text.as_bytes());
             let members: Vec<String> = names
                 .iter()
                 .map(|name| format!("\"{name}\":null"))

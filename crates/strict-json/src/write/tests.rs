@@ -23,7 +23,7 @@ fn only_what_must_be_escaped_is() {
 /// Every byte that must be escaped, at every place of short and long texts.
 #[test]
 fn an_escape_is_found_wherever_it_is() {
-    for length in 0..40 {
+    for length in (0..40).chain([63, 64, 65, 72, 131]) {
         let plain = "é".repeat(length / 2) + &"x".repeat(length % 2);
         assert_eq!(string(&plain, Charset::Utf8), format!("\"{plain}\""));
         for at in 0..length {
