@@ -10,7 +10,7 @@ use canonical::{Object, Value};
 use crate::did::multibase_key;
 use crate::keyset::{MAX_KEYS, read_key_bytes};
 use crate::url::WebUrl;
-use crate::{Did, Key, KeySet, KeySetError, KeyStatus};
+use crate::{Did, Key, KeyProblem, KeySet, KeySetError, KeyStatus};
 
 /// What a DID document says.
 #[derive(Debug, Clone, PartialEq)]
@@ -198,9 +198,13 @@ fn method_key(method: &Object<'_>, owner: &Did) -> Result<Option<Key>, DocumentE
         return Ok(None);
     }
     let key = match text("type") {
-        Some("Multikey" | "Ed25519VerificationKey2020") => {
+        Some(kind @ ("Multikey" | "Ed25519VerificationKey2020")) => {
             let text = text("publicKeyMultibase");
             let text = text.ok_or(DocumentError::Method("publicKeyMultibase is missing"))?;
+            // All Ed25519 keys begin so; a Multikey may be of any other kind.
+            if kind == "Multikey" && !text.starts_with("z6Mk") {
+                return Ok(None);
+            }
             multibase_key(text)
                 .map_err(|_| DocumentError::Method("publicKeyMultibase is no Ed25519 key"))?
         }
@@ -208,7 +212,12 @@ fn method_key(method: &Object<'_>, owner: &Did) -> Result<Option<Key>, DocumentE
             let jwk = method.get("publicKeyJwk");
             let jwk = jwk.ok_or(DocumentError::Method("publicKeyJwk is missing"))?;
             let jwk = PublicKey::read(jwk)?;
-            read_key_bytes(&jwk).map_err(|problem| KeySetError::Key { index: 0, problem })?
+            match read_key_bytes(&jwk) {
+                Ok(key) => key,
+                // A key of another kind.
+                Err(KeyProblem::Member(_)) => return Ok(None),
+                Err(problem) => return Err(KeySetError::Key { index: 0, problem }.into()),
+            }
         }
         _ => return Ok(None),
     };

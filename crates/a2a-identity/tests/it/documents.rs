@@ -62,6 +62,42 @@ fn the_shape_of_w3c() {
     assert!(!document.is_manifest);
 }
 
+/// Profile §4: "Other entries are ignored; none left = failure." Keys of other kinds are usual in
+/// documents that serve more than A2A.
+#[test]
+fn keys_of_other_kinds_are_passed_over() {
+    let x25519 = json!("z6LSkzxVagBX8fzFegos93GjWVSkdeQbkmEuxsQL5nw78pKu");
+    let p256 = json!("zDnaerx9CtbPJ1q36T5Ln5wYt3MQYeGRG5ehnPAmxcf5mDZpv");
+    for other in [
+        json!({"type": "Multikey", "publicKeyMultibase": x25519}),
+        json!({"type": "Multikey", "publicKeyMultibase": p256}),
+        json!({"type": "JsonWebKey", "publicKeyJwk": {"kty": "EC", "crv": "P-256", "x": "AA"}}),
+        json!({"type": "JsonWebKey2020", "publicKeyJwk": {"kty": "RSA", "n": "AA", "e": "AQAB"}}),
+        json!({"type": "EcdsaSecp256k1VerificationKey2019"}),
+    ] {
+        let mut entry = other.clone();
+        (entry["id"], entry["controller"]) = (json!("#other"), json!(DID));
+        let mut document = w3c();
+        let entries = document["authentication"].as_array_mut().unwrap();
+        entries.push(entry.clone());
+        let names: Vec<String> = read(&document)
+            .unwrap()
+            .keys
+            .iter()
+            .map(|key| key.kid.to_string())
+            .collect();
+        assert!(!names.contains(&"other".to_owned()), "{other}");
+        assert_eq!(names.len(), 4, "{other}");
+        document["authentication"] = json!([entry]);
+        document["assertionMethod"] = json!([]);
+        assert_eq!(
+            read(&document),
+            Err(DocumentError::Keys(KeySetError::Empty)),
+            "{other}"
+        );
+    }
+}
+
 #[test]
 fn the_shape_of_the_base_specification() {
     let document = json!({
@@ -118,10 +154,17 @@ fn threat_79_documents_that_prove_nothing() {
         d["assertionMethod"] = json!([]);
     });
     assert_eq!(foreign_name, nobody);
+    // What says it is an Ed25519 key must be one.
     assert!(
-        changed(&|d| d["verificationMethod"][0]["publicKeyMultibase"] =
-            json!("z6LSkzxVagBX8fzFegos93GjWVSkdeQbkmEuxsQL5nw78pKu"))
+        changed(&|d| {
+            d["verificationMethod"][0]["type"] = json!("Ed25519VerificationKey2020");
+            d["verificationMethod"][0]["publicKeyMultibase"] =
+                json!("z6LSkzxVagBX8fzFegos93GjWVSkdeQbkmEuxsQL5nw78pKu");
+        })
         .is_err()
+    );
+    assert!(
+        changed(&|d| d["verificationMethod"][0]["publicKeyMultibase"] = json!("z6Mk111")).is_err()
     );
     assert!(
         changed(&|d| d["verificationMethod"][2]["publicKeyJwk"]["d"] = json!("secret")).is_err()
