@@ -262,6 +262,17 @@ impl Scope {
         })
     }
 
+    /// What either allows.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Everything, _) | (_, Self::Everything) => Self::Everything,
+            (Self::Capabilities(mut mine), Self::Capabilities(theirs)) => {
+                mine.extend(theirs);
+                Self::Capabilities(mine)
+            }
+        }
+    }
+
     /// What both allow: nobody can pass on more than they have.
     fn within(&self, other: &Self) -> Self {
         match (self, other) {

@@ -86,18 +86,28 @@ impl Court<'_> {
         let scope = self.check_payload(&payload, entry, subject)?;
         let chain = issuer.manifest().trust_chain.as_deref().unwrap_or_default();
         let mut needs = None;
+        // All that anchors say of the issuer counts, whatever order the issuer put it in.
+        let mut vouched: Option<Scope> = None;
         for voucher in chain.iter().take(MAX_ENTRIES) {
             match self.judge(voucher, issuer, Depth::Issuer) {
                 Ok(grant) if grant.level == TrustLevel::Verified => {
-                    let scope = scope.within(&grant.scope);
-                    let level = TrustLevel::Delegated;
-                    return Ok(Grant { level, scope });
+                    vouched = Some(match vouched {
+                        Some(scope) => scope.or(grant.scope),
+                        None => grant.scope,
+                    });
                 }
                 Err(Judgement::Needs(did)) => needs = Some(did),
                 Ok(_) | Err(Judgement::Ignored(_)) => {}
             }
         }
-        Err(needs.map_or(Judgement::Ignored(Why::Stranger), Judgement::Needs))
+        match (vouched, needs) {
+            (Some(vouched), _) => Ok(Grant {
+                level: TrustLevel::Delegated,
+                scope: scope.within(&vouched),
+            }),
+            (None, Some(did)) => Err(Judgement::Needs(did)),
+            (None, None) => Err(Why::Stranger.into()),
+        }
     }
 
     fn anchor_payload(

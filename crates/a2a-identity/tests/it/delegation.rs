@@ -174,3 +174,25 @@ fn scopes_do_not_widen() {
         TrustLevel::Own
     );
 }
+
+/// Two anchors' words on an issuer count together, in whatever order they stand.
+#[test]
+fn scopes_of_several_vouchers_add_up() {
+    let only = |names: &[&str]| {
+        let names: Vec<a2a_wire::Word> = names.iter().map(|name| name.parse().unwrap()).collect();
+        move |p: &mut EndorsementPayload| p.capabilities = Some(names)
+    };
+    let voucher = |names: &[&str]| entry(3, &did_key(4), "verified").with(only(names)).json();
+    let everything = entry(3, &did_key(4), "verified").json();
+    let subject = agent(1, &[entry(4, &did_key(1), "verified").json()]);
+    let level = |vouchers: &[Value], capability: &str| {
+        let issuers = [known(agent(4, vouchers))];
+        decided(&subject, &[anchor(3)], &issuers).level_for(capability)
+    };
+    let both = [voucher(&["nlp.a.v1"]), voucher(&["nlp.b.v1"])];
+    assert_eq!(level(&both, "nlp.a.v1"), TrustLevel::Delegated);
+    assert_eq!(level(&both, "nlp.b.v1"), TrustLevel::Delegated);
+    assert_eq!(level(&both, "nlp.c.v1"), TrustLevel::Own);
+    let wide = [voucher(&["nlp.a.v1"]), everything];
+    assert_eq!(level(&wide, "nlp.c.v1"), TrustLevel::Delegated);
+}
