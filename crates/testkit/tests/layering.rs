@@ -39,7 +39,7 @@ const RULES: &[Rule] = &[
     rule("a2a-wire", &["canonical"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
     rule("policy", &["canonical"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
     rule("audit", &["canonical"], &[CRYPTO, SOCKETS]),
-    rule("store", &[], &[]),
+    rule("store", &[], &[ASYNC, CLOCK, CRYPTO, SOCKETS]),
     rule("sandbox", &[], &[]),
     rule("a2e-session", &["a2e-wire"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
     rule("a2e-runtime", &["a2e-wire", "a2e-session", "policy", "audit", "store", "canonical"], &[]),

@@ -1,0 +1,115 @@
+//! How much is kept, and for how long.
+
+use std::time::Duration;
+
+use crate::Error;
+
+/// What a store takes at most. The defaults suit a node; each is per agent where agents write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Idempotent results of an agent.
+    pub results: Limit,
+    /// How long a result is kept after it came.
+    pub results_kept: Duration,
+    /// Snapshots of an agent's sessions; a value is one record.
+    pub snapshots: Limit,
+    /// Replay ids of an agent.
+    pub replay_ids: Limit,
+    /// Rate buckets of an agent.
+    pub rate_buckets: Limit,
+    /// Held calls of an agent; a value is what the operator is shown.
+    pub approvals: Limit,
+    /// Pins of one kind.
+    pub pins: Limit,
+    /// Secrets of an agent, encrypted.
+    pub secrets: Limit,
+}
+
+/// What one agent may have of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Bytes of one value.
+    pub value: usize,
+    /// How many values.
+    pub entries: usize,
+    /// Bytes of all values with their names.
+    pub bytes: usize,
+}
+
+/// The longest name, in bytes: of an agent, a session, a request, a bucket, a pin, a secret.
+pub const MAX_NAME: usize = 1024;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+impl Default for Limits {
+    fn default() -> Self {
+        let limit = |value, entries, bytes| Limit {
+            value,
+            entries,
+            bytes,
+        };
+        Self {
+            // An answer is a line of at most 8 MiB, with the events before it.
+            results: limit(16 * MIB, 10_000, 64 * MIB),
+            results_kept: Duration::from_secs(600),
+            snapshots: limit(64 * MIB, 10_000, 256 * MIB),
+            replay_ids: limit(0, 10_000, 4 * MIB),
+            rate_buckets: limit(256, 1_000, MIB),
+            approvals: limit(256 * KIB, 1_000, 16 * MIB),
+            pins: limit(0, 100_000, 64 * MIB),
+            secrets: limit(64 * KIB, 1_000, 4 * MIB),
+        }
+    }
+}
+
+impl Limit {
+    /// Refuses a value that is too large.
+    pub(crate) const fn take(&self, what: &'static str, size: usize) -> Result<(), Error> {
+        within(what, size, self.value)
+    }
+
+    /// Whether that much fits.
+    pub(crate) const fn holds(&self, size: Size) -> bool {
+        size.entries <= self.entries && size.bytes <= self.bytes
+    }
+}
+
+/// How much is there, or is to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Size {
+    pub(crate) entries: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Size {
+    pub(crate) const fn one(bytes: usize) -> Self {
+        Self { entries: 1, bytes }
+    }
+
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            entries: self.entries.saturating_add(other.entries),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    pub(crate) const fn minus(self, other: Self) -> Self {
+        Self {
+            entries: self.entries.saturating_sub(other.entries),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}
+
+/// Refuses a name that is too long.
+pub(crate) const fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
+    within(what, name.len(), MAX_NAME)
+}
+
+const fn within(what: &'static str, size: usize, limit: usize) -> Result<(), Error> {
+    match size > limit {
+        true => Err(Error::TooLarge { what, size, limit }),
+        false => Ok(()),
+    }
+}

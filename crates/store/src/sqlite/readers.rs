@@ -1,0 +1,93 @@
+//! Connections to read with.
+
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::connect;
+use crate::Error;
+
+/// A few connections that only read. Each is used by one thread at a time; the writer has its own,
+/// so nobody here ever waits for it.
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<Connection>,
+    open: usize,
+}
+
+/// How many read at once.
+pub(super) const MAX_READERS: usize = 4;
+
+/// A connection on loan; it goes back when this is dropped, also if the reader panics.
+struct Loan<'a> {
+    readers: &'a Readers,
+    connection: Option<Connection>,
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut loan = self.borrow();
+        let connection = match loan.connection.take() {
+            Some(connection) => connection,
+            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+        };
+        read(loan.connection.insert(connection))
+    }
+
+    /// A connection that nobody uses, or the right to open one.
+    fn borrow(&self) -> Loan<'_> {
+        let mut state = self.lock();
+        loop {
+            let connection = state.idle.pop();
+            if connection.is_none() && state.open < MAX_READERS {
+                state.open += 1;
+            } else if connection.is_none() {
+                state = self
+                    .freed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            return Loan {
+                readers: self,
+                connection,
+            };
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        let mut state = self.readers.lock();
+        match self.connection.take() {
+            Some(connection) => state.idle.push(connection),
+            // It could not be opened.
+            None => state.open -= 1,
+        }
+        drop(state);
+        self.readers.freed.notify_one();
+    }
+}

@@ -1,0 +1,376 @@
+//! The thread that writes.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::PATIENCE;
+use super::files::Files;
+use super::sync::Shared;
+use crate::pending::Promise;
+use crate::{Error, Pending};
+
+/// How many changes may wait, and how much memory they may take.
+pub(super) const MAX_WAITING: usize = 16 * 1024;
+pub(super) const MAX_WAITING_BYTES: usize = 128 * 1024 * 1024;
+
+/// What goes into one transaction at most, so that it does not keep the first of it waiting.
+const MAX_GROUP: usize = 1024;
+const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a change takes while it waits, beside its data.
+const CHANGE: usize = 256;
+
+/// The writer's handle. The thread ends, with everything written that was taken, when it is dropped.
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: Arc<Queue>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Whether the log was emptied after a change, so that what the change deleted is on no disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Truncated {
+    Yes,
+    No,
+}
+
+/// What waits to be written.
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    /// There is something to do.
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    changes: VecDeque<Waiting>,
+    bytes: usize,
+    is_closed: bool,
+}
+
+struct Waiting {
+    change: Box<dyn Change>,
+    bytes: usize,
+}
+
+/// One caller's change, whatever it gives back.
+trait Change: Send {
+    fn apply(&mut self, connection: &Connection) -> Result<(), Error>;
+    fn wants_truncation(&self) -> bool;
+    fn settle(self: Box<Self>, outcome: Result<Truncated, Error>);
+}
+
+struct Typed<A, G, T, U> {
+    act: A,
+    give: G,
+    wants_truncation: bool,
+    /// What came of it, refusals included.
+    value: Option<Result<T, Error>>,
+    promise: Promise<U>,
+}
+
+impl Writer {
+    pub(super) fn start(
+        connection: Connection,
+        files: Files,
+        shared: Arc<Shared>,
+    ) -> Result<Self, Error> {
+        let queue = Arc::new(Queue::default());
+        let work = Work {
+            connection,
+            files,
+            shared: Arc::clone(&shared),
+        };
+        let thread = thread::Builder::new().name("store-writer".into()).spawn({
+            let queue = Arc::clone(&queue);
+            move || work.run(&queue)
+        });
+        let thread = thread.map_err(|error| Error::Sql(format!("no thread to write: {error}")))?;
+        Ok(Self {
+            queue,
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        size: usize,
+        act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
+        self.submit(size, act, |value, _| value, false)
+    }
+
+    /// Changes the database and then empties the log, if nobody reads from it; `give` is told.
+    pub(super) fn write_and_truncate<T: Send + 'static, U: Send + 'static>(
+        &self,
+        act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
+        give: impl FnOnce(T, Truncated) -> U + Send + 'static,
+    ) -> Pending<U> {
+        self.submit(0, act, give, true)
+    }
+
+    fn submit<T: Send + 'static, U: Send + 'static>(
+        &self,
+        size: usize,
+        act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
+        give: impl FnOnce(T, Truncated) -> U + Send + 'static,
+        wants_truncation: bool,
+    ) -> Pending<U> {
+        if let Some(error) = self.shared.broken.get() {
+            return Pending::ready(Err(error.clone()));
+        }
+        let (promise, pending) = Pending::promised();
+        let change = Box::new(Typed {
+            act,
+            give,
+            wants_truncation,
+            value: None,
+            promise,
+        });
+        let bytes = size.saturating_add(CHANGE);
+        match self.queue.push(Waiting { change, bytes }) {
+            Ok(()) => pending,
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.take()
+            // The last handle may be dropped by a task that the writer just woke.
+            && thread.thread().id() != thread::current().id()
+        {
+            // It panics with nothing that is not told to the callers anyway.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Queue {
+    fn push(&self, waiting: Waiting) -> Result<(), Error> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(Error::Closed);
+        }
+        let bytes = state.bytes.saturating_add(waiting.bytes);
+        // Even the largest value is taken, if it is alone.
+        let has_room = bytes <= MAX_WAITING_BYTES || state.changes.is_empty();
+        if state.changes.len() >= MAX_WAITING || !has_room {
+            return Err(Error::Busy);
+        }
+        state.bytes = bytes;
+        state.changes.push_back(waiting);
+        let is_first = state.changes.len() == 1;
+        drop(state);
+        // The writer looks again by itself as long as there is something.
+        if is_first {
+            self.more.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits for something to do; nothing when all is done and no more will come.
+    fn take(&self, group: &mut Vec<Box<dyn Change>>) {
+        let mut state = self.lock();
+        while state.changes.is_empty() && !state.is_closed {
+            state = self
+                .more
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        let mut bytes = 0_usize;
+        while group.len() < MAX_GROUP
+            && let Some(next) = state.changes.front()
+            && (group.is_empty() || bytes.saturating_add(next.bytes) <= MAX_GROUP_BYTES)
+            && let Some(next) = state.changes.pop_front()
+        {
+            bytes = bytes.saturating_add(next.bytes);
+            group.push(next.change);
+        }
+        state.bytes = state.bytes.saturating_sub(bytes);
+    }
+
+    fn close(&self) {
+        self.lock().is_closed = true;
+        self.more.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Queue({} waiting)", self.lock().changes.len())
+    }
+}
+
+/// What the thread works with.
+struct Work {
+    connection: Connection,
+    files: Files,
+    shared: Arc<Shared>,
+}
+
+/// Where a group failed.
+enum Failure {
+    /// In one of the changes: the others are not to blame.
+    Change(Error),
+    /// Before or after them.
+    Group(Error),
+}
+
+/// Closes the queue even if the thread panics: what waits is then told that the store is closed.
+struct Closing<'a>(&'a Queue);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+        let waiting = std::mem::take(&mut self.0.lock().changes);
+        drop(waiting);
+    }
+}
+
+impl Work {
+    fn run(self, queue: &Queue) {
+        let _closing = Closing(queue);
+        loop {
+            let mut group = Vec::new();
+            queue.take(&mut group);
+            if group.is_empty() {
+                return;
+            }
+            self.write(group);
+        }
+    }
+
+    /// One transaction for all; if a change fails in it, one for each.
+    fn write(&self, mut group: Vec<Box<dyn Change>>) {
+        match self.commit(&mut group) {
+            Ok(()) => self.settle(group),
+            Err(Failure::Change(_)) if group.len() > 1 => {
+                for change in group {
+                    self.write(vec![change]);
+                }
+            }
+            Err(Failure::Change(error) | Failure::Group(error)) => {
+                for change in group {
+                    change.settle(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    fn commit(&self, group: &mut [Box<dyn Change>]) -> Result<(), Failure> {
+        if let Some(error) = self.shared.broken.get() {
+            return Err(Failure::Group(error.clone()));
+        }
+        let done = self.transact(group);
+        if done.is_err() && !self.connection.is_autocommit() {
+            // If this fails too, so does the next transaction.
+            let _ = self.run_cached("ROLLBACK");
+        }
+        done?;
+        // Only now is it known that what was written can be found again.
+        if let Err(error) = self.files.check() {
+            let _ = self.shared.broken.set(error.clone());
+            return Err(Failure::Group(error));
+        }
+        self.shared.mark();
+        let count = u64::try_from(group.len()).unwrap_or(u64::MAX);
+        self.shared.writes.fetch_add(count, Ordering::Relaxed);
+        self.shared.groups.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn transact(&self, group: &mut [Box<dyn Change>]) -> Result<(), Failure> {
+        self.run_cached("BEGIN IMMEDIATE").map_err(Failure::Group)?;
+        for change in group {
+            change.apply(&self.connection).map_err(Failure::Change)?;
+        }
+        self.run_cached("COMMIT").map_err(Failure::Group)
+    }
+
+    fn settle(&self, group: Vec<Box<dyn Change>>) {
+        let (truncating, plain): (Vec<_>, Vec<_>) = group
+            .into_iter()
+            .partition(|change| change.wants_truncation());
+        for change in plain {
+            change.settle(Ok(Truncated::No));
+        }
+        if truncating.is_empty() {
+            return;
+        }
+        let outcome = self.truncate();
+        for change in truncating {
+            change.settle(outcome.clone());
+        }
+    }
+
+    /// Moves the log into the database and empties it. Who reads an older state is not waited for.
+    fn truncate(&self) -> Result<Truncated, Error> {
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let busy = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+        self.connection.busy_timeout(PATIENCE)?;
+        Ok(match busy? {
+            0 => Truncated::Yes,
+            _ => Truncated::No,
+        })
+    }
+
+    fn run_cached(&self, sql: &str) -> Result<(), Error> {
+        self.connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+}
+
+impl<A, G, T, U> Change for Typed<A, G, T, U>
+where
+    A: FnMut(&Connection) -> Result<T, Error> + Send,
+    G: FnOnce(T, Truncated) -> U + Send,
+    T: Send,
+    U: Send,
+{
+    fn apply(&mut self, connection: &Connection) -> Result<(), Error> {
+        let before = connection.total_changes();
+        match (self.act)(connection) {
+            Err(error) if !error.is_refusal() => return Err(error),
+            outcome => {
+                debug_assert!(
+                    outcome.is_ok() || connection.total_changes() == before,
+                    "refused after writing"
+                );
+                self.value = Some(outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn wants_truncation(&self) -> bool {
+        self.wants_truncation
+    }
+
+    fn settle(self: Box<Self>, outcome: Result<Truncated, Error>) {
+        let Self {
+            give,
+            value,
+            promise,
+            ..
+        } = *self;
+        let value = value.unwrap_or(Err(Error::Closed));
+        promise.settle(outcome.and_then(|truncated| Ok(give(value?, truncated))));
+    }
+}

@@ -1,0 +1,7 @@
+//! The SQL of some operations, so that the benchmark can run the same statements without us.
+
+pub use crate::pins::FIND as FIND_PIN;
+pub use crate::snapshots::{
+    ADD_PART as SNAPSHOT_ADD_PART, FIND as SNAPSHOT_FIND, GROW as SNAPSHOT_GROW,
+    READ as SNAPSHOT_READ,
+};

@@ -1,0 +1,12 @@
+//! What every back end must do. Each file is the contract of one trait; `subject.rs` names the back
+//! ends it runs against.
+
+mod approvals;
+mod pins;
+mod rate_buckets;
+mod replay_ids;
+mod results;
+mod scopes;
+mod secrets;
+mod snapshots;
+mod sweep;

@@ -1,0 +1,228 @@
+//! Held calls: an approval is bound to exactly one call and used once; silence denies.
+
+use std::sync::Arc;
+use std::thread;
+
+use store::{Approval, Call, Error, Held, Limits, MAX_NAME, Verdict};
+
+use crate::subject::{Make, NOW, ada, at, bob, contract, hash, limit};
+
+contract! {
+    a_grant_is_used_once,
+    of_many_at_once_one_uses_the_grant,
+    a_grant_is_for_exactly_that_call_of_that_agent,
+    a_refusal_stands_until_it_expires,
+    silence_grants_nothing,
+    a_call_is_asked_about_once,
+    a_word_is_said_once,
+    a_call_may_be_withdrawn_until_the_word,
+    the_operator_sees_all_that_wait,
+    limits_hold,
+}
+
+fn call(id: &str, number: u8) -> Call {
+    Call {
+        id: id.to_owned(),
+        hash: hash(number),
+        shown: format!("call {number}").into_bytes(),
+        expires: at(60),
+    }
+}
+
+fn held(id: &str, verdict: Verdict) -> Held {
+    Held {
+        id: id.to_owned(),
+        verdict,
+    }
+}
+
+fn missing() -> Result<Approval, Error> {
+    Err(Error::NotFound { what: "held call" })
+}
+
+fn a_grant_is_used_once(make: Make) {
+    let store = make(Limits::default());
+    let (calls, operator) = (store.for_agent(&ada()).held_calls(), store.approvals());
+    let waiting = held("a", Verdict::Waiting);
+    assert_eq!(calls.hold(NOW, call("a", 1)).wait(), Ok(waiting.clone()));
+    assert_eq!(calls.take(NOW, hash(1)).wait(), Ok(Some(waiting)));
+    let decided = operator
+        .decide(at(1), "a", Verdict::Granted, at(300))
+        .wait();
+    let expected = Approval {
+        id: "a".to_owned(),
+        agent: "ada".to_owned(),
+        hash: hash(1),
+        shown: b"call 1".to_vec(),
+        created: NOW,
+        expires: at(300),
+        verdict: Verdict::Granted,
+    };
+    assert_eq!(decided, Ok(expected.clone()));
+    assert_eq!(operator.get(at(1), "a").wait(), Ok(Some(expected)));
+    let granted = held("a", Verdict::Granted);
+    assert_eq!(calls.take(at(299), hash(1)).wait(), Ok(Some(granted)));
+    assert_eq!(calls.take(at(299), hash(1)).wait(), Ok(None));
+    assert_eq!(operator.get(at(299), "a").wait(), Ok(None));
+    // The same call again is asked about again.
+    let again = Call {
+        expires: at(400),
+        ..call("b", 1)
+    };
+    let waiting = held("b", Verdict::Waiting);
+    assert_eq!(calls.hold(at(299), again).wait(), Ok(waiting));
+}
+
+fn of_many_at_once_one_uses_the_grant(make: Make) {
+    let store = make(Limits::default());
+    let calls = store.for_agent(&ada()).held_calls();
+    calls.hold(NOW, call("a", 1)).wait().unwrap();
+    let decided = store.approvals().decide(NOW, "a", Verdict::Granted, at(60));
+    decided.wait().unwrap();
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let calls = Arc::clone(&calls);
+            thread::spawn(move || calls.take(NOW, hash(1)).wait().unwrap())
+        })
+        .collect();
+    let taken = threads.into_iter().filter_map(|t| t.join().unwrap());
+    assert_eq!(taken.count(), 1);
+}
+
+fn a_grant_is_for_exactly_that_call_of_that_agent(make: Make) {
+    let store = make(Limits::default());
+    let calls = store.for_agent(&ada()).held_calls();
+    calls.hold(NOW, call("a", 1)).wait().unwrap();
+    let decided = store.approvals().decide(NOW, "a", Verdict::Granted, at(60));
+    decided.wait().unwrap();
+    assert_eq!(calls.take(NOW, hash(2)).wait(), Ok(None));
+    let other = store.for_agent(&bob()).held_calls();
+    assert_eq!(other.take(NOW, hash(1)).wait(), Ok(None));
+    assert!(calls.take(NOW, hash(1)).wait().unwrap().is_some());
+}
+
+fn a_refusal_stands_until_it_expires(make: Make) {
+    let store = make(Limits::default());
+    let calls = store.for_agent(&ada()).held_calls();
+    calls.hold(NOW, call("a", 1)).wait().unwrap();
+    let decided = store
+        .approvals()
+        .decide(NOW, "a", Verdict::Refused, at(100));
+    decided.wait().unwrap();
+    let refused = held("a", Verdict::Refused);
+    for _ in 0..2 {
+        assert_eq!(
+            calls.take(at(99), hash(1)).wait(),
+            Ok(Some(refused.clone()))
+        );
+    }
+    assert_eq!(calls.hold(at(99), call("b", 1)).wait(), Ok(refused));
+    assert_eq!(calls.take(at(100), hash(1)).wait(), Ok(None));
+}
+
+fn silence_grants_nothing(make: Make) {
+    let store = make(Limits::default());
+    let (calls, operator) = (store.for_agent(&ada()).held_calls(), store.approvals());
+    calls.hold(NOW, call("a", 1)).wait().unwrap();
+    let waiting = held("a", Verdict::Waiting);
+    assert_eq!(calls.take(at(59), hash(1)).wait(), Ok(Some(waiting)));
+    assert_eq!(calls.take(at(60), hash(1)).wait(), Ok(None));
+    assert_eq!(operator.list(at(60)).wait(), Ok(Vec::new()));
+    // Too late.
+    let decided = operator.decide(at(60), "a", Verdict::Granted, at(100));
+    assert_eq!(decided.wait(), missing());
+    assert_eq!(calls.take(at(61), hash(1)).wait(), Ok(None));
+}
+
+/// A retry of a held call, also after a restart, is the same call.
+fn a_call_is_asked_about_once(make: Make) {
+    let store = make(Limits::default());
+    let calls = store.for_agent(&ada()).held_calls();
+    calls.hold(NOW, call("a", 1)).wait().unwrap();
+    let waiting = held("a", Verdict::Waiting);
+    assert_eq!(calls.hold(at(1), call("b", 1)).wait(), Ok(waiting));
+    assert_eq!(store.approvals().list(at(1)).wait().unwrap().len(), 1);
+    // An id is one call's, whoever asks; when that has expired it is free.
+    let taken = Err(Error::Exists { what: "held call" });
+    assert_eq!(calls.hold(NOW, call("a", 2)).wait(), taken);
+    let other = store.for_agent(&bob()).held_calls();
+    assert_eq!(other.hold(NOW, call("a", 1)).wait(), taken);
+    let late = Call {
+        expires: at(100),
+        ..call("a", 1)
+    };
+    let waiting = held("a", Verdict::Waiting);
+    assert_eq!(other.hold(at(60), late).wait(), Ok(waiting));
+}
+
+fn a_word_is_said_once(make: Make) {
+    let store = make(Limits::default());
+    let (calls, operator) = (store.for_agent(&ada()).held_calls(), store.approvals());
+    let decide = |id: &str, verdict| operator.decide(NOW, id, verdict, at(60)).wait();
+    assert_eq!(decide("a", Verdict::Granted), missing());
+    calls.hold(NOW, call("a", 1)).wait().unwrap();
+    assert_eq!(decide("a", Verdict::Waiting), missing());
+    assert!(decide("a", Verdict::Refused).is_ok());
+    assert_eq!(decide("a", Verdict::Granted), missing());
+    assert_eq!(operator.list(NOW).wait(), Ok(Vec::new()));
+}
+
+fn a_call_may_be_withdrawn_until_the_word(make: Make) {
+    let store = make(Limits::default());
+    let (calls, operator) = (store.for_agent(&ada()).held_calls(), store.approvals());
+    calls.hold(NOW, call("a", 1)).wait().unwrap();
+    calls.withdraw(hash(1)).wait().unwrap();
+    calls.withdraw(hash(1)).wait().unwrap();
+    assert_eq!(operator.list(NOW).wait(), Ok(Vec::new()));
+    calls.hold(NOW, call("b", 1)).wait().unwrap();
+    operator
+        .decide(NOW, "b", Verdict::Granted, at(60))
+        .wait()
+        .unwrap();
+    calls.withdraw(hash(1)).wait().unwrap();
+    assert!(calls.take(NOW, hash(1)).wait().unwrap().is_some());
+}
+
+fn the_operator_sees_all_that_wait(make: Make) {
+    let store = make(Limits::default());
+    let (own, other) = (store.for_agent(&ada()), store.for_agent(&bob()));
+    other.held_calls().hold(at(2), call("a", 1)).wait().unwrap();
+    own.held_calls().hold(at(1), call("c", 1)).wait().unwrap();
+    own.held_calls().hold(at(1), call("b", 2)).wait().unwrap();
+    let list = store.approvals().list(at(3)).wait().unwrap();
+    let list: Vec<_> = list.iter().map(|a| (&*a.id, &*a.agent)).collect();
+    assert_eq!(list, [("b", "ada"), ("c", "ada"), ("a", "bob")]);
+}
+
+fn limits_hold(make: Make) {
+    let store = make(Limits {
+        approvals: limit(10, 2, 93),
+        ..Limits::default()
+    });
+    let calls = store.for_agent(&ada()).held_calls();
+    let shown = |id: &str, number, size| Call {
+        shown: vec![b'x'; size],
+        ..call(id, number)
+    };
+    let too_large = calls.hold(NOW, shown("a", 1, 11)).wait();
+    assert!(matches!(
+        too_large,
+        Err(Error::TooLarge {
+            size: 11,
+            limit: 10,
+            ..
+        })
+    ));
+    let long = calls
+        .hold(NOW, shown(&"x".repeat(MAX_NAME + 1), 1, 0))
+        .wait();
+    assert!(matches!(long, Err(Error::TooLarge { .. })));
+    // Each counts its id, its hash and what is shown: 43 and 50 bytes.
+    calls.hold(NOW, shown("a", 1, 10)).wait().unwrap();
+    let full = Err(Error::Full { what: "held call" });
+    assert_eq!(calls.hold(NOW, shown("0123456789", 2, 9)).wait(), full);
+    calls.hold(NOW, shown("0123456789", 2, 8)).wait().unwrap();
+    assert_eq!(calls.hold(NOW, shown("c", 3, 0)).wait(), full);
+    assert_eq!(calls.hold(at(59), shown("c", 3, 0)).wait(), full);
+    calls.hold(at(60), shown("c", 3, 0)).wait().unwrap();
+}
