@@ -35,7 +35,7 @@ pub enum Error {
         what: &'static str,
     },
     /// An agent or a session must have a name.
-    #[error("the name of {what} must not be empty nor begin with a NUL character")]
+    #[error("the name of {what} must not be empty nor begin with a control character")]
     BadName {
         /// Whose name.
         what: &'static str,

@@ -162,7 +162,7 @@ impl AgentId {
     /// An agent's name.
     ///
     /// # Errors
-    /// If it is empty, begins with NUL or has more than [`MAX_NAME`](crate::MAX_NAME) bytes.
+    /// If it is empty, begins with a control character or has more than [`MAX_NAME`](crate::MAX_NAME) bytes.
     pub fn new(name: &str) -> Result<Self, Error> {
         checked("an agent", name).map(Self)
     }
@@ -178,7 +178,7 @@ impl SessionId {
     /// A session's name.
     ///
     /// # Errors
-    /// If it is empty, begins with NUL or has more than [`MAX_NAME`](crate::MAX_NAME) bytes.
+    /// If it is empty, begins with a control character or has more than [`MAX_NAME`](crate::MAX_NAME) bytes.
     pub fn new(name: &str) -> Result<Self, Error> {
         checked("a session", name).map(Self)
     }
@@ -203,7 +203,7 @@ impl Owner {
 
     /// Of what the store knows about its own key; no agent can have this name.
     pub(crate) fn key() -> Self {
-        Self("\0key".into())
+        Self("\u{1f}key".into())
     }
 
     pub(crate) fn agent(agent: &AgentId) -> Self {
@@ -223,7 +223,7 @@ impl fmt::Debug for Owner {
 
 fn checked(what: &'static str, name: &str) -> Result<Arc<str>, Error> {
     check_name(what, name)?;
-    match name.is_empty() || name.starts_with('\0') {
+    match name.is_empty() || name.starts_with(char::is_control) {
         true => Err(Error::BadName { what }),
         false => Ok(name.into()),
     }

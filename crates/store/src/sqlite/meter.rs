@@ -40,34 +40,30 @@ macro_rules! metered {
             $table,
             "_added AFTER INSERT ON ",
             $table,
-            " BEGIN
-                INSERT INTO usage (kind, owner, entries, bytes)
-                VALUES ('",
+            " BEGIN ",
+            "INSERT INTO usage (kind, owner, entries, bytes) ",
+            "VALUES ('",
             $table,
-            "', new.owner, 1, new.bytes)
-                ON CONFLICT (kind, owner)
-                DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes;
-            END;
-            CREATE TRIGGER ",
+            "', new.owner, 1, new.bytes) ON CONFLICT (kind, owner) ",
+            "DO UPDATE SET entries = entries + 1, bytes = bytes + excluded.bytes; END;",
+            "CREATE TRIGGER ",
             $table,
             "_changed AFTER UPDATE OF bytes ON ",
             $table,
-            " BEGIN
-                UPDATE usage SET bytes = bytes + new.bytes - old.bytes
-                WHERE kind = '",
+            " BEGIN ",
+            "UPDATE usage SET bytes = bytes + new.bytes - old.bytes ",
+            "WHERE kind = '",
             $table,
-            "' AND owner = old.owner;
-            END;
-            CREATE TRIGGER ",
+            "' AND owner = old.owner; END;",
+            "CREATE TRIGGER ",
             $table,
             "_removed AFTER DELETE ON ",
             $table,
-            " BEGIN
-                UPDATE usage SET entries = entries - 1, bytes = bytes - old.bytes
-                WHERE kind = '",
+            " BEGIN ",
+            "UPDATE usage SET entries = entries - 1, bytes = bytes - old.bytes ",
+            "WHERE kind = '",
             $table,
-            "' AND owner = old.owner;
-            END;"
+            "' AND owner = old.owner; END;",
         )
     };
     ($table:literal, $what:literal) => {

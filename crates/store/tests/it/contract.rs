@@ -10,3 +10,5 @@ mod scopes;
 mod secrets;
 mod snapshots;
 mod sweep;
+
+pub(crate) use secrets::cipher;

@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod contract;
-
+mod files;
+mod keys;
+mod kill;
 mod model;
-
+mod restart;
 mod subject;
+mod versions;

@@ -6,9 +6,10 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use store::{
     AgentId, Bucket, Call, Error, Limits, Pending, PinKind, Scope, SessionId, Store, UnixMillis,
-    Verdict,
+    Verdict, wait,
 };
 
+use crate::contract::cipher;
 use crate::subject::{self, at, hash, limit};
 
 /// One operation, on small numbers of everything so that they meet.
@@ -31,6 +32,7 @@ enum Act {
     Snapshot(OnSnapshot),
     Call(OnCall),
     Pin(OnPin),
+    Secret(OnSecret),
     UseOnce,
     SaveBuckets,
     LoadBuckets,
@@ -74,6 +76,14 @@ enum OnPin {
     Remove,
 }
 
+#[derive(Debug, Clone, Copy)]
+enum OnSecret {
+    Put,
+    Get,
+    Names,
+    Remove,
+}
+
 fn act() -> impl Strategy<Value = Act> {
     use OnCall::{Grant, Hold, List, Refuse, Show, Take, Withdraw};
     use OnResult::{Begin, Finish, FinishWithout, Forget};
@@ -91,11 +101,19 @@ fn act() -> impl Strategy<Value = Act> {
         OnPin::List,
         OnPin::Remove,
     ];
+    let secrets = [
+        OnSecret::Put,
+        OnSecret::Put,
+        OnSecret::Get,
+        OnSecret::Names,
+        OnSecret::Remove,
+    ];
     prop_oneof![
         7 => prop::sample::select(results.to_vec()).prop_map(Act::Result),
         6 => prop::sample::select(snapshots.to_vec()).prop_map(Act::Snapshot),
         8 => prop::sample::select(calls.to_vec()).prop_map(Act::Call),
         4 => prop::sample::select(pins.to_vec()).prop_map(Act::Pin),
+        2 => prop::sample::select(secrets.to_vec()).prop_map(Act::Secret),
         2 => Just(Act::UseOnce),
         2 => Just(Act::SaveBuckets),
         1 => Just(Act::LoadBuckets),
@@ -116,7 +134,7 @@ fn limits() -> Limits {
         rate_buckets: limit(15, 3, 30),
         approvals: limit(15, 2, 90),
         pins: limit(0, 3, 196),
-        secrets: limit(20, 3, 60),
+        secrets: limit(40, 3, 100),
     }
 }
 
@@ -154,6 +172,7 @@ impl Step {
             Act::Snapshot(act) => self.snapshot(act, &scope, (now, expires), bytes),
             Act::Call(act) => self.call(act, store, (now, expires), bytes),
             Act::Pin(act) => self.pin(act, store, now),
+            Act::Secret(act) => self.secret(act, store, &bytes),
             Act::UseOnce => told(scope.replay_ids().use_once(now, name, expires)),
             Act::SaveBuckets => {
                 let buckets = (0..=self.hash).map(|number| Bucket {
@@ -196,6 +215,18 @@ impl Step {
             OnPin::Advance => told(pins.advance(now, name, hash, self.expires)),
             OnPin::List => told(pins.list()) + &told(pins.get(name)),
             OnPin::Remove => told(pins.remove(name)),
+        }
+    }
+
+    fn secret(&self, act: OnSecret, store: &Store, bytes: &[u8]) -> String {
+        let vault = wait(store.vault(cipher(1))).unwrap();
+        let secrets = vault.for_agent(&AgentId::new(AGENTS[self.agent]).unwrap());
+        let name = NAMES[self.name];
+        match act {
+            OnSecret::Put => format!("{:?}", wait(secrets.put(name, bytes))),
+            OnSecret::Get => format!("{:?}", wait(secrets.get(name))),
+            OnSecret::Names => format!("{:?}", wait(secrets.names())),
+            OnSecret::Remove => format!("{:?}", wait(secrets.remove(name))),
         }
     }
 

@@ -183,7 +183,7 @@ fn a_name_must_be_one(make: Make) {
             Ok(Use::First)
         );
     }
-    for name in ["", "\0key"] {
+    for name in ["", "\0", "\u{1f}key", "\n"] {
         assert!(matches!(AgentId::new(name), Err(Error::BadName { .. })));
         assert!(matches!(SessionId::new(name), Err(Error::BadName { .. })));
     }

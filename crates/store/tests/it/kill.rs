@@ -1,0 +1,240 @@
+//! Acknowledged writes survive `kill -9` at any point, and a full disk.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use store::{Begun, Error, Options, Sqlite, Store, SyncMode, Use};
+
+use crate::subject::{NOW, ada, at, folder, hash};
+
+/// How often the writer is killed in each of four tests.
+const KILLS: u32 = 50;
+
+/// How many writes are under way at once.
+const WINDOW: usize = 8;
+
+const PATH: &str = "FRITH_TEST_STORE";
+const FIRST: &str = "FRITH_TEST_FIRST";
+
+/// The writer that the tests below start and kill: writes what nobody has written, and prints what
+/// was acknowledged.
+#[test]
+#[ignore = "started by other tests as a process of its own"]
+fn writer() {
+    let path = std::env::var(PATH).unwrap();
+    let mut next: u64 = std::env::var(FIRST).unwrap().parse().unwrap();
+    let sync = match next % 2 {
+        0 => SyncMode::Commit,
+        _ => SyncMode::default(),
+    };
+    let store = Store::new(
+        Sqlite::open(&Options {
+            sync,
+            ..Options::new(path)
+        })
+        .unwrap(),
+    );
+    let scope = store.for_agent(&ada());
+    let (ids, results) = (scope.replay_ids(), scope.results());
+    let mut out = std::io::stdout().lock();
+    let mut waiting = std::collections::VecDeque::new();
+    loop {
+        while waiting.len() < WINDOW {
+            let id = next.to_string();
+            // Of each number an id, and a request with its answer.
+            let used = ids.use_once(NOW, &id, at(60));
+            let begun = results.begin(NOW, &id, hash(1));
+            let answer = vec![b'x'; usize::try_from(next % 3000).unwrap()];
+            let finished = results.finish(NOW, &id, Some(answer));
+            waiting.push_back((next, used, begun, finished));
+            next += 1;
+        }
+        let (number, used, begun, finished) = waiting.pop_front().unwrap();
+        let outcome = used
+            .wait()
+            .and_then(|_| begun.wait())
+            .and_then(|_| finished.wait());
+        match outcome {
+            Ok(()) => writeln!(out, "ack {number}").unwrap(),
+            Err(error) => {
+                writeln!(out, "error {error:?}").unwrap();
+                return;
+            }
+        }
+    }
+}
+
+fn start(mut command: Command, path: &Path, first: u64) -> Child {
+    command
+        .env(PATH, path)
+        .env(FIRST, first.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn writer_command() -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["kill::writer", "--exact", "--ignored", "--nocapture"]);
+    command
+}
+
+/// A small random number generator, so that a failure can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// What the writer has printed, from its lines.
+fn acknowledged(line: &str) -> Option<u64> {
+    line.split_once("ack ")?.1.trim().parse().ok()
+}
+
+/// Every acknowledged number is there, whole.
+fn look(path: &Path, numbers: &[u64]) {
+    let store = Store::new(Sqlite::open(&Options::new(path)).unwrap());
+    let scope = store.for_agent(&ada());
+    for number in numbers {
+        let id = number.to_string();
+        let used = scope.replay_ids().use_once(NOW, &id, at(60)).wait();
+        assert_eq!(used, Ok(Use::Again), "{number} was acknowledged");
+        let answer = vec![b'x'; usize::try_from(number % 3000).unwrap()];
+        let begun = scope.results().begin(NOW, &id, hash(1)).wait();
+        assert_eq!(
+            begun,
+            Ok(Begun::Finished(Some(answer))),
+            "{number} was acknowledged"
+        );
+    }
+    // Ids are limited, and these are not needed any more.
+    store.sweep(at(1_000_000)).wait().unwrap();
+}
+
+/// Kills writers, each at a random point of its life, that of making the database included.
+fn kill(seed: u64) {
+    let folder = folder();
+    let mut path = folder.path().join("store.db");
+    let mut random = Random(seed);
+    let (mut first, mut all) = (1, 0);
+    for round in 0..KILLS {
+        let is_new = round % 5 == 4;
+        if is_new {
+            path = folder.path().join(format!("store-{round}.db"));
+        }
+        let mut child = start(writer_command(), &path, first);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut numbers = Vec::new();
+        let wanted = random.below(if is_new { 2 } else { 40 });
+        while numbers.len() < usize::try_from(wanted).unwrap() {
+            numbers.extend(acknowledged(&lines.next().unwrap().unwrap()));
+        }
+        for _ in 0..random.below(100_000) {
+            std::hint::spin_loop();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What it had printed by then was acknowledged too.
+        numbers.extend(
+            lines
+                .map_while(Result::ok)
+                .filter_map(|line| acknowledged(&line)),
+        );
+        look(&path, &numbers);
+        assert_eq!(store::check(&path).unwrap().problems, Vec::<String>::new());
+        all += numbers.len();
+        // Numbers beyond the last one may have been written without a word about it.
+        first = numbers.last().map_or(first, |last| last + 1) + 1000;
+    }
+    assert!(all > 300, "only {all} acknowledged writes were looked for");
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9_from_1_to_50() {
+    kill(0x5eed_0001);
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9_from_51_to_100() {
+    kill(0x5eed_0002);
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9_from_101_to_150() {
+    kill(0x5eed_0003);
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9_from_151_to_200() {
+    kill(0x5eed_0004);
+}
+
+/// A file system that takes no more: the writer is told, and what it was told before is there.
+#[test]
+fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    drop(Sqlite::open(&Options::new(&path)).unwrap());
+    // A limit on the size of files, as an error instead of a signal: 1 MiB.
+    let own = writer_command();
+    let words: Vec<_> = std::iter::once(own.get_program())
+        .chain(own.get_args())
+        .collect();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"]);
+    limited.args(words);
+    let output = start(limited, &path, 1).wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let numbers: Vec<u64> = text.lines().filter_map(acknowledged).collect();
+    assert!(numbers.len() > 20, "{text}");
+    assert!(text.contains("error Sql("), "{text}");
+    look(&path, &numbers);
+    assert_eq!(store::check(&path).unwrap().problems, Vec::<String>::new());
+}
+
+/// The database has a largest size, whoever writes to it; it goes on when there is room.
+#[test]
+fn a_full_database_loses_nothing_that_was_acknowledged() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let store = Store::new(
+        Sqlite::open(&Options {
+            max_bytes: 1024 * 1024,
+            ..Options::new(&path)
+        })
+        .unwrap(),
+    );
+    let records = store.for_agent(&ada());
+    let records = records.snapshots(&store::SessionId::new("s").unwrap());
+    let mut kept = Vec::new();
+    let refused = (0..1000_u32).find_map(|number| {
+        let name = number.to_string();
+        match records.put(NOW, &name, vec![b'x'; 5000], at(60)).wait() {
+            Ok(()) => {
+                kept.push(name);
+                None
+            }
+            Err(error) => Some(error),
+        }
+    });
+    assert_eq!(refused, Some(Error::DiskFull));
+    assert!(kept.len() > 100, "{}", kept.len());
+    for name in &kept {
+        assert_eq!(
+            records.get(NOW, name).wait().unwrap().unwrap(),
+            [b'x'; 5000]
+        );
+    }
+    records.remove(&kept[0]).wait().unwrap();
+    records
+        .put(NOW, "again", vec![b'x'; 5000], at(60))
+        .wait()
+        .unwrap();
+    assert_eq!(store::check(&path).unwrap().problems, Vec::<String>::new());
+}
