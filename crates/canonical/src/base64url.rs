@@ -14,6 +14,16 @@ pub fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
+/// Appends the text of some bytes.
+pub fn push(out: &mut Vec<u8>, bytes: &[u8]) {
+    let start = out.len();
+    // Four characters for three bytes, rounded up.
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let rest = out.get_mut(start..).unwrap_or_default();
+    let written = URL_SAFE_NO_PAD.encode_slice(bytes, rest);
+    out.truncate(start + written.unwrap_or_default());
+}
+
 /// The bytes of a text.
 ///
 /// # Errors
@@ -31,6 +41,9 @@ mod tests {
         for (text, bytes) in [("", "".as_bytes()), ("Zg", b"f"), ("-_8", b"\xfb\xff")] {
             assert_eq!(decode(text).as_deref(), Ok(bytes));
             assert_eq!(encode(bytes), text);
+            let mut out = b"before ".to_vec();
+            push(&mut out, bytes);
+            assert_eq!(out, format!("before {text}").into_bytes());
         }
         for wrong in ["Zg==", "Z", "Zh", "+/8", "Zg\n", " Zg", "Zm9v\0", "Zé"] {
             assert_eq!(decode(wrong), Err(NotBase64Url), "{wrong:?}");

@@ -28,6 +28,15 @@ impl Digest {
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    /// Appends the text, without memory of its own.
+    pub fn push_to(&self, out: &mut Vec<u8>) {
+        let mut digits = [0; 64];
+        // 64 is the length of 32 bytes in hexadecimal.
+        let _ = hex::encode_to_slice(self.0, &mut digits);
+        out.extend_from_slice(b"sha256:");
+        out.extend_from_slice(&digits);
+    }
 }
 
 impl From<[u8; 32]> for Digest {
@@ -87,6 +96,9 @@ mod tests {
     fn one_spelling() {
         assert_eq!(Digest::of(b"abc").to_string(), ABC);
         assert_eq!(ABC.parse(), Ok(Digest::of(b"abc")));
+        let mut out = Vec::new();
+        Digest::of(b"abc").push_to(&mut out);
+        assert_eq!(out, ABC.as_bytes());
         for wrong in [
             ABC.to_uppercase(),
             ABC.replace("ba78", "BA78"),

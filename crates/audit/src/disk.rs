@@ -1,0 +1,124 @@
+//! The few things that are asked of a disk, so that tests can have one that fails.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::FallocateFlags;
+
+/// Where files are.
+pub(crate) trait Disk: Send + Sync {
+    /// Opens a file to write at its end; makes it if it is not there.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn Tail>>;
+
+    /// Sees to it that the names in a folder are on the disk.
+    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+}
+
+/// A file that is written at its end.
+pub(crate) trait Tail: Send + Sync {
+    /// Hands all of it to the kernel.
+    fn write(&self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes the file this long. What was kept free behind that is given back.
+    fn set_len(&self, length: u64) -> io::Result<()>;
+
+    /// How long it is.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Sees to it that what was written is on the disk.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Keeps space free for the file up to this length, without making it longer.
+    fn allocate(&self, length: u64) -> io::Result<()>;
+
+    /// Whether the file is still the one of that name, and as long as it was left.
+    fn is_at(&self, path: &Path, length: u64) -> io::Result<bool>;
+}
+
+/// The disk of the machine.
+#[derive(Debug)]
+pub(crate) struct RealDisk;
+
+struct RealTail(File);
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn Tail>> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)?;
+        Ok(Arc::new(RealTail(file)))
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+}
+
+impl Tail for RealTail {
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.0).write_all(bytes)
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        let from = self.len()?;
+        let more = length.saturating_sub(from);
+        rustix::fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, from, more)?;
+        Ok(())
+    }
+
+    fn is_at(&self, path: &Path, length: u64) -> io::Result<bool> {
+        let own = self.0.metadata()?;
+        match fs::symlink_metadata(path) {
+            Ok(found) => Ok(found.ino() == own.ino()
+                && found.dev() == own.dev()
+                && found.len() == length),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Makes a folder that only its owner may read.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Puts a file in the place of another whole, or not at all.
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    let temporary = path.with_extension(TEMPORARY);
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    let written = write(&file).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| fs::rename(&temporary, path)) {
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    match path.parent() {
+        Some(folder) => RealDisk.sync_folder(folder),
+        None => Ok(()),
+    }
+}
+
+/// How the name of a file ends that a crash may have left behind.
+pub(crate) const TEMPORARY: &str = "tmp";

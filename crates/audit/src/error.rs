@@ -1,0 +1,71 @@
+//! Why something cannot be put on record, or a log not be opened.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::NoRandomness;
+
+/// What can go wrong. Whoever gets one for a request must not execute it, or not answer it: it is
+/// not on record.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// More waits to be written than may.
+    #[error("the audit log cannot keep up: too many records wait to be written")]
+    QueueFull,
+    /// Nothing is written any more.
+    #[error("the audit log is closed")]
+    Closed,
+    /// The operating system refuses something.
+    #[error("the audit log cannot be written: cannot {what} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+    /// The file is not the one that was written.
+    #[error("the audit log cannot be written: {} was removed, replaced or changed by another program", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There are no salts.
+    #[error("the audit log cannot be written: {0}")]
+    NoRandomness(#[from] NoRandomness),
+    /// Another process writes the log.
+    #[error("the audit log {} is in use by {holder}: stop the node first", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// The other process.
+        holder: String,
+    },
+    /// Records must be kept longer.
+    #[error("records are kept for at least 7 days")]
+    TooYoung,
+    /// Records are dropped only up to a checkpoint.
+    #[error("records can be dropped only up to a checkpoint, and record {seq} of {log_id} has none")]
+    NoCheckpoint {
+        /// The log.
+        log_id: String,
+        /// The record.
+        seq: u64,
+    },
+    /// There is no signature under what must be signed.
+    #[error("the audit log cannot be signed: {0}")]
+    NotSigned(String),
+}
+
+/// Puts what was tried and where before why it failed.
+pub(crate) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io {
+        what,
+        path,
+        source: Arc::new(source),
+    }
+}

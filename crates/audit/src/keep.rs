@@ -1,0 +1,169 @@
+//! Records by which a log keeps itself: they are never erased.
+
+use std::borrow::Cow;
+
+use canonical::{Digest, Number, Object, Value};
+
+use crate::Head;
+
+/// Events that the log itself puts on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// Somebody began to write.
+    Start,
+    /// It ended as it should.
+    Stop,
+    /// The record before this one has a signed checkpoint.
+    Checkpoint,
+    /// Something was removed or erased.
+    Purge,
+    /// Something is missing.
+    AuditGap,
+}
+
+impl Keep {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Checkpoint => "checkpoint",
+            Self::Purge => "purge",
+            Self::AuditGap => "audit_gap",
+        }
+    }
+
+    /// The one that is written so.
+    pub(crate) fn of(event_type: &str) -> Option<Self> {
+        let all = [
+            Self::Start,
+            Self::Stop,
+            Self::Checkpoint,
+            Self::Purge,
+            Self::AuditGap,
+        ];
+        all.into_iter().find(|keep| keep.as_str() == event_type)
+    }
+}
+
+/// A record of the log about itself.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Note {
+    pub(crate) keep: Keep,
+    pub(crate) body: Object<'static>,
+}
+
+/// What a purge takes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PurgeKind {
+    Prefix,
+    Body,
+    RemoteIp,
+}
+
+impl Note {
+    pub(crate) fn start(name: &str) -> Self {
+        Self::new(Keep::Start).with("name", text(name.to_owned()))
+    }
+
+    pub(crate) fn stop() -> Self {
+        Self::new(Keep::Stop)
+    }
+
+    /// The record before it has this checkpoint.
+    pub(crate) fn checkpoint(hash: &Digest) -> Self {
+        Self::new(Keep::Checkpoint).with("checkpoint_hash", text(hash.to_string()))
+    }
+
+    /// A line that was never finished was dropped.
+    pub(crate) fn torn(bytes: u64) -> Self {
+        Self::gap("torn_tail").with("dropped_bytes", integer(bytes))
+    }
+
+    /// Records were refused for a while.
+    pub(crate) fn refused(records: u64) -> Self {
+        Self::gap("sink_failed").with("refused", integer(records))
+    }
+
+    /// The log before this one is not as it should be; `end` is the last record of it that is.
+    pub(crate) fn new_log(reason: &'static str, end: Option<&Head>) -> Self {
+        let note = Self::gap(reason);
+        match end {
+            None => note,
+            Some(end) => note
+                .with("previous_log_id", text(end.log_id.clone()))
+                .with("previous_seq", integer(end.seq))
+                .with("previous_hash", text(end.hash.to_string())),
+        }
+    }
+
+    /// So many were purged; the last of them, where it is a prefix.
+    pub(crate) fn purge(kind: PurgeKind, count: u64, last: Option<(&str, u64)>) -> Self {
+        let kind = match kind {
+            PurgeKind::Prefix => "prefix",
+            PurgeKind::Body => "body",
+            PurgeKind::RemoteIp => "remote_ip",
+        };
+        let note = Self::new(Keep::Purge)
+            .with("kind", text(kind))
+            .with("count", integer(count));
+        match last {
+            None => note,
+            Some((log_id, seq)) => note
+                .with("purged_log_id", text(log_id.to_owned()))
+                .with("purged_through", integer(seq)),
+        }
+    }
+
+    fn gap(reason: &'static str) -> Self {
+        Self::new(Keep::AuditGap).with("reason", text(reason))
+    }
+
+    fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            body: Object::default(),
+        }
+    }
+
+    fn with(mut self, name: &'static str, value: Value<'static>) -> Self {
+        self.body.insert(name, value);
+        self
+    }
+}
+
+fn text(text: impl Into<Cow<'static, str>>) -> Value<'static> {
+    Value::String(text.into())
+}
+
+fn integer(value: u64) -> Value<'static> {
+    let value = i64::try_from(value).ok().and_then(Number::integer);
+    value.map_or(Value::Null, Value::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::RESERVED;
+
+    #[test]
+    fn notes_use_no_reserved_names_and_their_own_events() {
+        let head = Head {
+            log_id: "log-1".into(),
+            seq: 7,
+            hash: Digest::of(b""),
+        };
+        for note in [
+            Note::start("test"),
+            Note::stop(),
+            Note::checkpoint(&Digest::of(b"")),
+            Note::torn(5),
+            Note::refused(5),
+            Note::new_log("x", Some(&head)),
+            Note::purge(PurgeKind::Prefix, 5, Some(("log-1", 5))),
+        ] {
+            assert_eq!(Keep::of(note.keep.as_str()), Some(note.keep));
+            assert!(note.body.iter().all(|(name, _)| !RESERVED.contains(&name)));
+        }
+        assert_eq!(Keep::of(crate::Event::Request.as_str()), None);
+    }
+}

@@ -1,0 +1,264 @@
+//! A log that is being written.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use canonical::Digest;
+
+use crate::disk::{Disk, RealDisk};
+use crate::error::at;
+use crate::line::RemoteIp;
+use crate::queue::{Control, Entry, Room};
+use crate::random::Salt;
+use crate::writer::{Shared, Writer};
+use crate::{
+    Clock, Error, KeyCheck, NoRandomness, Parts, Pending, Record, Settings, SyncWhen,
+};
+
+/// A log that is being written. Clones are the same log; it ends with the last of them, or with
+/// [`Log::close`].
+#[derive(Clone)]
+pub struct Log {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    folder: PathBuf,
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    keys: Arc<dyn KeyCheck>,
+    clock: Arc<dyn Clock>,
+    /// One purge at a time.
+    purging: Mutex<()>,
+}
+
+/// Room for one record, taken before the thing happens that the record is about. What has its
+/// room can be put on record even if the disk fills up in the meantime.
+#[must_use = "room that is not used is given back when it is dropped"]
+pub struct Permit {
+    log: Log,
+    /// `None` once it is used.
+    room: Option<Room>,
+}
+
+impl Log {
+    /// Takes the log in a folder and goes on where it ends; makes a new one if there is none. This
+    /// verifies the last segment, so it may take a moment.
+    ///
+    /// # Errors
+    /// If another process writes it, or it cannot be read, written or signed.
+    pub fn open(folder: &Path, settings: Settings, parts: Parts) -> Result<Self, Error> {
+        Self::open_on(folder, settings, parts, Arc::new(RealDisk))
+    }
+
+    pub(crate) fn open_on(
+        folder: &Path,
+        settings: Settings,
+        parts: Parts,
+        disk: Arc<dyn Disk>,
+    ) -> Result<Self, Error> {
+        let sync = settings.sync;
+        let writer = Writer::open(folder, settings, parts, disk)?;
+        let shared = writer.shared();
+        let (keys, clock) = writer.keys_and_clock();
+        let mut threads = Vec::new();
+        if let SyncWhen::Every(every) = sync {
+            let queue = Arc::clone(&shared);
+            let started = shared.dirty.start(every, move || {
+                // The one who writes finds out why, and says so.
+                drop(queue.queue.control(Control::Probe));
+            });
+            threads.push(started.map_err(at("start a thread for", folder))?);
+        }
+        let guard = Abandon(Arc::clone(&shared));
+        let builder = thread::Builder::new().name("audit".into());
+        let started = builder.spawn(move || {
+            // Also if the thread should panic: nobody may wait for it then.
+            let _guard = guard;
+            writer.run();
+        });
+        threads.push(started.map_err(at("start a thread for", folder))?);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                folder: folder.to_owned(),
+                shared,
+                threads: Mutex::new(threads),
+                keys,
+                clock,
+                purging: Mutex::new(()),
+            }),
+        })
+    }
+
+    /// Puts a record on its way.
+    ///
+    /// # Errors
+    /// At once, if nothing can be written or too much waits already. Then the record is not in the
+    /// log, and what it is about must not happen.
+    pub fn append(&self, record: &Record<'_>) -> Result<Pending, Error> {
+        let room = self.inner.shared.queue.reserve()?;
+        self.inner.shared.append(room, record)
+    }
+
+    /// Takes room for one record, before the thing happens that it is about.
+    ///
+    /// # Errors
+    /// If nothing can be written or too much waits already. Then the thing must not happen.
+    pub fn reserve(&self) -> Result<Permit, Error> {
+        Ok(Permit {
+            room: Some(self.inner.shared.queue.reserve()?),
+            log: self.clone(),
+        })
+    }
+
+    /// Whether records are taken now, as far as that is known.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn check(&self) -> Result<(), Error> {
+        self.inner.shared.queue.check()
+    }
+
+    /// Has the files looked at now, and a log that could not be written tried again. The receipt
+    /// is that of the last record.
+    pub fn probe(&self) -> Pending {
+        self.inner.shared.queue.control(Control::Probe)
+    }
+
+    /// Seals the segment that is being written and begins the next one.
+    pub fn rotate(&self) -> Pending {
+        self.inner.shared.queue.control(Control::Seal)
+    }
+
+    /// Writes what waits, puts the end on record under a last checkpoint, and waits until all is
+    /// done. Records that come later are refused.
+    pub fn close(&self) {
+        self.inner.shared.queue.close();
+        let threads = {
+            let threads = self.inner.threads.lock();
+            std::mem::take(&mut *threads.unwrap_or_else(PoisonError::into_inner))
+        };
+        for thread in threads {
+            // A thread that panicked has abandoned the queue, and there is nobody to tell.
+            let _ = thread.join();
+        }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.inner.folder
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
+    pub(crate) fn keys(&self) -> &dyn KeyCheck {
+        &*self.inner.keys
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.inner.clock
+    }
+
+    /// Keeps other purges out as long as it is held.
+    pub(crate) fn purging(&self) -> MutexGuard<'_, ()> {
+        let purging = self.inner.purging.lock();
+        purging.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Permit {
+    /// Puts the record on its way.
+    ///
+    /// # Errors
+    /// If there is no randomness for its salt.
+    pub fn append(mut self, record: &Record<'_>) -> Result<Pending, Error> {
+        let room = self.room.take().ok_or(Error::Closed)?;
+        self.log.inner.shared.append(room, record)
+    }
+}
+
+impl Shared {
+    /// Hashes the body and puts the record into its room. Hashing is done here rather than in the
+    /// one thread that writes: callers are many.
+    fn append(&self, room: Room, record: &Record<'_>) -> Result<Pending, Error> {
+        let (salt, ip_salt) = match self.draw(record) {
+            Ok(salts) => salts,
+            Err(error) => {
+                self.queue.release(room);
+                return Err(error.into());
+            }
+        };
+        let remote_ip = record.body.remote_ip.zip(ip_salt);
+        let ip_hash = remote_ip.map(|(ip, salt)| {
+            let text = &ip.to_string();
+            RemoteIp { text, salt }.hash()
+        });
+        SPACE.with_borrow_mut(|space| {
+            space.clear();
+            space.extend_from_slice(&salt.0);
+            record.body.push_canonical(space, ip_hash);
+            let entry = Entry {
+                event_type: record.event.as_str(),
+                body_hash: Digest::of(space),
+                salt,
+                remote_ip,
+                end: 0,
+            };
+            let members = space.get(salt.0.len() + 1..).unwrap_or_default();
+            Ok(self.queue.push(room, entry, members))
+        })
+    }
+
+    /// A salt for the body, and one for the address if there is one.
+    fn draw(&self, record: &Record<'_>) -> Result<(Salt, Option<Salt>), NoRandomness> {
+        let salts = self.salts.lock();
+        let mut salts = salts.unwrap_or_else(PoisonError::into_inner);
+        let ip_salt = record.body.remote_ip.map(|_| salts.take());
+        Ok((salts.take()?, ip_salt.transpose()?))
+    }
+}
+
+thread_local! {
+    /// Where bodies are written and hashed.
+    static SPACE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if let Some(room) = self.room.take() {
+            self.log.inner.shared.queue.release(room);
+        }
+    }
+}
+
+/// Only tells the thread; it ends by itself, when it has written all.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+    }
+}
+
+struct Abandon(Arc<Shared>);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        self.0.queue.abandon();
+        self.0.dirty.close();
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Log").field(&self.inner.folder).finish()
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Permit(..)")
+    }
+}

@@ -1,0 +1,232 @@
+//! Beginning to write: where a log ends, or as a new one.
+
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use canonical::Digest;
+
+use super::checkpoint::CheckpointFile;
+use super::rotate::SegmentFile;
+use super::{Chain, Shared, Writer};
+use crate::disk::{Disk, make_folder};
+use crate::error::at;
+use crate::folder::checkpoint_path;
+use crate::keep::Note;
+use crate::line::NO_HASH;
+use crate::lock::Lock;
+use crate::queue::Queue;
+use crate::random::Salts;
+use crate::recover::{Recovered, recover};
+use crate::syncer::Dirty;
+use crate::{
+    Alarm, Clock, Error, Head, KeyCheck, NoRandomness, Parts, Settings, SyncWhen, UnixMillis,
+};
+
+/// The files to write on, and what is to be said about them first.
+struct Attached {
+    segment: SegmentFile,
+    checkpoints: CheckpointFile,
+    chain: Chain,
+    note: Option<Note>,
+    alarm: Option<Alarm>,
+}
+
+impl Writer {
+    /// Takes the log in a folder, finds its end, and puts on record that it goes on.
+    pub(crate) fn open(
+        folder: &Path,
+        settings: Settings,
+        parts: Parts,
+        disk: Arc<dyn Disk>,
+    ) -> Result<Self, Error> {
+        make_folder(folder).map_err(at("make the folder", folder))?;
+        let lock = Lock::take(folder)?;
+        let mut salts = Salts::new(parts.random);
+        let keys: Arc<dyn KeyCheck> = Arc::from(parts.keys);
+        let clock: Arc<dyn Clock> = Arc::from(parts.clock);
+        let found = recover(folder, &*keys, None)?;
+        let end = found.head.clone();
+        let now = clock.now();
+        let attached = attach(&*disk, folder, &settings, &mut salts, now, found, end)?;
+        let number = attached.segment.segment.number;
+        let mut writer = Self {
+            shared: Arc::new(Shared {
+                queue: Queue::new(settings.queue_bytes, settings.queue_records),
+                salts: Mutex::new(salts),
+                dirty: Arc::new(Dirty::default()),
+                active: AtomicU64::new(number),
+            }),
+            disk,
+            folder: folder.to_owned(),
+            signer: parts.signer,
+            keys,
+            clock,
+            alarm: parts.alarm,
+            lock,
+            segment: attached.segment,
+            checkpoints: attached.checkpoints,
+            written: attached.chain.clone(),
+            chain: attached.chain,
+            out: Vec::new(),
+            now,
+            is_broken: false,
+            is_failing: false,
+            is_stuck: false,
+            settings,
+        };
+        writer.begin(attached.note, attached.alarm.as_ref())?;
+        let start = Note::start(&writer.settings.name);
+        writer.push_note(&start)?;
+        writer.flush()?;
+        match writer.sign() {
+            true => Ok(writer),
+            // Nobody could tell this log from one that somebody else wrote.
+            false => Err(Error::NotSigned("the first checkpoint failed".into())),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    pub(crate) fn keys_and_clock(&self) -> (Arc<dyn KeyCheck>, Arc<dyn Clock>) {
+        (Arc::clone(&self.keys), Arc::clone(&self.clock))
+    }
+
+    /// Looks at the files again after something went wrong with them.
+    pub(super) fn reopen(&mut self) -> Result<(), Error> {
+        // A folder that is gone is not made again: it may come back with what was in it.
+        std::fs::metadata(&self.folder).map_err(at("look at", &self.folder))?;
+        if !self.lock.holds(&self.folder) {
+            self.lock = Lock::take(&self.folder)?;
+        }
+        let end = self.written.head();
+        let found = recover(&self.folder, &*self.keys, Some(&end))?;
+        let attached = {
+            let salts = self.shared.salts.lock();
+            let mut salts = salts.unwrap_or_else(PoisonError::into_inner);
+            let (disk, folder) = (&*self.disk, &*self.folder);
+            attach(disk, folder, &self.settings, &mut salts, self.now, found, Some(end))?
+        };
+        self.set_segment(attached.segment);
+        self.checkpoints = attached.checkpoints;
+        self.written = attached.chain.clone();
+        self.chain = attached.chain;
+        self.out.clear();
+        if self.settings.sync != SyncWhen::Never {
+            let synced = self.segment.tail.sync();
+            synced.map_err(at("sync", &self.segment.path()))?;
+        }
+        self.begin(attached.note, attached.alarm.as_ref())
+    }
+
+    fn begin(&mut self, note: Option<Note>, alarm: Option<&Alarm>) -> Result<(), Error> {
+        if let Some(alarm) = alarm {
+            (self.alarm)(alarm);
+        }
+        if let Some(note) = note {
+            self.push_note(&note)?;
+        }
+        self.flush()
+    }
+}
+
+/// Opens the files to go on with; `end` is where the log before a new one ended.
+fn attach(
+    disk: &dyn Disk,
+    folder: &Path,
+    settings: &Settings,
+    salts: &mut Salts,
+    now: UnixMillis,
+    found: Recovered,
+    end: Option<Head>,
+) -> Result<Attached, Error> {
+    let (head, last) = match (found.gap, found.head, found.last) {
+        (None, Some(head), Some(last)) => (head, last),
+        (reason, _, last) => {
+            let number = last.map_or(1, |(segment, _)| segment.number + 1);
+            let log_id = new_log_id(found.ordinal + 1, salts)?;
+            return Ok(Attached {
+                segment: SegmentFile::begin(disk, folder, number, settings)?,
+                checkpoints: open_checkpoints(disk, folder, &log_id, now, settings)?,
+                note: reason.map(|reason| Note::new_log(reason, end.as_ref())),
+                alarm: reason.map(|reason| Alarm::Gap {
+                    reason,
+                    log_id: log_id.clone(),
+                }),
+                chain: Chain {
+                    log_id: log_id.into(),
+                    seq: 0,
+                    hash: Digest::from(NO_HASH),
+                    signed: 0,
+                    to_name: None,
+                    has_news: false,
+                },
+            });
+        }
+    };
+    let (segment, began) = last;
+    let path = segment.path.clone();
+    let tail = disk.open(&path).map_err(at("open", &path))?;
+    let mut segment = SegmentFile {
+        segment,
+        length: tail.len().map_err(at("look at", &path))?,
+        tail,
+        room: 0,
+        began,
+    };
+    let room = segment.keep_room(settings.queue_bytes as u64);
+    room.map_err(at("keep room for", &path))?;
+    let mut checkpoints = open_checkpoints(disk, folder, &head.log_id, now, settings)?;
+    checkpoints.due = found.signed + settings.checkpoint_records;
+    Ok(Attached {
+        segment,
+        checkpoints,
+        note: (found.torn > 0).then(|| Note::torn(found.torn)),
+        alarm: (found.torn > 0).then_some(Alarm::Torn { bytes: found.torn }),
+        chain: Chain {
+            log_id: head.log_id.into(),
+            seq: head.seq,
+            hash: head.hash,
+            signed: found.signed,
+            to_name: found.to_name,
+            has_news: head.seq != found.signed,
+        },
+    })
+}
+
+fn open_checkpoints(
+    disk: &dyn Disk,
+    folder: &Path,
+    log_id: &str,
+    now: UnixMillis,
+    settings: &Settings,
+) -> Result<CheckpointFile, Error> {
+    let path = checkpoint_path(folder, log_id);
+    let open = || {
+        let tail = disk.open(&path)?;
+        let length = tail.len()?;
+        if let (Some(folder), true) = (path.parent(), settings.sync != SyncWhen::Never) {
+            disk.sync_folder(folder)?;
+        }
+        Ok((tail, length))
+    };
+    let (tail, length) = open().map_err(at("open", &path))?;
+    Ok(CheckpointFile {
+        path,
+        tail,
+        length,
+        signed_at: now,
+        due: settings.checkpoint_records,
+    })
+}
+
+/// The id of a new log: a number, so that one that vanished is missed, and randomness, so that no
+/// other log has it.
+fn new_log_id(ordinal: u64, salts: &mut Salts) -> Result<String, NoRandomness> {
+    let mut random = [0; 8];
+    salts.fill(&mut random)?;
+    let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("log-{ordinal}-{digits}"))
+}
