@@ -86,9 +86,9 @@ impl Tail for RealTail {
     fn is_at(&self, path: &Path, length: u64) -> io::Result<bool> {
         let own = self.0.metadata()?;
         match fs::symlink_metadata(path) {
-            Ok(found) => Ok(found.ino() == own.ino()
-                && found.dev() == own.dev()
-                && found.len() == length),
+            Ok(found) => {
+                Ok(found.ino() == own.ino() && found.dev() == own.dev() && found.len() == length)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }

@@ -78,8 +78,6 @@ impl Entry {
         let status = self.text("response_status").unwrap_or_default();
         let is_success = status == "success";
         let id = self.text("request_id").unwrap_or_default();
-        // Milliseconds fit a double without loss until the year 287396.
-        let seconds = Number::real(self.timestamp.0 as f64 / 1_000.0);
         let string = |text: &str| Value::String(text.to_owned().into());
         let number = |name| {
             let value = self.integer(name).unwrap_or_default();
@@ -87,15 +85,24 @@ impl Entry {
             value.map_or(Value::Null, Value::Number)
         };
         let members = [
-            ("ts", seconds.map_or(Value::Null, Value::Number)),
-            ("session_id", string(self.text("session_id").unwrap_or_default())),
+            (
+                "session_id",
+                string(self.text("session_id").unwrap_or_default()),
+            ),
             ("req_id", string(id)),
-            ("correlation_id", string(self.text("correlation_id").unwrap_or(id))),
+            (
+                "correlation_id",
+                string(self.text("correlation_id").unwrap_or(id)),
+            ),
             ("success", Value::Bool(is_success)),
             ("duration_ms", number("processing_time_ms")),
             (
                 "error_code",
-                if is_success { Value::Null } else { string(status) },
+                if is_success {
+                    Value::Null
+                } else {
+                    string(status)
+                },
             ),
             ("input_bytes", number("input_bytes")),
             ("output_bytes", number("output_bytes")),
@@ -105,7 +112,11 @@ impl Entry {
             let value = value.to_canonical();
             format!("\"{name}\":{}", String::from_utf8_lossy(&value))
         });
-        Some(format!("{{{}}}", members.join(",")))
+        let (seconds, millis) = (self.timestamp.seconds(), self.timestamp.0.rem_euclid(1_000));
+        Some(format!(
+            "{{\"ts\":{seconds}.{millis:03},{}}}",
+            members.join(",")
+        ))
     }
 }
 

@@ -48,7 +48,9 @@ pub enum Error {
     #[error("records are kept for at least 7 days")]
     TooYoung,
     /// Records are dropped only up to a checkpoint.
-    #[error("records can be dropped only up to a checkpoint, and record {seq} of {log_id} has none")]
+    #[error(
+        "records can be dropped only up to a checkpoint, and record {seq} of {log_id} has none"
+    )]
     NoCheckpoint {
         /// The log.
         log_id: String,

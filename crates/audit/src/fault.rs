@@ -38,7 +38,9 @@ pub enum FaultKind {
     #[error("the line was cut off")]
     Unfinished,
     /// The link members do not fit `hash`.
-    #[error("log_id, seq, timestamp, event_type, prev_hash or body_hash was changed: they do not fit `hash`")]
+    #[error(
+        "log_id, seq, timestamp, event_type, prev_hash or body_hash was changed: they do not fit `hash`"
+    )]
     Hash,
     /// The body does not fit `body_hash`.
     #[error("the body was changed: it does not fit `body_hash`")]
@@ -74,7 +76,9 @@ pub enum FaultKind {
     #[error("the checkpoint is not valid: {0}")]
     Checkpoint(String),
     /// Nobody knows whether the checkpoint is valid.
-    #[error("the checkpoint is signed with a key that is not known, and none after it stands for it")]
+    #[error(
+        "the checkpoint is signed with a key that is not known, and none after it stands for it"
+    )]
     UnknownKey,
     /// A checkpoint says another hash than its record has.
     #[error("the signed checkpoint names another hash for this record")]
@@ -85,8 +89,8 @@ pub enum FaultKind {
     /// The log ends elsewhere than the log after it says.
     #[error("the log should end with record {0}: the log after it says so")]
     OtherEnd(u64),
-    /// The record names a checkpoint that is not there, or is another.
-    #[error("the checkpoint that it names is missing or another")]
+    /// The record names a checkpoint that is not there.
+    #[error("the checkpoint that it names is missing")]
     MissingCheckpoint,
     /// After a checkpoint stands another record than the one that names it.
     #[error("the record before it has a checkpoint, and this one does not name it")]

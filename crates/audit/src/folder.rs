@@ -138,7 +138,10 @@ impl Lines {
         let mut lines = Self::open(segment)?;
         let length = lines.reader.get_ref().limit();
         lines.reader.seek(SeekFrom::Start(offset))?;
-        lines.reader.get_mut().set_limit(length.saturating_sub(offset));
+        lines
+            .reader
+            .get_mut()
+            .set_limit(length.saturating_sub(offset));
         lines.offset = offset;
         Ok(lines)
     }
@@ -238,11 +241,7 @@ impl FolderSource {
         Self::new(folder, segments, known)
     }
 
-    fn new(
-        folder: &Path,
-        segments: Vec<Segment>,
-        known: Vec<(String, u64)>,
-    ) -> io::Result<Self> {
+    fn new(folder: &Path, segments: Vec<Segment>, known: Vec<(String, u64)>) -> io::Result<Self> {
         let segments = segments.into_iter().rev().map(|segment| {
             let length = fs::metadata(&segment.path)?.len();
             Ok((segment, length))

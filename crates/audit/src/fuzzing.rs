@@ -16,7 +16,10 @@ use crate::{Body, Checkpoint, Entry, KeyCheck, Place, Refusal, UnixMillis};
 /// Any bytes as a file of records; then a good log whose texts are made of the bytes, in which no
 /// byte can change without being found.
 pub fn audit_file(bytes: &[u8]) {
-    let lines: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let lines: Vec<Vec<u8>> = bytes
+        .split(|byte| *byte == b'\n')
+        .map(<[u8]>::to_vec)
+        .collect();
     for line in &lines {
         if let Ok(entry) = Entry::parse(line) {
             let _ = entry.to_a2e();

@@ -14,9 +14,7 @@ use crate::line::RemoteIp;
 use crate::queue::{Control, Entry, Room};
 use crate::random::Salt;
 use crate::writer::{Shared, Writer};
-use crate::{
-    Clock, Error, KeyCheck, NoRandomness, Parts, Pending, Record, Settings, SyncWhen,
-};
+use crate::{Clock, Error, KeyCheck, NoRandomness, Parts, Pending, Record, Settings, SyncWhen};
 
 /// A log that is being written. Clones are the same log; it ends with the last of them, or with
 /// [`Log::close`].

@@ -192,7 +192,10 @@ impl Log {
             }
         }
         let number = active();
-        Ok(all.into_iter().filter(|segment| segment.number < number).collect())
+        Ok(all
+            .into_iter()
+            .filter(|segment| segment.number < number)
+            .collect())
     }
 
     fn drop_exactly(&self, log_id: &str, seq: u64) -> Result<Purged, Error> {
@@ -287,12 +290,18 @@ fn find_cut(
             if !may_go(&line) {
                 return Ok(cut);
             }
-            let is_new = last.as_ref().is_none_or(|last| last.log_id != line.link.log_id);
+            let is_new = last
+                .as_ref()
+                .is_none_or(|last| last.log_id != line.link.log_id);
             if is_new {
                 // The end of a log needs no anchor: the one after it begins by itself.
                 if let Some(last) = last.take() {
                     let offset = start;
-                    cut = Some(Cut { whole, offset, ..last });
+                    cut = Some(Cut {
+                        whole,
+                        offset,
+                        ..last
+                    });
                 }
                 anchors = anchors_of(folder, keys, line.link.log_id)?;
             }

@@ -270,7 +270,10 @@ impl Queue {
             let waiting = std::mem::take(&mut state.batch).group;
             let controls = std::mem::take(&mut state.controls);
             let controls = controls.into_iter().map(|(_, group)| group);
-            controls.chain(state.current.take()).chain([waiting]).collect()
+            controls
+                .chain(state.current.take())
+                .chain([waiting])
+                .collect()
         };
         for group in groups {
             group.complete(Outcome::failed(Error::Closed));

@@ -46,7 +46,8 @@ pub(crate) fn recover(
     let mut source = FolderSource::tail(folder).map_err(read)?;
     let report = verify_within(&mut source, keys, Scope::Tail).map_err(read)?;
     let logs = checkpoint_logs(folder).map_err(read)?;
-    let newest = logs.iter().map(|log_id| ordinal(log_id)).max();
+    let newest_log = logs.iter().max_by_key(|log_id| ordinal(log_id));
+    let newest = newest_log.map(|log_id| ordinal(log_id));
     let own = report.head.as_ref().map(|head| ordinal(&head.log_id));
     let gap = match (report.faults.first(), expected) {
         (Some(fault), _) => Some(fault.kind.code()),
@@ -54,6 +55,11 @@ pub(crate) fn recover(
         (None, _) if newest > own => Some("missing_log"),
         (None, Some(expected)) if report.head.as_ref() != Some(expected) => Some("file_replaced"),
         (None, _) => None,
+    };
+    let head = match (gap, newest_log) {
+        // What is left of it are its checkpoints: they say how far it went.
+        (Some("missing_log"), Some(log_id)) => last_signed(folder, keys, log_id).map_err(read)?,
+        _ => report.head,
     };
     let last = segments(folder).map_err(read)?.pop();
     let mut torn = 0;
@@ -66,14 +72,13 @@ pub(crate) fn recover(
         // cut a longer log off here, a checkpoint might stand beyond it, and that is a gap.
         torn = cut_to_whole_lines(&segment.path).map_err(at("cut", &segment.path))?;
     }
-    if let (None, Some(head)) = (gap, &report.head) {
+    if let (None, Some(head)) = (gap, &head) {
         let path = checkpoint_path(folder, &head.log_id);
         // A record names a checkpoint only after it was written, so none names this one.
         cut_to_whole_lines(&path).map_err(at("cut", &path))?;
     }
     Ok(Recovered {
-        signed: report
-            .head
+        signed: head
             .as_ref()
             .map_or(0, |head| head.seq.saturating_sub(report.unsigned)),
         to_name: report.to_name,
@@ -87,8 +92,20 @@ pub(crate) fn recover(
             }
         },
         ordinal: newest.max(own).unwrap_or_default(),
-        head: report.head,
+        head,
     })
+}
+
+/// The last record of a log for which there is a valid checkpoint.
+fn last_signed(folder: &Path, keys: &dyn KeyCheck, log_id: &str) -> io::Result<Option<Head>> {
+    let text = fs::read_to_string(checkpoint_path(folder, log_id))?;
+    let checkpoint = text.lines().rev().find_map(|jws| keys.check(jws).ok());
+    let checkpoint = checkpoint.filter(|checkpoint| checkpoint.log_id == log_id);
+    Ok(checkpoint.map(|checkpoint| Head {
+        log_id: checkpoint.log_id,
+        seq: checkpoint.seq,
+        hash: checkpoint.head_hash,
+    }))
 }
 
 /// Removes what a purge left behind that did not come to its end.
@@ -144,9 +161,13 @@ pub(crate) fn began(segment: &Segment) -> io::Result<Option<UnixMillis>> {
 
 /// The how-manieth log of its node this is: part of its id, so that one that vanished is missed.
 pub(crate) fn ordinal(log_id: &str) -> u64 {
-    let number = log_id.strip_prefix("log-").map(|rest| match rest.split_once('-') {
-        Some((number, _)) => number,
-        None => rest,
-    });
-    number.and_then(|number| number.parse().ok()).unwrap_or_default()
+    let number = log_id
+        .strip_prefix("log-")
+        .map(|rest| match rest.split_once('-') {
+            Some((number, _)) => number,
+            None => rest,
+        });
+    number
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_default()
 }

@@ -105,7 +105,9 @@ impl fmt::Debug for Parts {
 #[non_exhaustive]
 pub enum Alarm {
     /// The log was not as it should be; another one was begun.
-    #[error("the audit log is not as it was left ({reason}): records may be missing or changed; `frith audit verify` says which. The log {log_id} begins")]
+    #[error(
+        "the audit log is not as it was left ({reason}): records may be missing or changed; `frith audit verify` says which. The log {log_id} begins"
+    )]
     Gap {
         /// What was found.
         reason: &'static str,
@@ -113,7 +115,9 @@ pub enum Alarm {
         log_id: String,
     },
     /// The last writing was cut off; nothing that was acknowledged is missing.
-    #[error("the audit log ended in the middle of a line, as after a crash: {bytes} bytes that nobody was answered for were dropped")]
+    #[error(
+        "the audit log ended in the middle of a line, as after a crash: {bytes} bytes that nobody was answered for were dropped"
+    )]
     Torn {
         /// What was dropped.
         bytes: u64,

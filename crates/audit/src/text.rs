@@ -73,10 +73,7 @@ mod tests {
 
     #[test]
     fn threat_137_nothing_acts_on_the_reader() {
-        assert_eq!(
-            pushed("a\nb\r\u{1b}[31m", 99),
-            r#""a\nb\r\u001b[31m""#
-        );
+        assert_eq!(pushed("a\nb\r\u{1b}[31m", 99), r#""a\nb\r\u001b[31m""#);
         assert_eq!(pushed("a\u{7f}\u{9b}31m", 99), "\"a��31m\"");
         assert_eq!(pushed("a\u{2028}\u{202e}b\u{85}", 99), "\"a��b�\"");
     }

@@ -7,6 +7,7 @@
 
 mod checkpoints;
 mod evidence;
+mod report;
 
 use std::io;
 
@@ -14,60 +15,11 @@ use canonical::{Digest, Object, Value};
 
 use self::checkpoints::Checkpoints;
 use self::evidence::Evidence;
+pub use self::report::{End, Found, Gap, Head, Report, Source};
 use crate::keep::Keep;
 use crate::line::{Content, Line, Link, NO_HASH, Space};
 use crate::recover::ordinal;
-use crate::{Fault, FaultKind, KeyCheck, Place, UnixMillis};
-
-/// Where records and checkpoints are read from.
-pub trait Source {
-    /// The next line of the log, without its end, put into `line`.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    fn next_record(&mut self, line: &mut Vec<u8>) -> io::Result<Option<Found>>;
-
-    /// From now on [`Source::next_checkpoint`] gives those of this log.
-    ///
-    /// # Errors
-    /// If they cannot be read.
-    fn begin_checkpoints(&mut self, log_id: &str) -> io::Result<()>;
-
-    /// The next checkpoint of the log, put into `line`.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    fn next_checkpoint(&mut self, line: &mut Vec<u8>) -> io::Result<Option<Found>>;
-
-    /// Where there are checkpoints, and of which logs.
-    ///
-    /// # Errors
-    /// If that cannot be read.
-    fn checkpoint_logs(&mut self) -> io::Result<Vec<(String, Place)>>;
-}
-
-/// A line that was found.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// Where.
-    pub place: Place,
-    /// How it ends.
-    pub end: End,
-    /// Whether it was written after verification began, so that what it speaks of may be later
-    /// than what is read.
-    pub is_fresh: bool,
-}
-
-/// How a line ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// With a newline.
-    Newline,
-    /// The file ends.
-    CutOff,
-    /// It goes on beyond what is read of any line.
-    TooLong,
-}
+use crate::{Fault, FaultKind, KeyCheck, Place};
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,69 +28,6 @@ pub(crate) enum Scope {
     All,
     /// The last segments, when a log is opened: what was purged is no question then.
     Tail,
-}
-
-/// What verification found.
-#[derive(Debug, Clone, Default)]
-pub struct Report {
-    /// Records that were verified, those without body included.
-    pub records: u64,
-    /// Records whose body was erased.
-    pub erased: u64,
-    /// Bytes that were read.
-    pub bytes: u64,
-    /// Checkpoints that were verified.
-    pub checkpoints: u64,
-    /// Logs that were found; more than one means that there was a gap.
-    pub logs: u64,
-    /// The last record.
-    pub head: Option<Head>,
-    /// Records after the last checkpoint.
-    pub unsigned: u64,
-    /// Where records say that something is missing, the first hundred.
-    pub gaps: Vec<Gap>,
-    /// Last lines that have no end: a crash cut them off, or they are being written. Nothing that
-    /// was acknowledged is in them.
-    pub unfinished: Vec<Place>,
-    /// The hash of the last checkpoint, if it is that of the last record and no record names it yet.
-    pub(crate) to_name: Option<Digest>,
-    /// What is wrong, the first hundred. In each log only the first broken record is named: what
-    /// comes after it proves nothing.
-    pub faults: Vec<Fault>,
-}
-
-/// The last record of a log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Head {
-    /// The log.
-    pub log_id: String,
-    /// Its number.
-    pub seq: u64,
-    /// Its hash.
-    pub hash: Digest,
-}
-
-/// A record that says that something is missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
-    /// Where it stands.
-    pub place: Place,
-    /// The log it is in.
-    pub log_id: String,
-    /// Its number; 1 if a new log begins with it.
-    pub seq: u64,
-    /// When it was written.
-    pub timestamp: UnixMillis,
-    /// What was found.
-    pub reason: String,
-}
-
-impl Report {
-    /// Whether nothing is wrong.
-    #[must_use]
-    pub const fn is_intact(&self) -> bool {
-        self.faults.is_empty()
-    }
 }
 
 /// Verifies all there is.
@@ -191,7 +80,8 @@ struct Log {
     seq: u64,
     hash: Digest,
     first: Place,
-    last: Place,
+    /// Where the last record stands that was taken.
+    last: Option<Place>,
     /// Whether it has a record that anyone could have been answered for.
     has_content: bool,
     checkpoints: Checkpoints,
@@ -256,7 +146,7 @@ impl Walk<'_> {
         };
         log.seq = link.seq;
         log.hash = line.hash;
-        log.last = place.clone();
+        log.last = Some(place.clone());
         log.has_content |= !matches!(keep, Some(Keep::Start | Keep::AuditGap));
         self.report.records += 1;
         if let Content::Erased { .. } = line.content {
@@ -292,7 +182,7 @@ impl Walk<'_> {
             seq: link.seq.saturating_sub(1),
             hash: link.prev_hash,
             first: place.clone(),
-            last: place.clone(),
+            last: None,
             has_content: false,
             checkpoints: Checkpoints::default(),
         });
@@ -335,17 +225,19 @@ impl Walk<'_> {
         let gap = gap.ok_or(FaultKind::Begins("it does not say why another one ended"))?;
         let previous = text(gap, "previous_log_id");
         if previous.is_some() && previous != self.seen.last().map(String::as_str) {
-            return Err(FaultKind::Begins("the log before it is not the one it names"));
+            return Err(FaultKind::Begins(
+                "the log before it is not the one it names",
+            ));
         }
         let (Some(log), false) = (&self.log, self.is_lost) else {
             return Ok(());
         };
         let end = (integer(gap, "previous_seq"), text(gap, "previous_hash"));
-        if let (Some(seq), Some(hash)) = end
+        if let ((Some(seq), Some(hash)), Some(last)) = (end, &log.last)
             && (seq != log.seq || hash != log.hash.to_string())
         {
-            let place = log.last.clone();
-            self.fault(place, FaultKind::OtherEnd(seq));
+            let last = last.clone();
+            self.fault(last, FaultKind::OtherEnd(seq));
         }
         Ok(())
     }
@@ -377,7 +269,10 @@ impl Walk<'_> {
         let link = &line.link;
         match (&line.content, body) {
             (Content::Erased { purged_at }, _) => {
-                let fault = self.at(place.clone(), FaultKind::UnrecordedErasure((*purged_at).into()));
+                let fault = self.at(
+                    place.clone(),
+                    FaultKind::UnrecordedErasure((*purged_at).into()),
+                );
                 if let Some(fault) = self.evidence.erased(purged_at, fault) {
                     self.push(fault);
                 }
@@ -447,10 +342,13 @@ impl Walk<'_> {
     fn at(&self, place: Place, kind: FaultKind) -> Fault {
         Fault {
             // A record that was just taken is the head; one that is refused should have followed it.
-            seq: self.log.as_ref().map(|log| match log.last == place {
-                true => log.seq,
-                false => log.seq + 1,
-            }),
+            seq: self
+                .log
+                .as_ref()
+                .map(|log| match log.last.as_ref() == Some(&place) {
+                    true => log.seq,
+                    false => log.seq + 1,
+                }),
             log_id: self.log.as_ref().map(|log| log.id.clone()),
             place,
             kind,

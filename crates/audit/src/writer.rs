@@ -149,7 +149,9 @@ impl Writer {
             let ip = entry.remote_ip.map(|(ip, salt)| (ip.to_string(), salt));
             let content = Content::Body {
                 salt: entry.salt,
-                remote_ip: ip.as_ref().map(|(text, salt)| RemoteIp { text, salt: *salt }),
+                remote_ip: ip
+                    .as_ref()
+                    .map(|(text, salt)| RemoteIp { text, salt: *salt }),
                 members: batch.bodies.get(start..entry.end).unwrap_or_default(),
             };
             start = entry.end;
@@ -272,7 +274,9 @@ impl Writer {
     fn push_unnamed(&mut self, note: &Note) -> Result<(), Error> {
         let salt = {
             let salts = self.shared.salts.lock();
-            salts.unwrap_or_else(std::sync::PoisonError::into_inner).take()?
+            salts
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .take()?
         };
         let mut text = salt.0.to_vec();
         Value::Object(note.body.clone()).push_canonical(&mut text);
@@ -368,7 +372,9 @@ impl Writer {
     /// Ends as one should.
     fn stop(mut self) {
         self.now = self.clock.now();
-        if self.make_ready().is_ok() && self.push_note(&Note::stop()).is_ok() && self.flush().is_ok()
+        if self.make_ready().is_ok()
+            && self.push_note(&Note::stop()).is_ok()
+            && self.flush().is_ok()
         {
             self.sign();
             let _ = self.segment.tail.set_len(self.segment.length);

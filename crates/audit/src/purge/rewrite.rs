@@ -4,13 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use crate::UnixMillis;
 use crate::disk::{Disk, RealDisk, replace};
 use crate::folder::{Lines, Segment, checkpoint_logs, checkpoint_path, segments};
 use crate::keep::{Keep, PurgeKind};
 use crate::line::{Content, Line};
 use crate::recover::ordinal;
 use crate::verify::End;
-use crate::UnixMillis;
 
 /// What is to be changed in records.
 pub(super) struct Change {

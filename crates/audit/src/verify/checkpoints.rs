@@ -2,9 +2,9 @@
 
 use std::io;
 
-use canonical::{Digest, Object};
+use canonical::{Digest, Object, Value, base64url};
 
-use super::{End, Walk, text};
+use super::{End, Scope, Walk, integer, text};
 use crate::keep::Keep;
 use crate::line::Link;
 use crate::verify::Head;
@@ -17,8 +17,9 @@ pub(super) struct Checkpoints {
     next: Option<Next>,
     /// The number of the last one that was read.
     last_seq: u64,
-    /// That of the record before stands for it; the next record must name it so.
-    to_name: Option<Digest>,
+    /// The hash of the one that the record before has, and where it stands: the next record must
+    /// name it.
+    pub(super) to_name: Option<(Digest, Place)>,
     /// The last record with a valid checkpoint.
     signed: u64,
     /// Whether there is any, the anchor included.
@@ -51,6 +52,13 @@ impl Walk<'_> {
                 self.fault_of_log(place, FaultKind::Unfinished);
             }
             self.report.bytes += line.len() as u64 + 1;
+            // Those from before the first segment that is looked at were looked at before.
+            if self.scope == Scope::Tail
+                && let Some(log) = &self.log
+                && seq_of(&line).is_some_and(|seq| seq < log.seq)
+            {
+                continue;
+            }
             // The last one may have been cut off by a crash; no record names it then.
             if found.end == End::CutOff {
                 cut_off = Some(found.place);
@@ -132,11 +140,19 @@ impl Walk<'_> {
             Some(Keep::Checkpoint) => body.and_then(|body| text(body, "checkpoint_hash")),
             _ => None,
         };
+        let mut other = None;
         let fault = match (log.checkpoints.to_name.take(), keep, body) {
             // It was erased, which is a fault by itself.
             (_, Some(Keep::Checkpoint), None) => None,
-            (Some(hash), Some(Keep::Checkpoint), _) if named == Some(&hash.to_string()) => None,
-            (_, Some(Keep::Checkpoint), _) => Some(FaultKind::MissingCheckpoint),
+            (Some((hash, _)), Some(Keep::Checkpoint), _) if named == Some(&hash.to_string()) => {
+                None
+            }
+            // The record is as it was written, so the checkpoint is not.
+            (Some((_, checkpoint)), Some(Keep::Checkpoint), _) => {
+                other = Some(checkpoint);
+                None
+            }
+            (None, Some(Keep::Checkpoint), _) => Some(FaultKind::MissingCheckpoint),
             (Some(_), _, _) => Some(FaultKind::UnnamedCheckpoint),
             (None, _, _) => None,
         };
@@ -149,6 +165,10 @@ impl Walk<'_> {
         if let Some(next) = here {
             log.checkpoints.take(next);
             self.report.checkpoints += 1;
+        }
+        if let Some(place) = other {
+            let why = "it is not the one that is on record".to_owned();
+            self.fault_of_log(place, FaultKind::Checkpoint(why));
         }
         if let Some(kind) = fault {
             self.fault(place.clone(), kind);
@@ -169,7 +189,7 @@ impl Walk<'_> {
         };
         let checkpoints = &log.checkpoints;
         self.report.unsigned = log.seq.saturating_sub(checkpoints.signed);
-        self.report.to_name = checkpoints.to_name;
+        self.report.to_name = checkpoints.to_name.as_ref().map(|(hash, _)| *hash);
         let fault = match (&checkpoints.next, &checkpoints.unknown) {
             // What a broken log still has behind the fault is not known.
             _ if self.is_lost => None,
@@ -203,10 +223,18 @@ impl Walk<'_> {
     }
 }
 
+/// The record that a checkpoint speaks of, without proof.
+fn seq_of(jws: &[u8]) -> Option<u64> {
+    let mut parts = std::str::from_utf8(jws).ok()?.split('.');
+    let payload = base64url::decode(parts.nth(1)?).ok()?;
+    let payload = Value::parse(&payload).ok()?;
+    integer(payload.as_object()?, "seq")
+}
+
 impl Checkpoints {
     /// The record of this checkpoint is there.
     fn take(&mut self, next: Next) {
-        self.to_name = Some(next.hash);
+        self.to_name = Some((next.hash, next.place.clone()));
         if next.is_known {
             self.signed = next.checkpoint.seq;
             self.is_signed = true;

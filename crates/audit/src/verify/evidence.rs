@@ -86,7 +86,9 @@ impl Evidence {
                 let is_covered = |need: &Need| match need.through {
                     Some(needed) if need.log_id == log_id => through >= needed,
                     None if need.log_id == log_id => true,
-                    _ => seen.iter().any(|seen| seen == log_id && *seen != need.log_id),
+                    _ => seen
+                        .iter()
+                        .any(|seen| seen == log_id && *seen != need.log_id),
                 };
                 if self.need.as_ref().is_some_and(is_covered) {
                     self.need = None;
@@ -106,6 +108,8 @@ impl Evidence {
         });
         let erased = self.erased.into_values();
         let erased = erased.filter(|erased| erased.count > erased.recorded);
-        need.into_iter().chain(erased.map(|erased| erased.first)).collect()
+        need.into_iter()
+            .chain(erased.map(|erased| erased.first))
+            .collect()
     }
 }

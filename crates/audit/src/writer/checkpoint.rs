@@ -64,7 +64,9 @@ impl Writer {
         let jws = self.signer.sign(&checkpoint);
         let jws = jws.map_err(|error| Error::NotSigned(error.0))?;
         if jws.len() > MAX_CHECKPOINT || !jws.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::NotSigned("the signature is not a compact JWS".into()));
+            return Err(Error::NotSigned(
+                "the signature is not a compact JWS".into(),
+            ));
         }
         let hash = Digest::of(jws.as_bytes());
         let line = format!("{jws}\n");

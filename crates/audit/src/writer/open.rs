@@ -107,7 +107,15 @@ impl Writer {
             let salts = self.shared.salts.lock();
             let mut salts = salts.unwrap_or_else(PoisonError::into_inner);
             let (disk, folder) = (&*self.disk, &*self.folder);
-            attach(disk, folder, &self.settings, &mut salts, self.now, found, Some(end))?
+            attach(
+                disk,
+                folder,
+                &self.settings,
+                &mut salts,
+                self.now,
+                found,
+                Some(end),
+            )?
         };
         self.set_segment(attached.segment);
         self.checkpoints = attached.checkpoints;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use audit::{Entry, Error, Log, NoRandomness, Parts, Rejections, SyncWhen, UnixMillis};
+use audit::{Entry, Error, NoRandomness, Parts, Rejections, SyncWhen, UnixMillis};
 
 use crate::support::{Keys, NOW, Place, append, intent, request};
 
@@ -37,12 +37,24 @@ fn checkpoints_come_with_records() {
     }
     log.close();
     let report = place.intact();
-    let named = place.lines().iter().filter(|line| line.contains("checkpoint_hash")).count();
+    let named = place
+        .lines()
+        .iter()
+        .filter(|line| line.contains("checkpoint_hash"))
+        .count();
     // Five records with the one that names the checkpoint before them.
     assert!(report.checkpoints >= 10, "{}", report.checkpoints);
-    assert_eq!(report.checkpoints, named as u64 + 1, "the last one is named at the next start");
+    assert_eq!(
+        report.checkpoints,
+        named as u64 + 1,
+        "the last one is named at the next start"
+    );
     let files = place.files();
-    assert!(files.iter().any(|file| file.ends_with("audit-00000001.jsonl")));
+    assert!(
+        files
+            .iter()
+            .any(|file| file.ends_with("audit-00000001.jsonl"))
+    );
 }
 
 /// Profile §13: … or when a minute has passed, but only if something happened.
@@ -82,11 +94,16 @@ fn receipts_name_their_record() {
                     }
                 }
                 let pending = pending.into_iter();
-                pending.map(|(one, name)| (one.wait().unwrap().seq, name)).collect::<Vec<_>>()
+                pending
+                    .map(|(one, name)| (one.wait().unwrap().seq, name))
+                    .collect::<Vec<_>>()
             })
         })
         .collect();
-    let receipts: Vec<_> = threads.into_iter().flat_map(|one| one.join().unwrap()).collect();
+    let receipts: Vec<_> = threads
+        .into_iter()
+        .flat_map(|one| one.join().unwrap())
+        .collect();
     log.close();
     place.intact();
     let lines = place.lines();
@@ -103,7 +120,10 @@ fn receipts_name_their_record() {
 fn a_record_can_be_awaited() {
     let place = Place::new();
     let log = place.open();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
     let mut numbers = runtime.block_on(async {
         let mut tasks = Vec::new();
         for _ in 0..50 {
@@ -144,8 +164,10 @@ fn threat_138_a_full_queue_refuses_at_once() {
         let last = log.reserve().unwrap();
         assert!(matches!(log.reserve(), Err(Error::QueueFull)));
         permits.push(last);
-        let pending: Vec<_> =
-            permits.into_iter().map(|one| one.append(&request("x")).unwrap()).collect();
+        let pending: Vec<_> = permits
+            .into_iter()
+            .map(|one| one.append(&request("x")).unwrap())
+            .collect();
         for one in pending {
             one.wait().unwrap();
         }
@@ -198,7 +220,14 @@ fn threat_144_session_ids_are_hashed_and_nothing_shows_salts() {
     log.close();
     let text = place.lines().concat();
     assert!(text.contains(&hash) && !text.contains(secret));
-    for word in ["payload", "inputs", "arguments", "result_data", "jws", "auth_token"] {
+    for word in [
+        "payload",
+        "inputs",
+        "arguments",
+        "result_data",
+        "jws",
+        "auth_token",
+    ] {
         assert!(!audit::Body::NAMES.contains(&word));
     }
     let parts = place.parts();
@@ -212,7 +241,7 @@ fn without_randomness_nothing_is_written() {
         random: Box::new(|_: &mut [u8]| Err(NoRandomness)),
         ..place.parts()
     };
-    let error = Log::open(&place.folder(), place.settings.clone(), parts).unwrap_err();
+    let error = place.open_with(parts).unwrap_err();
     assert!(matches!(error, Error::NoRandomness(_)), "{error}");
 }
 
@@ -230,7 +259,7 @@ fn without_a_key_no_log_begins() {
         signer: Box::new(Nobody),
         ..place.parts()
     };
-    let error = Log::open(&place.folder(), place.settings.clone(), parts).unwrap_err();
+    let error = place.open_with(parts).unwrap_err();
     assert!(matches!(error, Error::NotSigned(_)), "{error}");
 }
 
@@ -238,7 +267,7 @@ fn without_a_key_no_log_begins() {
 fn one_process_writes() {
     let place = Place::new();
     let log = place.open();
-    let other = Log::open(&place.folder(), place.settings.clone(), place.parts());
+    let other = place.open_with(place.parts());
     let error = other.unwrap_err().to_string();
     let own = format!("in use by process {}", std::process::id());
     assert!(error.contains(&own), "{error}");
@@ -350,7 +379,7 @@ fn a_later_key_stands_for_an_earlier_one() {
         keys: Box::new(Both),
         ..place.parts()
     };
-    let log = Log::open(&place.folder(), place.settings.clone(), parts).unwrap();
+    let log = place.open_with(parts).unwrap();
     append(&log, "x");
     log.close();
     // Only the new key is known.

@@ -22,6 +22,7 @@ fn child_that_appends_until_it_is_killed() {
     };
     let mut place = Place::new();
     place.settings.segment_bytes = 16 * 1024;
+    place.settings.checkpoint_records = 20;
     // Small groups and large ones, checkpoints and segments: whatever the signal may hit.
     place.settings.sync = SyncWhen::Never;
     let log = audit::Log::open(folder.as_ref(), place.settings.clone(), place.parts()).unwrap();
@@ -59,7 +60,11 @@ fn every_acknowledged_record_survives_kill_nine() {
         state ^= state >> 7;
         state ^= state << 17;
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "kill::child_that_appends_until_it_is_killed", "--nocapture"])
+            .args([
+                "--exact",
+                "kill::child_that_appends_until_it_is_killed",
+                "--nocapture",
+            ])
             .env(FOLDER, place.folder())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -68,7 +73,10 @@ fn every_acknowledged_record_survives_kill_nine() {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut left = state % 60;
         let mut read = |line: String| -> bool {
-            if let Some((seq, name)) = line.strip_prefix("ack ").and_then(|rest| rest.split_once(' ')) {
+            if let Some((seq, name)) = line
+                .strip_prefix("ack ")
+                .and_then(|rest| rest.split_once(' '))
+            {
                 let before = acknowledged.insert(seq.parse().unwrap(), name.to_owned());
                 assert_eq!(before, None, "round {round}: record {seq} was given twice");
                 return true;
@@ -99,7 +107,9 @@ fn every_acknowledged_record_survives_kill_nine() {
         .collect();
     assert!(acknowledged.len() > 1000, "{}", acknowledged.len());
     for (seq, name) in acknowledged {
-        let entry = found.get(&seq).unwrap_or_else(|| panic!("record {seq} is missing"));
+        let entry = found
+            .get(&seq)
+            .unwrap_or_else(|| panic!("record {seq} is missing"));
         assert_eq!(entry.text("name"), Some(name.as_str()), "record {seq}");
     }
 }

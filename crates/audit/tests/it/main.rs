@@ -6,7 +6,6 @@
 )]
 
 mod appending;
-mod foreign;
 mod kill;
 mod opening;
 mod properties;

@@ -65,7 +65,9 @@ fn run(place: &Place, operations: &[Operation]) -> u64 {
                 acknowledged = log.append(&intent(goal)).unwrap().wait().unwrap().seq;
             }
             Operation::Many(count) => {
-                let all: Vec<_> = (0..*count).map(|_| log.append(&intent("x")).unwrap()).collect();
+                let all: Vec<_> = (0..*count)
+                    .map(|_| log.append(&intent("x")).unwrap())
+                    .collect();
                 for one in all {
                     acknowledged = one.wait().unwrap().seq;
                 }

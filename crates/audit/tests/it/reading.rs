@@ -20,7 +20,13 @@ fn the_last_lines_come_from_as_many_segments_as_it_takes() {
     for count in [0, 1, 3, 10, all.len() - 1, all.len(), all.len() + 5] {
         let last = last_lines(&place.folder(), count).unwrap();
         let expected = &all[all.len().saturating_sub(count)..];
-        assert_eq!(last, expected.iter().map(|line| line.as_bytes()).collect::<Vec<_>>());
+        assert_eq!(
+            last,
+            expected
+                .iter()
+                .map(|line| line.as_bytes())
+                .collect::<Vec<_>>()
+        );
     }
 }
 
@@ -53,7 +59,9 @@ fn a2e_requests_are_exported_as_audit_entries() {
     log.append(&intent("translate")).unwrap().wait().unwrap();
     log.close();
     let entries = place.lines();
-    let entries = entries.iter().map(|line| Entry::parse(line.as_bytes()).unwrap());
+    let entries = entries
+        .iter()
+        .map(|line| Entry::parse(line.as_bytes()).unwrap());
     let exported: Vec<String> = entries.filter_map(|entry| entry.to_a2e()).collect();
     assert_eq!(exported.len(), 2, "only A2E requests");
     let first: serde_json::Value = serde_json::from_str(&exported[0]).unwrap();
@@ -65,13 +73,20 @@ fn a2e_requests_are_exported_as_audit_entries() {
     );
     let second: serde_json::Value = serde_json::from_str(&exported[1]).unwrap();
     assert_eq!(second["error_code"], "tool_denied");
-    assert_eq!((&second["success"], &second["correlation_id"]), (&json!(false), &json!("r-1")));
+    assert_eq!(
+        (&second["success"], &second["correlation_id"]),
+        (&json!(false), &json!("r-1"))
+    );
     let catalogue = testkit::vectors("a2e/a2e-wire.json");
-    let fields = catalogue["config_structs"]["AuditEntry"]["fields"].as_array().unwrap();
+    let fields = catalogue["config_structs"]["AuditEntry"]["fields"]
+        .as_array()
+        .unwrap();
     let mut rest = exported[0].as_str();
     for field in fields {
         let name = format!("\"{}\":", field["name"].as_str().unwrap());
-        let at = rest.find(&name).unwrap_or_else(|| panic!("{name} is not next in {rest}"));
+        let at = rest
+            .find(&name)
+            .unwrap_or_else(|| panic!("{name} is not next in {rest}"));
         rest = &rest[at..];
     }
     assert_eq!(first.as_object().unwrap().len(), fields.len());
@@ -90,9 +105,20 @@ fn statistics_count_what_is_there() {
     let report = place.intact();
     assert_eq!(stats.records, report.records);
     assert_eq!(stats.checkpoints, report.checkpoints);
-    assert_eq!((stats.logs, stats.segments, stats.unreadable, stats.remote_ips), (1, 1, 0, 2));
+    assert_eq!(
+        (
+            stats.logs,
+            stats.segments,
+            stats.unreadable,
+            stats.remote_ips
+        ),
+        (1, 1, 0, 2)
+    );
     assert_eq!(stats.events["request_received"], 3);
-    assert_eq!((stats.results["approved"], stats.results["rejected"]), (2, 1));
+    assert_eq!(
+        (stats.results["approved"], stats.results["rejected"]),
+        (2, 1)
+    );
     assert_eq!(stats.statuses["POLICY_VIOLATION"], 1);
     assert_eq!(stats.last.unwrap().0 - stats.first.unwrap().0, 1000);
 }

@@ -1,17 +1,16 @@
 //! A node's keys, a clock that stands still, and randomness that does not surprise.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use a2a_identity::{
-    Did, DidKey, JwsError, Key, KeySet, KeyStatus, Peer, Signed, SigningKey, sign,
-};
+use a2a_identity::{Did, DidKey, JwsError, Key, KeySet, KeyStatus, Peer, Signed, SigningKey, sign};
 use a2a_wire::{AuditPayload, Count, UnixSeconds};
 use audit::{
-    Alarm, Body, Check, Checkpoint, DidText, Event, KeyCheck, Log, NoRandomness, NotSigned, Parts,
-    PolicyChecks, Record, Refusal, Report, Settings, Signer, SyncWhen, UnixMillis, Verdict,
+    Alarm, Body, Check, Checkpoint, DidText, Error, Event, KeyCheck, Log, NoRandomness, NotSigned,
+    Parts, PolicyChecks, Record, Refusal, Report, Settings, Signer, SyncWhen, UnixMillis, Verdict,
     verify_folder,
 };
 use canonical::base64url;
@@ -42,7 +41,9 @@ impl Signer for Keys {
     fn sign(&self, checkpoint: &Checkpoint) -> Result<String, NotSigned> {
         let key = self.key();
         let payload = AuditPayload {
-            issuer: Did::Key(DidKey::new(key.verifying_key())).to_text().unwrap(),
+            issuer: Did::Key(DidKey::new(key.verifying_key()))
+                .to_text()
+                .unwrap(),
             timestamp: UnixSeconds(checkpoint.timestamp),
             log_id: checkpoint.log_id.parse().unwrap(),
             seq: Count::new(checkpoint.seq).unwrap(),
@@ -107,8 +108,31 @@ pub(crate) struct Place {
     pub(crate) settings: Settings,
     pub(crate) keys: Keys,
     clock: Arc<AtomicI64>,
-    seed: AtomicI64,
     alarms: Arc<Mutex<Vec<String>>>,
+    cache: Cache,
+}
+
+/// Every source of randomness in a test is another one.
+static SEEDS: AtomicU64 = AtomicU64::new(1);
+
+/// What was found about checkpoints: tests that verify a log thousands of times need not verify
+/// each signature as often.
+#[derive(Default)]
+struct Cache(Mutex<HashMap<(u8, String), Result<Checkpoint, Refusal>>>);
+
+impl Place {
+    fn keys_once(&self) -> impl KeyCheck + '_ {
+        struct Once<'a>(&'a Place);
+        impl KeyCheck for Once<'_> {
+            fn check(&self, jws: &str) -> Result<Checkpoint, Refusal> {
+                let Place { keys, cache, .. } = self.0;
+                let mut cache = cache.0.lock().unwrap();
+                let known = cache.entry((keys.0, jws.to_owned()));
+                known.or_insert_with(|| keys.check(jws)).clone()
+            }
+        }
+        Once(self)
+    }
 }
 
 impl Place {
@@ -124,8 +148,8 @@ impl Place {
             },
             keys: Keys(1),
             clock: Arc::new(AtomicI64::new(NOW)),
-            seed: AtomicI64::new(1),
             alarms: Arc::default(),
+            cache: Cache::default(),
         }
     }
 
@@ -135,18 +159,22 @@ impl Place {
 
     pub(crate) fn parts(&self) -> Parts {
         let (clock, alarms) = (Arc::clone(&self.clock), Arc::clone(&self.alarms));
-        let seed = self.seed.fetch_add(1, Ordering::Relaxed);
+        let seed = SEEDS.fetch_add(1, Ordering::Relaxed);
         Parts {
             signer: Box::new(self.keys),
             keys: Box::new(self.keys),
-            random: Box::new(random(seed.unsigned_abs() * 0x9e37_79b9)),
+            random: Box::new(random(seed * 0x9e37_79b9)),
             clock: Box::new(move || UnixMillis(clock.load(Ordering::Relaxed))),
             alarm: Box::new(move |alarm: &Alarm| alarms.lock().unwrap().push(alarm.to_string())),
         }
     }
 
     pub(crate) fn open(&self) -> Log {
-        Log::open(&self.folder(), self.settings.clone(), self.parts()).unwrap()
+        self.open_with(self.parts()).unwrap()
+    }
+
+    pub(crate) fn open_with(&self, parts: Parts) -> Result<Log, Error> {
+        Log::open(&self.folder(), self.settings.clone(), parts)
     }
 
     pub(crate) fn pass(&self, millis: i64) {
@@ -163,7 +191,7 @@ impl Place {
     }
 
     pub(crate) fn verify(&self) -> Report {
-        verify_folder(&self.folder(), &self.keys).unwrap()
+        verify_folder(&self.folder(), &self.keys_once()).unwrap()
     }
 
     /// Verifies what must be intact.
@@ -205,13 +233,19 @@ impl Place {
     /// All lines of the log, in their order.
     pub(crate) fn lines(&self) -> Vec<String> {
         let segments = audit::segments(&self.folder()).unwrap();
-        let texts = segments.iter().map(|one| fs::read_to_string(&one.path).unwrap());
-        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+        let texts = segments
+            .iter()
+            .map(|one| fs::read_to_string(&one.path).unwrap());
+        texts
+            .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+            .collect()
     }
 
     pub(crate) fn checkpoint_file(&self) -> PathBuf {
         let mut files = self.files().into_iter();
-        files.find(|path| path.parent() != Some(&self.folder())).unwrap()
+        files
+            .find(|path| path.parent() != Some(&self.folder()))
+            .unwrap()
     }
 }
 
@@ -249,7 +283,9 @@ pub(crate) fn intent(goal: &str) -> Record<'_> {
     Record {
         event: Event::Request,
         body: Body {
-            remote_agent_did: Some(DidText("did:key:z6Mkon3Necd6NkkyfoGoHxid2znGc59LU3K7mubaRcFbLfLX")),
+            remote_agent_did: Some(DidText(
+                "did:key:z6Mkon3Necd6NkkyfoGoHxid2znGc59LU3K7mubaRcFbLfLX",
+            )),
             session_id: Some("QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8"),
             intent_goal: Some(goal),
             result: Some(Verdict::Rejected),

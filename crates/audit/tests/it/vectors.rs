@@ -24,7 +24,14 @@ pub(crate) fn line(record: &serde_json::Value) -> Vec<u8> {
         }
         Value::Object(part).to_canonical()
     };
-    let links = ["body_hash", "event_type", "log_id", "prev_hash", "seq", "timestamp"];
+    let links = [
+        "body_hash",
+        "event_type",
+        "log_id",
+        "prev_hash",
+        "seq",
+        "timestamp",
+    ];
     let parts = [
         part(&links),
         part(&["hash"]),
@@ -93,7 +100,9 @@ impl Source for Memory {
 
     fn checkpoint_logs(&mut self) -> std::io::Result<Vec<(String, Place)>> {
         let logs = self.checkpoints.iter();
-        Ok(logs.map(|(id, _)| (id.clone(), found("checkpoints", 1).place)).collect())
+        Ok(logs
+            .map(|(id, _)| (id.clone(), found("checkpoints", 1).place))
+            .collect())
     }
 }
 
@@ -119,7 +128,10 @@ fn the_vectors_verify() {
     }
     let report = verify(&mut Memory::new(lines, &[("log-1", jws)]), &VectorKeys).unwrap();
     assert!(report.is_intact(), "{:?}", report.faults);
-    assert_eq!((report.records, report.checkpoints, report.unsigned), (3, 1, 0));
+    assert_eq!(
+        (report.records, report.checkpoints, report.unsigned),
+        (3, 1, 0)
+    );
     let checkpoint = VectorKeys.check(jws).unwrap();
     let payload = &section["checkpoint"]["payload"];
     let said = json!({"log_id": checkpoint.log_id, "seq": checkpoint.seq,
@@ -143,6 +155,10 @@ fn the_vectors_verify_after_a_purge() {
     let jws = section["checkpoint"]["jws"].as_str().unwrap();
     let report = verify(&mut Memory::new(lines, &[("log-1", jws)]), &VectorKeys).unwrap();
     assert_eq!((report.records, report.erased, report.unsigned), (3, 1, 0));
-    let codes: Vec<&str> = report.faults.iter().map(|fault| fault.kind.code()).collect();
+    let codes: Vec<&str> = report
+        .faults
+        .iter()
+        .map(|fault| fault.kind.code())
+        .collect();
     assert_eq!(codes, ["unrecorded_erasure"]);
 }
