@@ -6,6 +6,7 @@
 )]
 
 mod appending;
+mod foreign;
 mod kill;
 mod opening;
 mod properties;
