@@ -16,6 +16,13 @@ fn identity_runs() {
     assert!(rows >= 9, "{rows} rows");
 }
 
+#[test]
+fn policy_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_policy"));
+    let rows = text.lines().filter(|line| line.contains(" ns")).count();
+    assert!(rows >= 14, "{rows} rows:\n{text}");
+}
+
 /// Without the peers, which are not built for the tests.
 #[test]
 fn a2e_runs() {

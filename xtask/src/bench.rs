@@ -11,21 +11,23 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         [] => {
             wire::run()?;
-            identity()?;
+            single("identity")?;
+            single("policy")?;
             a2e::run()
         }
         ["wire"] => wire::run(),
-        ["identity"] => identity(),
+        [name @ ("identity" | "policy")] => single(name),
         ["a2e"] => a2e::run(),
-        _ => Err("usage: cargo xtask bench [wire | identity | a2e]".into()),
+        _ => Err("usage: cargo xtask bench [wire | identity | policy | a2e]".into()),
     }
 }
 
-fn identity() -> Result<(), String> {
-    show(&mut cargo(
-        "build --quiet --locked --release --package benches --bin identity",
-    ))?;
+/// A suite that is one program.
+fn single(name: &str) -> Result<(), String> {
+    show(&mut cargo(&format!(
+        "build --quiet --locked --release --package benches --bin {name}"
+    )))?;
     show(&mut Command::new(
-        workspace().join("target/release/identity"),
+        workspace().join("target/release").join(name),
     ))
 }

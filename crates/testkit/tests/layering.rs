@@ -57,7 +57,10 @@ const RULES: &[Rule] = &[
         "a2a-session",
     ], &[]),
     // Not part of the product: it may use what it measures.
-    rule("benches", &["strict-json", "canonical", "a2e-wire", "a2a-wire", "a2a-identity", "audit"], &[]),
+    rule("benches", &[
+        "strict-json", "canonical", "a2e-wire", "a2a-wire", "a2a-identity", "a2e-runtime", "policy", "audit",
+        "store",
+    ], &[]),
     rule("xtask", &[], &[]),
 ];
 
@@ -67,6 +70,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("strict-json", &["serde", "serde_json", "thiserror"]),
     ("canonical", &["base64", "hex", "serde", "serde_json", "sha2", "thiserror"]),
     ("a2a-wire", &["thiserror"]),
+    ("policy", &["jpx-core", "serde", "serde_json", "thiserror"]),
     ("a2a-identity", &[
         "bs58", "chacha20poly1305", "ed25519-dalek", "hkdf", "pkcs8", "sha2", "thiserror",
         "x25519-dalek", "zeroize",

@@ -1,0 +1,202 @@
+//! Conditions of rules: JMESPath over the arguments of a call. The only file that knows the library.
+
+use std::sync::LazyLock;
+
+use jpx_core::ast::Ast;
+use jpx_core::{Expression, JmespathError, Runtime};
+use serde_json::Value;
+
+use crate::{Problem, limits};
+
+/// JMESPath as specified: its 26 functions, and an order for numbers only.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(Runtime::strict);
+
+/// A condition that was checked: what it makes of any arguments has a bounded size.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Condition(Expression<'static>);
+
+/// Why a condition says neither yes nor no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionFailure {
+    /// The arguments cannot be read.
+    #[error("the arguments cannot be read")]
+    Arguments,
+    /// Evaluating it failed: mostly a function that was given another type than it takes.
+    #[error("the condition cannot be evaluated for these arguments")]
+    Evaluation,
+    /// The result is neither true nor false.
+    #[error("the condition gives {0} instead of true or false")]
+    NotBoolean(&'static str),
+}
+
+impl Condition {
+    pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
+        if text.len() > limits::CONDITION {
+            let limit = limits::CONDITION;
+            return Err(Problem::TooMany {
+                limit,
+                unit: "bytes",
+            });
+        }
+        let expression = RUNTIME.compile(text).map_err(problem)?;
+        let growth = Check::default().growth(expression.as_ast())?;
+        match growth > limits::CONDITION_GROWTH {
+            true => Err(TOO_COSTLY),
+            false => Ok(Self(expression)),
+        }
+    }
+
+    /// Whether it is met.
+    pub(crate) fn holds(&self, arguments: &Value) -> Result<bool, ConditionFailure> {
+        match self.0.search(arguments) {
+            Ok(Value::Bool(met)) => Ok(met),
+            Ok(other) => Err(ConditionFailure::NotBoolean(describe(&other))),
+            // What the library says may quote the arguments.
+            Err(_) => Err(ConditionFailure::Evaluation),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+/// Looks through an expression before it is ever evaluated.
+#[derive(Default)]
+struct Check {
+    depth: usize,
+    /// Whether this part is evaluated once for each element of something.
+    repeated: bool,
+}
+
+impl Check {
+    /// How many times as large as what it is given, and the expression itself, the result can be.
+    fn growth(&mut self, node: &Ast) -> Result<u64, Problem> {
+        self.depth = self.depth.saturating_add(1);
+        if self.depth > limits::CONDITION_DEPTH {
+            return Err(TOO_DEEP);
+        }
+        let growth = self.growth_of(node)?;
+        self.depth = self.depth.saturating_sub(1);
+        Ok(growth)
+    }
+
+    fn growth_of(&mut self, node: &Ast) -> Result<u64, Problem> {
+        match node {
+            Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } => Ok(1),
+            Ast::Slice { step, .. } => slice(*step),
+            Ast::Literal { value, .. } => Ok(size(value)),
+            Ast::Not { node, .. } | Ast::Flatten { node, .. } | Ast::ObjectValues { node, .. } => {
+                self.growth(node)
+            }
+            Ast::Comparison { lhs, rhs, .. }
+            | Ast::And { lhs, rhs, .. }
+            | Ast::Or { lhs, rhs, .. } => Ok(self.growth(lhs)?.saturating_add(self.growth(rhs)?)),
+            Ast::Condition {
+                predicate, then, ..
+            } => Ok(self.growth(predicate)?.saturating_add(self.growth(then)?)),
+            Ast::Subexpr { lhs, rhs, .. } => {
+                Ok(self.growth(lhs)?.saturating_mul(self.growth(rhs)?))
+            }
+            Ast::Projection { lhs, rhs, .. } => {
+                let each = self.growth(lhs)?;
+                Ok(each.saturating_mul(self.for_each(rhs)?))
+            }
+            Ast::MultiList { elements, .. } => self.sum(elements.iter()),
+            Ast::MultiHash { elements, .. } => self.sum(elements.iter().map(|pair| &pair.value)),
+            Ast::Function { name, args, .. } => self.function(name, args),
+            Ast::Expref { .. } => Err(STRAY),
+        }
+    }
+
+    fn function(&mut self, name: &str, arguments: &[Ast]) -> Result<u64, Problem> {
+        if RUNTIME.get_function(name).is_none() {
+            let name = name.to_owned();
+            let what = "function";
+            return Err(Problem::Unknown { what, name });
+        }
+        let (mut sum, mut product) = (1_u64, 1_u64);
+        for argument in arguments {
+            if let Ast::Expref { ast, .. } = argument {
+                // The library keeps a copy of a reference for every time it meets it.
+                if self.repeated {
+                    return Err(NESTED);
+                }
+                product = product.saturating_mul(self.for_each(ast)?);
+            } else {
+                sum = sum.saturating_add(self.growth(argument)?);
+            }
+        }
+        // A control character becomes six.
+        let escaped = if name == "to_string" { 6 } else { 1 };
+        Ok(sum.saturating_mul(product).saturating_mul(escaped))
+    }
+
+    fn for_each(&mut self, node: &Ast) -> Result<u64, Problem> {
+        let outside = std::mem::replace(&mut self.repeated, true);
+        let growth = self.growth(node);
+        self.repeated = outside;
+        growth
+    }
+
+    fn sum<'a>(&mut self, nodes: impl Iterator<Item = &'a Ast>) -> Result<u64, Problem> {
+        let mut sum = 1_u64;
+        for node in nodes {
+            sum = sum.saturating_add(self.growth(node)?);
+        }
+        Ok(sum)
+    }
+}
+
+/// The library adds the step to an index of 32 bits.
+fn slice(step: i32) -> Result<u64, Problem> {
+    match step.unsigned_abs() {
+        1..=limits::CONDITION_STEP => Ok(1),
+        _ => Err(STEP),
+    }
+}
+
+/// Values in a literal, where a long text counts as several.
+fn size(value: &Value) -> u64 {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        Value::String(text) => u64::try_from(text.len() / 64)
+            .unwrap_or(u64::MAX)
+            .saturating_add(1),
+        Value::Array(list) => list.iter().fold(1, |sum, it| sum.saturating_add(size(it))),
+        Value::Object(members) => members
+            .values()
+            .fold(1, |sum, it| sum.saturating_add(size(it))),
+    }
+}
+
+fn problem(error: JmespathError) -> Problem {
+    let text = error.reason.to_string();
+    let message = text.strip_prefix("Parse error: ").unwrap_or(&text);
+    Problem::Expression {
+        message: message.to_owned(),
+        offset: error.offset,
+    }
+}
+
+const fn describe(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+const TOO_COSTLY: Problem =
+    Problem::Form("a condition that cannot multiply the size of its arguments by more than 1000");
+const TOO_DEEP: Problem = Problem::TooMany {
+    limit: limits::CONDITION_DEPTH,
+    unit: "parts within each other",
+};
+const STEP: Problem = Problem::Form("a condition whose slices have steps of 1 to 1000000");
+const STRAY: Problem = Problem::Form("a condition with `&` only in the arguments of functions");
+const NESTED: Problem =
+    Problem::Form("a condition without `&` inside of projections, filters and other `&`");

@@ -1,0 +1,92 @@
+//! Tightening a server's policy by what a client asks for (profile §11.2).
+
+use std::collections::BTreeSet;
+
+use super::read::{TOO_MANY_PATTERNS, check_size};
+use super::{EffectivePolicy, Policy};
+use crate::{Error, IntentPattern, limits};
+
+impl EffectivePolicy {
+    /// This policy, tightened by a client's `policy_request`: whatever is asked for, the result
+    /// allows nothing that this one does not.
+    ///
+    /// # Errors
+    /// If the lists of both together are longer than a policy may have.
+    pub fn tightened_by(&self, request: &Policy) -> Result<Self, Error> {
+        let mut policy = self.tightened_by_manifest(request);
+        if let Some(asked) = request.rate {
+            policy.rate = self.rate.tightened_by(asked);
+        }
+        let (timeout, size) = (request.session_timeout, request.max_payload_size);
+        policy.session_timeout = least(self.session_timeout, timeout);
+        policy.max_payload_size = least(self.max_payload_size, size);
+        let sessions = request.max_concurrent_sessions;
+        policy.max_concurrent_sessions = least(self.max_concurrent_sessions, sessions);
+        policy.blocked_intents = union(
+            &self.blocked_intents,
+            request.blocked_intents.as_deref().unwrap_or_default(),
+        )?;
+        let asked = request.allowed_intents.as_deref().unwrap_or_default();
+        match intersection(&self.allowed_intents, asked)? {
+            Some(allowed) => policy.allowed_intents = allowed,
+            // No pattern is left, and an empty list would mean all of them.
+            None => policy.blocked_intents = vec![IntentPattern::parse("*")?],
+        }
+        check_size(&policy.to_tree())?;
+        Ok(policy)
+    }
+
+    /// This policy, tightened by that of a client's manifest, of which only `data_retention` and
+    /// `require_encryption` count: they are about the client's own data.
+    #[must_use]
+    pub fn tightened_by_manifest(&self, manifest: &Policy) -> Self {
+        Self {
+            data_retention: least(self.data_retention, manifest.data_retention),
+            require_encryption: self.require_encryption
+                || manifest.require_encryption.unwrap_or_default(),
+            ..self.clone()
+        }
+    }
+}
+
+fn least<T: Ord>(own: T, asked: Option<T>) -> T {
+    match asked {
+        Some(asked) => own.min(asked),
+        None => own,
+    }
+}
+
+/// The own patterns, then those of the other side that are new.
+fn union(own: &[IntentPattern], asked: &[IntentPattern]) -> Result<Vec<IntentPattern>, Error> {
+    let mut known: BTreeSet<&IntentPattern> = own.iter().collect();
+    let fresh = asked.iter().filter(|pattern| known.insert(pattern));
+    let all: Vec<_> = own.iter().chain(fresh).cloned().collect();
+    match all.len() > limits::INTENT_PATTERNS {
+        true => Err(Error::at("blocked_intents", TOO_MANY_PATTERNS)),
+        false => Ok(all),
+    }
+}
+
+/// What both lists allow; `None` if that is nothing.
+fn intersection(
+    own: &[IntentPattern],
+    asked: &[IntentPattern],
+) -> Result<Option<Vec<IntentPattern>>, Error> {
+    if own.is_empty() || asked.is_empty() {
+        let one = if own.is_empty() { asked } else { own };
+        return Ok(Some(one.to_vec()));
+    }
+    let mut shared = BTreeSet::new();
+    for own in own {
+        for asked in asked {
+            shared.extend(own.intersection(asked));
+        }
+        if shared.len() > limits::INTENT_PATTERNS {
+            return Err(Error::at("allowed_intents", TOO_MANY_PATTERNS));
+        }
+    }
+    match shared.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(shared.into_iter().collect())),
+    }
+}

@@ -1,0 +1,146 @@
+//! Which calls a rule is about, its condition aside.
+
+use crate::glob::Glob;
+use crate::{Call, TrustLevel};
+
+/// What a rule names; what it does not name is `None` and matches anything.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Matcher {
+    pub(super) names: Option<Box<[Glob]>>,
+    pub(super) agents: Option<Box<[Glob]>>,
+    pub(super) dids: Option<Box<[Glob]>>,
+    pub(super) trust: Option<TrustLevels>,
+    pub(super) capabilities: Capabilities,
+}
+
+/// The capabilities that a rule names.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Capabilities {
+    #[default]
+    Any,
+    Of(Vec<String>),
+    /// Those that no one knows; only a default is about them.
+    Unknown,
+}
+
+/// A set of trust levels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TrustLevels(u8);
+
+impl Matcher {
+    /// Whether a call of a capability that this is about matches.
+    pub(super) fn matches(&self, call: &Call<'_>) -> bool {
+        let agent = &call.agent;
+        fits(self.names.as_deref(), Some(call.name))
+            && self
+                .trust
+                .is_none_or(|levels| agent.trust.is_some_and(|it| levels.has(it)))
+            && fits(self.agents.as_deref(), Some(agent.id))
+            && fits(self.dids.as_deref(), agent.did)
+    }
+
+    /// Whether everything that matches the other matches this. May be false although it is so.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        globs_cover(self.names.as_deref(), other.names.as_deref())
+            && globs_cover(self.agents.as_deref(), other.agents.as_deref())
+            && globs_cover(self.dids.as_deref(), other.dids.as_deref())
+            && match (self.trust, other.trust) {
+                (None, _) => true,
+                (Some(own), Some(other)) => own.contains(other),
+                (Some(_), None) => false,
+            }
+            && self.capabilities.covers(&other.capabilities)
+    }
+
+    /// Whether nothing matches both. May be false although it is so.
+    pub(super) fn is_disjoint(&self, other: &Self) -> bool {
+        self.capabilities.is_disjoint(&other.capabilities)
+            || globs_disjoint(self.names.as_deref(), other.names.as_deref())
+            || globs_disjoint(self.agents.as_deref(), other.agents.as_deref())
+            || globs_disjoint(self.dids.as_deref(), other.dids.as_deref())
+            || matches!((self.trust, other.trust), (Some(a), Some(b)) if !a.overlaps(b))
+    }
+}
+
+impl Capabilities {
+    pub(super) fn includes(&self, capability: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Of(names) => names.iter().any(|name| name == capability),
+            Self::Unknown => false,
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) | (Self::Unknown, Self::Unknown) => true,
+            (Self::Of(_), Self::Of(names)) => names.iter().all(|name| self.includes(name)),
+            (Self::Of(_), Self::Any | Self::Unknown) | (Self::Unknown, Self::Any | Self::Of(_)) => {
+                false
+            }
+        }
+    }
+
+    fn is_disjoint(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) | (_, Self::Any) | (Self::Unknown, Self::Unknown) => false,
+            (Self::Of(_), Self::Of(names)) => !names.iter().any(|name| self.includes(name)),
+            (Self::Of(_), Self::Unknown) | (Self::Unknown, Self::Of(_)) => true,
+        }
+    }
+}
+
+impl TrustLevels {
+    pub(super) fn new(levels: &[TrustLevel]) -> Self {
+        Self(levels.iter().fold(0, |set, level| set | bit(*level)))
+    }
+
+    const fn has(self, level: TrustLevel) -> bool {
+        self.0 & bit(level) != 0
+    }
+
+    const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    const fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+const fn bit(level: TrustLevel) -> u8 {
+    match level {
+        TrustLevel::Own => 1,
+        TrustLevel::Delegated => 2,
+        TrustLevel::Verified => 4,
+    }
+}
+
+fn fits(globs: Option<&[Glob]>, text: Option<&str>) -> bool {
+    match (globs, text) {
+        (None, _) => true,
+        (Some(globs), Some(text)) => globs.iter().any(|glob| glob.matches(text)),
+        (Some(_), None) => false,
+    }
+}
+
+fn globs_cover(own: Option<&[Glob]>, other: Option<&[Glob]>) -> bool {
+    match (own, other) {
+        (None, _) => true,
+        (Some(own), Some(other)) => {
+            let covered = |glob: &Glob| own.iter().any(|own| own.covers(glob));
+            other.iter().all(covered)
+        }
+        (Some(_), None) => false,
+    }
+}
+
+fn globs_disjoint(own: Option<&[Glob]>, other: Option<&[Glob]>) -> bool {
+    match (own, other) {
+        (Some(own), Some(other)) => {
+            let apart = |glob: &Glob| own.iter().all(|own| own.is_disjoint(glob));
+            other.iter().all(apart)
+        }
+        (None, _) | (_, None) => false,
+    }
+}

@@ -1,0 +1,163 @@
+//! Whether new rules are at least as strict as old ones.
+
+use std::collections::BTreeSet;
+
+use super::matcher::{Capabilities, Matcher};
+use super::{Effect, Rules};
+
+/// Why new rules may allow what old ones do not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Loosening {
+    /// A rule or default lets calls through for which there was no such rule before.
+    #[error("`{new}` may {effect} calls that nothing before did as a whole")]
+    Unfounded {
+        /// The new rule, or the place of the default.
+        new: String,
+        /// What it does.
+        effect: Effect,
+    },
+    /// A rule or default lets calls through that an old one would have caught first.
+    #[error(
+        "`{new}` may {effect} calls that `{old}` of before caught first, and nothing before `{new}` \
+         catches all of these now"
+    )]
+    Uncaught {
+        /// The new rule, or the place of the default.
+        new: String,
+        /// What it does.
+        effect: Effect,
+        /// The old rule.
+        old: String,
+    },
+    /// More calls in the same time, or without a limit.
+    #[error("`rate_limit` and `rate_period` allow more than before")]
+    Rate,
+    /// The same call more often, or without a limit.
+    #[error("`repeat` allows more than before")]
+    Repeat,
+}
+
+/// Whether new rules tighten old ones: whether every call is decided at least as strictly
+/// (allow < hold < deny) as before, whatever its arguments. Without an error it is so; with one it
+/// may be so all the same, for when in doubt this is a loosening.
+///
+/// The rule, exactly. The defaults count as rules without conditions after all others, one for each
+/// capability that either side knows and one for all the rest. A rule *covers* another if it names
+/// nothing that the other does not, and all patterns of the other fit into its own; and if it has no
+/// condition or the same one. Two rules are *apart* if a capability, a trust level or the fixed ends
+/// of patterns keep any call from matching both. Then each new rule that does not deny needs an old
+/// rule that covers it and is no stricter; and of the old rules before the first such one, each that
+/// is stricter or has a condition (since a condition that fails denies) must
+///
+/// - be apart from the new rule, or
+/// - be covered by a new rule that comes before the new rule, or
+/// - be no stricter and have the very condition of the new rule.
+///
+/// A rate may only be added, or lowered both at once and in the long run. The repeat breaker may
+/// only be added, or made to act sooner, look back longer, or deny instead of hold.
+///
+/// # Errors
+/// The first reason to think that something is looser.
+pub fn tightens(old: &Rules, new: &Rules) -> Result<(), Loosening> {
+    compare(&parts(old, new), &parts(new, old))?;
+    match (old.rate, new.rate) {
+        (Some(old), Some(new)) if !new.is_within(old) => return Err(Loosening::Rate),
+        (Some(_), None) => return Err(Loosening::Rate),
+        (Some(_) | None, Some(_)) | (None, None) => {}
+    }
+    match (old.repeat, new.repeat) {
+        (Some(old), Some(new)) if !new.is_within(old) => Err(Loosening::Repeat),
+        (Some(_), None) => Err(Loosening::Repeat),
+        (Some(_) | None, Some(_)) | (None, None) => Ok(()),
+    }
+}
+
+/// A rule, or a default as one.
+struct Part<'a> {
+    matcher: Matcher,
+    condition: Option<&'a str>,
+    effect: Effect,
+    label: &'a str,
+}
+
+impl Part<'_> {
+    fn covers(&self, other: &Self) -> bool {
+        (self.condition.is_none() || self.condition == other.condition)
+            && self.matcher.covers(&other.matcher)
+    }
+
+    /// Whether the old rule `self` can catch nothing that the new one lets through more easily.
+    fn is_harmless_to(&self, new: &Self) -> bool {
+        let mild = self.effect <= new.effect;
+        mild && (self.condition.is_none() || self.condition == new.condition)
+            || self.matcher.is_disjoint(&new.matcher)
+    }
+}
+
+/// The rules of one side, then its defaults for what either side knows.
+fn parts<'a>(rules: &'a Rules, beside: &'a Rules) -> Vec<Part<'a>> {
+    let own = rules.rules.iter().map(|rule| Part {
+        matcher: rule.matcher.clone(),
+        condition: rule.condition.as_ref().map(|condition| condition.as_str()),
+        effect: rule.effect,
+        label: &rule.label,
+    });
+    let default = |capabilities: Capabilities, name: &str| {
+        let known = rules.known(name);
+        Part {
+            matcher: Matcher {
+                capabilities,
+                ..Matcher::default()
+            },
+            condition: None,
+            effect: known.default,
+            label: &known.label,
+        }
+    };
+    let both = rules.known.iter().chain(&beside.known);
+    let names: BTreeSet<&str> = both.map(|known| known.capability.as_str()).collect();
+    let defaults = names
+        .into_iter()
+        .map(|name| default(Capabilities::Of(vec![name.to_owned()]), name));
+    let rest = Part {
+        effect: rules.other.default,
+        label: &rules.other.label,
+        ..default(Capabilities::Unknown, "")
+    };
+    own.chain(defaults).chain([rest]).collect()
+}
+
+fn compare(old: &[Part<'_>], new: &[Part<'_>]) -> Result<(), Loosening> {
+    // For each old rule, the index of the first new one that covers it.
+    let caught: Vec<usize> = old
+        .iter()
+        .map(|old| {
+            new.iter()
+                .position(|new| new.covers(old))
+                .unwrap_or(usize::MAX)
+        })
+        .collect();
+    for (index, part) in new.iter().enumerate() {
+        if part.effect == Effect::Deny {
+            continue;
+        }
+        let covering = |old: &Part<'_>| old.effect <= part.effect && old.covers(part);
+        let Some(end) = old.iter().position(covering) else {
+            return Err(Loosening::Unfounded {
+                new: part.label.to_owned(),
+                effect: part.effect,
+            });
+        };
+        let before = old.iter().zip(&caught).take(end);
+        for (old, caught) in before {
+            if *caught >= index && !old.is_harmless_to(part) {
+                return Err(Loosening::Uncaught {
+                    new: part.label.to_owned(),
+                    effect: part.effect,
+                    old: old.label.to_owned(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
