@@ -13,7 +13,7 @@ use crate::error::at;
 use crate::line::RemoteIp;
 use crate::queue::{Control, Entry, Room};
 use crate::random::Salt;
-use crate::writer::{Shared, Writer};
+use crate::writer::{Shared, Writer, run};
 use crate::{Clock, Error, KeyCheck, NoRandomness, Parts, Pending, Record, Settings, SyncWhen};
 
 /// A log that is being written. Clones are the same log; it ends with the last of them, or with
@@ -26,6 +26,10 @@ pub struct Log {
 struct Inner {
     folder: PathBuf,
     shared: Arc<Shared>,
+    /// None when the log is closed.
+    writer: Arc<Mutex<Option<Writer>>>,
+    /// Whether to write where records are appended.
+    writes_here: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     keys: Arc<dyn KeyCheck>,
     clock: Arc<dyn Clock>,
@@ -71,18 +75,26 @@ impl Log {
             });
             threads.push(started.map_err(at("start a thread for", folder))?);
         }
+        let writer = Arc::new(Mutex::new(Some(writer)));
         let guard = Abandon(Arc::clone(&shared));
         let builder = thread::Builder::new().name("audit".into());
-        let started = builder.spawn(move || {
-            // Also if the thread should panic: nobody may wait for it then.
-            let _guard = guard;
-            writer.run();
+        let started = builder.spawn({
+            let writer = Arc::clone(&writer);
+            let shared = Arc::clone(&shared);
+            move || {
+                // Also if the thread should panic: nobody may wait for it then.
+                let _guard = guard;
+                run(&writer, &shared);
+            }
         });
         threads.push(started.map_err(at("start a thread for", folder))?);
         Ok(Self {
             inner: Arc::new(Inner {
                 folder: folder.to_owned(),
                 shared,
+                writer,
+                // A sync takes long, and is for a thread of its own.
+                writes_here: sync != SyncWhen::Commit,
                 threads: Mutex::new(threads),
                 keys,
                 clock,
@@ -97,8 +109,20 @@ impl Log {
     /// At once, if nothing can be written or too much waits already. Then the record is not in the
     /// log, and what it is about must not happen.
     pub fn append(&self, record: &Record<'_>) -> Result<Pending, Error> {
-        let room = self.inner.shared.queue.reserve()?;
-        self.inner.shared.append(room, record)
+        self.reserve()?.append(record)
+    }
+
+    /// Has everything that waits written: here, if nobody else writes and it takes no sync, else by
+    /// a thread. Records that were enqueued go in one group.
+    pub fn commit(&self) {
+        let inner = &self.inner;
+        let is_needed = match inner.writer.try_lock() {
+            Ok(mut writer) if inner.writes_here => writer.as_mut().is_none_or(Writer::write_now),
+            _ => true,
+        };
+        if is_needed {
+            inner.shared.queue.call_thread();
+        }
     }
 
     /// Takes room for one record, before the thing happens that it is about.
@@ -173,7 +197,18 @@ impl Permit {
     ///
     /// # Errors
     /// If there is no randomness for its salt.
-    pub fn append(mut self, record: &Record<'_>) -> Result<Pending, Error> {
+    pub fn append(self, record: &Record<'_>) -> Result<Pending, Error> {
+        let log = self.log.clone();
+        let pending = self.enqueue(record)?;
+        log.commit();
+        Ok(pending)
+    }
+
+    /// Adds the record to those that wait; [`Log::commit`] has them written.
+    ///
+    /// # Errors
+    /// If there is no randomness for its salt.
+    pub fn enqueue(mut self, record: &Record<'_>) -> Result<Pending, Error> {
         let room = self.room.take().ok_or(Error::Closed)?;
         self.log.inner.shared.append(room, record)
     }

@@ -1,4 +1,4 @@
-//! What waits to be written: filled by anyone, emptied by the one thread that writes.
+//! What waits to be written: filled by anyone, emptied by whoever has the writer.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,6 +35,15 @@ struct State {
     /// Refused since the sink fails.
     refused: u64,
     is_writer_waiting: bool,
+    /// The thread was called for something that does not stand here.
+    is_called: bool,
+}
+
+impl State {
+    fn has_work(&self) -> bool {
+        let is_closed = matches!(self.sink, Sink::Closed);
+        !self.batch.entries.is_empty() || !self.controls.is_empty() || is_closed
+    }
 }
 
 /// Whether anything can be put on record.
@@ -79,8 +88,6 @@ pub(crate) enum Control {
 pub(crate) enum Work {
     Records(Batch),
     Control(Control, Arc<Group>),
-    /// Time has passed.
-    Timer,
     /// Nothing will come any more.
     Close,
 }
@@ -102,6 +109,7 @@ impl Queue {
                 sink: Sink::Working,
                 refused: 0,
                 is_writer_waiting: false,
+                is_called: false,
             }),
             work: Condvar::new(),
             max_bytes,
@@ -154,9 +162,12 @@ impl Queue {
         entry.end = batch.bodies.len();
         let index = batch.entries.len();
         batch.entries.push(entry);
-        let pending = Arc::clone(&batch.group).pending(index);
-        self.wake(state);
-        pending
+        Arc::clone(&batch.group).pending(index)
+    }
+
+    /// Tells the thread that there is something to do.
+    pub(crate) fn call_thread(&self) {
+        self.wake(self.lock());
     }
 
     /// Asks the one who writes for something.
@@ -180,35 +191,54 @@ impl Queue {
         self.wake(state);
     }
 
-    /// Waits for something to do, for so long at most.
-    pub(crate) fn next(&self, patience: Duration) -> Work {
+    /// Waits until there is something to do, for so long at most; says whether there is.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
         let mut state = self.lock();
         let mut is_late = false;
-        loop {
-            if !state.batch.entries.is_empty() {
-                let spare = std::mem::take(&mut state.spare);
-                let batch = std::mem::replace(&mut state.batch, spare);
-                state.current = Some(Arc::clone(&batch.group));
-                return Work::Records(batch);
-            }
-            if !state.controls.is_empty() {
-                let (control, group) = state.controls.remove(0);
-                state.current = Some(Arc::clone(&group));
-                return Work::Control(control, group);
-            }
-            if let Sink::Closed = state.sink {
-                return Work::Close;
-            }
-            if is_late {
-                return Work::Timer;
-            }
+        while !is_late && !state.has_work() {
             state.is_writer_waiting = true;
             let waited = self.work.wait_timeout(state, patience);
             let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.is_writer_waiting = false;
             is_late = timeout.timed_out();
+            if state.is_called {
+                state.is_called = false;
+                break;
+            }
         }
+        state.has_work()
+    }
+
+    /// The next thing to do. Only for who has the writer: what is taken first is written first.
+    pub(crate) fn take(&self) -> Option<Work> {
+        if let Some(batch) = self.take_records() {
+            return Some(Work::Records(batch));
+        }
+        let mut state = self.lock();
+        if !state.controls.is_empty() {
+            let (control, group) = state.controls.remove(0);
+            state.current = Some(Arc::clone(&group));
+            return Some(Work::Control(control, group));
+        }
+        matches!(state.sink, Sink::Closed).then_some(Work::Close)
+    }
+
+    /// The records that wait; the same holds as for [`Queue::take`].
+    pub(crate) fn take_records(&self) -> Option<Batch> {
+        let mut state = self.lock();
+        if state.batch.entries.is_empty() {
+            return None;
+        }
+        let spare = std::mem::take(&mut state.spare);
+        let batch = std::mem::replace(&mut state.batch, spare);
+        state.current = Some(Arc::clone(&batch.group));
+        Some(batch)
+    }
+
+    /// How many records wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().batch.entries.len()
     }
 
     /// The batch was dealt with, so or so.
@@ -280,8 +310,9 @@ impl Queue {
         }
     }
 
-    fn wake(&self, state: MutexGuard<'_, State>) {
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
         let is_waiting = state.is_writer_waiting;
+        state.is_called = true;
         drop(state);
         if is_waiting {
             self.work.notify_one();

@@ -1,4 +1,5 @@
-//! The one thread that writes.
+//! The one who writes: whoever commits while nobody else does, or else a thread, which also does what
+//! takes long: syncing, signing, the next segment.
 //!
 //! It takes all that waits as one group, chains and writes it with one call, syncs if it must, and
 //! only then says so to those who wait. What fails is taken back: the file is cut to where it was,
@@ -11,8 +12,8 @@ mod rotate;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use canonical::{Digest, Value};
@@ -33,7 +34,7 @@ use crate::{Alarm, Clock, Error, Head, KeyCheck, Settings, Signer, SyncWhen, Uni
 /// What the thread shares with all who append.
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
-    pub(crate) salts: std::sync::Mutex<Salts>,
+    pub(crate) salts: Mutex<Salts>,
     pub(crate) dirty: Arc<Dirty>,
     /// The number of the segment that is being written.
     pub(crate) active: AtomicU64,
@@ -91,32 +92,63 @@ impl Chain {
     }
 }
 
+/// Something that is not about records, and may take long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Chore {
+    /// The segment is full or old.
+    Rotate,
+    /// What is written is not signed, and has not been for long enough.
+    Sign,
+}
+
 /// How long the thread waits before it tries again to write.
 const RETRY: Duration = Duration::from_millis(250);
 /// How long it waits when it has nothing to do.
 const IDLE: Duration = Duration::from_secs(60);
 
 impl Writer {
-    /// Works until the queue is closed.
-    pub(crate) fn run(mut self) {
+    /// Does what there is to do; says whether there is more to come.
+    fn work(&mut self) -> bool {
         loop {
-            let work = self.shared.queue.next(self.patience());
             self.now = self.clock.now();
-            match work {
-                Work::Records(batch) => {
+            // What became due with what was written last, here or elsewhere, comes first.
+            self.keep_up();
+            match self.shared.queue.take() {
+                Some(Work::Records(batch)) => {
                     let outcome = self.write_batch(&batch);
                     self.shared.queue.done(batch, outcome);
                 }
-                Work::Control(control, group) => self.control(control, &group),
-                Work::Timer => {
-                    if self.is_failing {
-                        let _ = self.make_ready();
-                    }
+                Some(Work::Control(control, group)) => self.control(control, &group),
+                Some(Work::Close) => {
+                    self.stop();
+                    return false;
                 }
-                Work::Close => return self.stop(),
+                None => break,
             }
-            self.keep_up();
         }
+        if self.is_failing {
+            let _ = self.make_ready();
+        }
+        true
+    }
+
+    /// Writes what waits where it was appended, unless that may take long; says whether the thread
+    /// is needed.
+    pub(crate) fn write_now(&mut self) -> bool {
+        self.now = self.clock.now();
+        let waiting = self.shared.queue.waiting() as u64;
+        // The log's own records come between: each names a checkpoint, and one is due at most.
+        let is_due = self.chain.seq + waiting + 2 >= self.checkpoints.due;
+        if self.is_failing || self.is_broken || is_due || self.chore().is_some() {
+            return true;
+        }
+        let had_news = self.written.has_news;
+        while let Some(batch) = self.shared.queue.take_records() {
+            let outcome = self.write_batch(&batch);
+            self.shared.queue.done(batch, outcome);
+        }
+        // A first one is to be signed in a while.
+        !had_news || self.is_failing || self.chore().is_some()
     }
 
     const fn patience(&self) -> Duration {
@@ -274,9 +306,7 @@ impl Writer {
     fn push_unnamed(&mut self, note: &Note) -> Result<(), Error> {
         let salt = {
             let salts = self.shared.salts.lock();
-            salts
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .take()?
+            salts.unwrap_or_else(PoisonError::into_inner).take()?
         };
         let mut text = salt.0.to_vec();
         Value::Object(note.body.clone()).push_canonical(&mut text);
@@ -354,6 +384,15 @@ impl Writer {
         if self.is_broken || self.is_failing {
             return;
         }
+        match self.chore() {
+            Some(Chore::Rotate) => self.is_stuck = self.rotate().is_err(),
+            Some(Chore::Sign) => drop(self.sign()),
+            None => {}
+        }
+    }
+
+    /// What time and size ask for.
+    fn chore(&self) -> Option<Chore> {
         let age = |since: UnixMillis| {
             let millis = self.now.0.saturating_sub(since.0);
             Duration::from_millis(millis.try_into().unwrap_or_default())
@@ -363,14 +402,14 @@ impl Writer {
         let began = self.segment.began;
         let is_aged = began.is_some_and(|began| age(began) >= self.settings.segment_age);
         if (is_full || is_aged) && (is_old || !self.is_stuck) {
-            self.is_stuck = self.rotate().is_err();
-        } else if self.written.has_news && is_old {
-            self.sign();
+            Some(Chore::Rotate)
+        } else {
+            (self.written.has_news && is_old).then_some(Chore::Sign)
         }
     }
 
     /// Ends as one should.
-    fn stop(mut self) {
+    fn stop(&mut self) {
         self.now = self.clock.now();
         if self.make_ready().is_ok()
             && self.push_note(&Note::stop()).is_ok()
@@ -390,6 +429,21 @@ impl Writer {
         let number = segment.segment.number;
         self.segment = segment;
         self.shared.active.store(number, Ordering::Release);
+    }
+}
+
+/// What the thread does until the queue is closed. Then nobody writes any more, and whoever comes next
+/// can take the log.
+pub(crate) fn run(writer: &Mutex<Option<Writer>>, shared: &Shared) {
+    let lock = || writer.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let patience = lock().as_ref().map_or(IDLE, Writer::patience);
+        shared.queue.wait(patience);
+        let mut writer = lock();
+        if !writer.as_mut().is_some_and(Writer::work) {
+            *writer = None;
+            return;
+        }
     }
 }
 
