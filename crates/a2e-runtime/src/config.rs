@@ -4,6 +4,7 @@
 //! these types (`sections`), which collects every mistake with its place instead of the first one.
 
 mod error;
+mod policy;
 mod read;
 mod secrets;
 mod sections;
@@ -15,6 +16,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::audit::SyncWhen;
+use ::policy::RulesConfig;
 use a2e_session::Limits;
 
 use crate::secret::Secret;
@@ -40,10 +43,41 @@ pub struct Config {
     pub snapshot_mode: SnapshotMode,
     /// What sessions may take.
     pub global_limits: GlobalLimits,
+    /// What agents may do.
+    pub policy: Policy,
+    /// The record of what they did.
+    pub audit: Audit,
     /// What the node says about itself.
     pub telemetry: Telemetry,
     /// What the user should hear about this configuration although it is good.
     pub notes: Vec<String>,
+}
+
+/// What agents may do: the sections `policy` and `agents`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// For all agents.
+    pub common: RulesConfig,
+    /// For single ones; their rules go before the common ones.
+    pub agents: Vec<AgentPolicy>,
+}
+
+/// The rules of one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentPolicy {
+    /// The agent, by the name its tokens have.
+    pub name: String,
+    /// What it may do.
+    pub policy: RulesConfig,
+}
+
+/// The record of what agents did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// Whether there is one.
+    pub enabled: bool,
+    /// When it goes to the disk.
+    pub sync: SyncWhen,
 }
 
 /// Where a node listens.
@@ -151,6 +185,9 @@ pub struct GlobalLimits {
     pub max_newcomers: usize,
     /// How long requests may go on when the node stops.
     pub drain: Duration,
+    /// How long a held call waits for the operator's word, and how long an approval of a call stands
+    /// that nobody waits for any more.
+    pub approval: Duration,
     /// The limits of each session.
     pub session: Limits,
 }
@@ -202,6 +239,8 @@ impl Default for Config {
             snapshot_store: SnapshotPlace::File,
             snapshot_mode: SnapshotMode::default(),
             global_limits: GlobalLimits::default(),
+            policy: Policy::default(),
+            audit: Audit::default(),
             telemetry: Telemetry::default(),
             notes: Vec::new(),
         }
@@ -229,7 +268,17 @@ impl Default for GlobalLimits {
             max_sessions: 10_000,
             max_newcomers: crate::host::MAX_NEWCOMERS,
             drain: Duration::from_secs(10),
+            approval: crate::approvals::PATIENCE,
             session: Limits::default(),
+        }
+    }
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            sync: audit::Settings::default().sync,
         }
     }
 }
@@ -313,6 +362,9 @@ impl Config {
                 error.add(format!("two plugins are called `{}`", plugin.name));
             }
         }
+        policy::problems(&self.policy)
+            .into_iter()
+            .for_each(|problem| error.add(problem));
         match error.problems.is_empty() {
             true => Ok(()),
             false => Err(error),

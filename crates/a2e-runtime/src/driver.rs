@@ -1,14 +1,16 @@
 //! One session: a task that moves lines between its link and its state machine, and runs its
 //! requests. It outlives a link that breaks, and is given the next one.
 
+mod decide;
 mod login;
+mod record;
 mod work;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as Waiting, Poll};
+use std::task::{Context as Waiting, Poll, Waker};
 use std::time::Duration;
 
 use a2e_session::{Failure, HostEvent, HostSession, Now, Token};
@@ -18,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::approvals::Word;
 use crate::auth::{Identity, Source};
 use crate::host::{Admission, Host, Settings};
 use crate::journal::Journal;
@@ -59,6 +62,10 @@ pub(crate) enum Command {
     KeepStream(Token),
     /// They have ended.
     EndStream(Token),
+    /// A request is held; the operator sees it under this id.
+    Held(Token, String),
+    /// The operator has spoken, or has not in time.
+    Decided(Token, Box<Result<Word, store::Error>>),
     /// The agent is back, over another link.
     Attach(Box<Attach>),
     /// The session is to end at once: its agent is welcome no longer.
@@ -107,6 +114,8 @@ pub(crate) struct Driver {
     commands: mpsc::Sender<Command>,
     inbox: mpsc::Receiver<Command>,
     journal: Option<Journal>,
+    /// Records that are on their way: nothing is sent before they are written.
+    unrecorded: VecDeque<audit::Pending>,
     alarm: Alarm,
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Counted until the agent is known.
@@ -178,6 +187,7 @@ impl Driver {
             commands,
             inbox,
             journal: None,
+            unrecorded: VecDeque::new(),
             alarm: Alarm::default(),
             stopping: Some(Box::pin(stopping)),
             newcomer: admission.newcomer,
@@ -219,6 +229,9 @@ impl Driver {
                 self.detach();
                 return Poll::Ready(Err(error));
             }
+            happened = true;
+        }
+        if !self.unrecorded.is_empty() && self.poll_recorded(cx).is_ready() {
             happened = true;
         }
         while let Poll::Ready(Some(command)) = self.inbox.poll_recv(cx) {
@@ -305,6 +318,19 @@ impl Driver {
         }
         self.take_events();
         self.end_input();
+        // What is not on record must not be seen by anybody.
+        self.commit_records();
+        let mut nobody = Waiting::from_waker(Waker::noop());
+        if self.poll_recorded(&mut nobody).is_ready() {
+            self.keep_session();
+            self.transmit();
+        }
+        self.take_events();
+        self.count_waiting(self.session.requests_waiting());
+    }
+
+    /// Puts on record what a restarted host needs to go on with the session.
+    fn keep_session(&mut self) {
         if let Some(journal) = &mut self.journal
             && let Err(error) = journal.record(&mut self.session)
         {
@@ -313,24 +339,27 @@ impl Driver {
             let _ = journal.remove();
             self.journal = None;
         }
+    }
+
+    /// Gives the link what the session has written.
+    fn transmit(&mut self) {
         let now = self.now;
-        if let Some(link) = &mut self.link {
-            if std::mem::take(&mut self.greets) {
-                link.welcome(self.settings.max_line);
-            }
-            let mut bytes = 0_u64;
-            while link.has_room() {
-                let Some(message) = self.session.poll_transmit(now) else {
-                    break;
-                };
-                bytes = bytes.saturating_add(message.line.len() as u64);
-                link.queue(message);
-                self.unsent = true;
-            }
-            add(&self.host.inner.metrics.sent_bytes, bytes);
+        let Some(link) = &mut self.link else {
+            return;
+        };
+        if std::mem::take(&mut self.greets) {
+            link.welcome(self.settings.max_line);
         }
-        self.take_events();
-        self.count_waiting(self.session.requests_waiting());
+        let mut bytes = 0_u64;
+        while link.has_room() {
+            let Some(message) = self.session.poll_transmit(now) else {
+                break;
+            };
+            bytes = bytes.saturating_add(message.line.len() as u64);
+            link.queue(message);
+            self.unsent = true;
+        }
+        add(&self.host.inner.metrics.sent_bytes, bytes);
     }
 
     fn count_waiting(&mut self, waiting: usize) {
@@ -385,6 +414,8 @@ impl Driver {
 
     /// Writes the rest, and ends what was kept for the session.
     async fn finish(mut self: Box<Self>) {
+        self.commit_records();
+        std::future::poll_fn(|cx| self.poll_recorded(cx)).await;
         if let Some(mut link) = self.link.take() {
             let now = self.host.inner.clock.now();
             let close = std::future::poll_fn(|cx| {
@@ -431,8 +462,9 @@ impl Drop for Driver {
     /// Requests end with their session, however it ends.
     fn drop(&mut self) {
         for work in std::mem::take(&mut self.work) {
-            self.give_up(&work);
+            self.give_up(work);
         }
+        self.commit_records();
         self.count_waiting(0);
     }
 }

@@ -10,14 +10,17 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::approvals::Approvals;
 use crate::auth::{Authenticator, Open, Source};
 use crate::clock::{Clock, system_random};
+use crate::decision::Counters;
 use crate::driver::{Command, Driver};
 use crate::journal;
 use crate::link::{Bytes, Link};
 use crate::metrics::Metrics;
 use crate::newcomers::{Newcomer, Newcomers};
 use crate::plugin::Plugin;
+use crate::policies::Policies;
 use crate::registry::Registry;
 use crate::retries::Retries;
 use crate::sessions::{Place, Sessions};
@@ -38,6 +41,12 @@ pub(crate) struct Inner {
     leaving: Semaphore,
     pub(crate) retries: Retries,
     pub(crate) metrics: Metrics,
+    policies: RwLock<Arc<Policies>>,
+    pub(crate) counters: Counters,
+    /// Where requests are put on record.
+    pub(crate) audit: Option<audit::Log>,
+    /// Whom to ask about held calls; without it they are refused.
+    pub(crate) approvals: Option<Approvals>,
     /// Ends when the host is to stop.
     pub(crate) stopping: CancellationToken,
 }
@@ -76,6 +85,9 @@ pub(crate) enum Full {
 pub struct HostBuilder {
     plugins: Vec<Arc<dyn Plugin>>,
     settings: Settings,
+    policies: Policies,
+    audit: Option<audit::Log>,
+    approvals: Option<Approvals>,
 }
 
 impl std::fmt::Debug for Host {
@@ -162,11 +174,38 @@ impl HostBuilder {
         self
     }
 
+    /// Sets what agents may do; without it everything.
+    #[must_use]
+    pub fn policies(mut self, policies: Policies) -> Self {
+        self.policies = policies;
+        self
+    }
+
+    /// Puts every request on record: one that cannot be is not done.
+    #[must_use]
+    pub fn audit(mut self, log: audit::Log) -> Self {
+        self.audit = Some(log);
+        self
+    }
+
+    /// Lets an operator decide about held calls; without it they are refused.
+    #[must_use]
+    pub fn approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = Some(approvals);
+        self
+    }
+
     /// The host.
     #[must_use]
-    pub fn build(self) -> Host {
+    pub fn build(mut self) -> Host {
+        let policies = Arc::new(std::mem::take(&mut self.policies));
+        let (audit, approvals) = (self.audit.take(), self.approvals.take());
         Host {
             inner: Arc::new(Inner {
+                policies: RwLock::new(policies),
+                counters: Counters::default(),
+                audit,
+                approvals,
                 settings: RwLock::new(Arc::new(self.finish())),
                 clock: Clock::start(),
                 sessions: Sessions::default(),
@@ -190,6 +229,9 @@ impl Host {
     #[must_use]
     pub fn builder() -> HostBuilder {
         HostBuilder {
+            policies: Policies::default(),
+            audit: None,
+            approvals: None,
             plugins: Vec::new(),
             settings: Settings {
                 registry: Registry::default(),
@@ -203,6 +245,19 @@ impl Host {
                 snapshot_mode: SnapshotMode::default(),
             },
         }
+    }
+
+    /// What agents may do at the moment.
+    #[must_use]
+    pub fn policies(&self) -> Arc<Policies> {
+        let policies = self.inner.policies.read();
+        Arc::clone(&policies.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sets what agents may do from now on, in the sessions there are too.
+    pub fn set_policies(&self, policies: Policies) {
+        let slot = self.inner.policies.write();
+        *slot.unwrap_or_else(PoisonError::into_inner) = Arc::new(policies);
     }
 
     /// Serves one connection, and the session that begins over it to its end: one that can be gone on

@@ -59,6 +59,7 @@
 //! Reading order: [`plugin`](Plugin), `registry`, [`host`](Host), `driver`, [`client`](Client),
 //! [`demo`] for a plugin to copy from.
 
+mod approvals;
 mod attempts;
 mod auth;
 pub mod blocking;
@@ -66,6 +67,7 @@ mod client;
 mod clock;
 pub mod config;
 mod data_dir;
+mod decision;
 pub mod demo;
 mod driver;
 mod host;
@@ -79,6 +81,7 @@ mod nearest;
 mod newcomers;
 pub mod operator;
 mod plugin;
+mod policies;
 mod registry;
 mod retries;
 mod secret;
@@ -89,6 +92,7 @@ mod tls;
 mod tokens;
 
 pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits};
+pub use approvals::Approvals;
 pub use attempts::Limited;
 pub use auth::{Authenticator, Identity, Login, Open, Source};
 pub use client::{
@@ -103,6 +107,7 @@ pub use listen::{bind_unix, serve_http, serve_tcp, serve_unix};
 pub use mounted::{Mount, Mounted};
 pub use nearest::nearest;
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};
+pub use policies::{Looser, Policies};
 pub use secret::Secret;
 pub use session::Session;
 pub use snapshot::{FileStore, MemoryStore, SnapshotMode, SnapshotStore};

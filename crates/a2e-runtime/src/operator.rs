@@ -4,6 +4,7 @@
 //! `{"ok":true,…}` or `{"ok":false,"error":"…"}`. [`Operations`] is what a node can be asked,
 //! [`Server`] answers, [`ask`] asks.
 
+mod approvals;
 mod client;
 mod server;
 mod tokens;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plugin::BoxFuture;
 
+pub use approvals::{Decide, HeldCall, HeldCalls, Show};
 pub use client::{AskError, ask};
 pub use server::Server;
 pub use tokens::{Create, Created, Listed, Revoke};

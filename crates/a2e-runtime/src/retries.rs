@@ -7,10 +7,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2e_wire::{Limits, MessageId};
-use canonical::Value;
+use a2e_wire::MessageId;
 use hashbrown::HashTable;
 use tokio::sync::watch;
+
+use crate::decision::content;
 
 use done::{Content, Done};
 
@@ -37,7 +38,7 @@ struct Entries {
 #[derive(Debug)]
 struct Running {
     key: Key,
-    request: Box<[u8]>,
+    request: Arc<[u8]>,
     events: Vec<Line>,
     /// The size of the request and its events.
     bytes: usize,
@@ -95,14 +96,6 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// How much of one request is remembered beside its answer; events beyond it are not sent again.
 const MAX_ENTRY: usize = 1024 * 1024;
 
-/// Numbers that do not fit a double have no canonical form: requests with them are only compared as
-/// they are written.
-const LIMITS: Limits = Limits {
-    depth: 127,
-    values: usize::MAX,
-    ..canonical::LIMITS
-};
-
 impl Line {
     pub(crate) fn new(line: &[u8]) -> Self {
         Self(line.into())
@@ -131,7 +124,7 @@ impl Ledger {
         self: &Arc<Self>,
         now: Duration,
         id: &MessageId<'static>,
-        line: Box<[u8]>,
+        line: Arc<[u8]>,
     ) -> Begun {
         let hash = self.hashes.hash_one(id.as_str());
         let mut entries = self.lock();
@@ -298,18 +291,8 @@ impl AsRef<[u8]> for Line {
 
 /// Whether two requests ask for the same: equal but for what each sending changes.
 fn is_same(first: &[u8], second: &[u8]) -> bool {
-    first == second || matches!((content(first), content(second)), (Some(a), Some(b)) if a == b)
-}
-
-/// The canonical form of what a request asks for.
-fn content(line: &[u8]) -> Option<Vec<u8>> {
-    let Ok(Value::Object(mut request)) = Value::parse_within(line, LIMITS) else {
-        return None;
-    };
-    for name in ["a2e", "version", "ts", "session_id"] {
-        request.remove(name);
-    }
-    Some(Value::Object(request).to_canonical())
+    first == second
+        || matches!((content(first, &[]), content(second, &[])), (Some(a), Some(b)) if a == b)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What a host's session asks for and is answered with.
 
+use std::sync::Arc;
+
 use a2e_wire::messages::base::Resume;
 use a2e_wire::{AgentId, Message, SessionId};
 
@@ -17,7 +19,7 @@ pub struct Request {
     /// What is asked.
     pub message: Box<Message<'static>>,
     /// The line it came in.
-    pub line: Box<[u8]>,
+    pub line: Arc<[u8]>,
 }
 
 /// A handshake whose token must be checked.

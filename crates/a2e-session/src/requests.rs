@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_wire::{Body, Message, MessageId, Namespace, Tag};
@@ -59,7 +60,7 @@ pub(crate) struct Stream {
 
 impl Requests {
     /// A new request behind those that wait.
-    pub(crate) fn enqueue(&mut self, message: Box<Message<'static>>, line: Box<[u8]>) {
+    pub(crate) fn enqueue(&mut self, message: Box<Message<'static>>, line: Arc<[u8]>) {
         self.last_token = self.last_token.saturating_add(1);
         let request = Request {
             token: Token(self.last_token),

@@ -80,6 +80,18 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// The value of a key that, if it is there, must have one: what a rule leaves out makes it match
+    /// more.
+    pub(super) fn given(&mut self, name: &'static str) -> Option<Field<'a>> {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        if let Some(entry) = entry.filter(|entry| matches!(entry.value.kind, Kind::Null)) {
+            let path = join(&self.path, name);
+            self.problems
+                .add(entry.at, format!("`{path}` has no value"));
+        }
+        self.field(name)
+    }
+
     /// A field that must be there.
     pub(super) fn required(&mut self, name: &'static str, at: Location) -> Option<Field<'a>> {
         let field = self.field(name);
@@ -115,6 +127,10 @@ impl<'a> Field<'a> {
     /// Its place.
     pub(super) const fn at(&self) -> Location {
         self.node.at
+    }
+
+    pub(super) const fn is_boolean(&self) -> bool {
+        matches!(self.node.kind, Kind::Bool(_))
     }
 
     pub(super) const fn is_text(&self) -> bool {
@@ -234,6 +250,21 @@ impl<'a> Field<'a> {
             known: Vec::new(),
             problems: self.problems,
         })
+    }
+
+    /// The values under keys of any name.
+    pub(super) fn entries(&self) -> Option<impl Iterator<Item = (&'a str, Self)>> {
+        let Kind::Table(entries) = &self.node.kind else {
+            return self.must_be("a section with keys");
+        };
+        Some(entries.iter().map(|entry| {
+            let field = Self {
+                path: join(&self.path, &entry.name),
+                node: &entry.value,
+                problems: self.problems,
+            };
+            (entry.name.as_str(), field)
+        }))
     }
 
     fn must_be<T>(&self, wanted: &str) -> Option<T> {

@@ -8,8 +8,8 @@ use a2e_wire::{Capability, Enumeration};
 use super::read::{Field, Problems, Section};
 use super::tree::Node;
 use super::{
-    Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind, Problem, Server,
-    SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket, secrets,
+    Audit, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind, Problem, Server,
+    SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket, policy, secrets,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -80,6 +80,17 @@ pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Con
         root.field("global_limits"),
         global_limits,
     );
+    set(
+        &mut config.policy.common,
+        root.field("policy"),
+        policy::rules,
+    );
+    set(
+        &mut config.policy.agents,
+        root.field("agents"),
+        policy::agents,
+    );
+    set(&mut config.audit, root.field("audit"), audit);
     set(&mut config.telemetry, root.field("telemetry"), telemetry);
     root.finish();
     match problems.into_sorted() {
@@ -225,12 +236,34 @@ fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
         ("resume_seconds", 0..=30 * DAY, &mut session.resume),
         ("request_seconds", 1..=DAY, &mut session.request),
         ("drain_seconds", 0..=600, &mut limits.drain),
+        ("approval_seconds", 1..=DAY, &mut limits.approval),
     ];
     for (name, allowed, slot) in times {
         set(slot, section.field(name), |it| it.seconds(allowed));
     }
     section.finish();
     Some(limits)
+}
+
+/// `audit: false`, or a section.
+fn audit(field: &Field<'_>) -> Option<Audit> {
+    let mut audit = Audit::default();
+    if field.is_boolean() {
+        audit.enabled = field.boolean()?;
+        return Some(audit);
+    }
+    let mut section = field.section()?;
+    set(&mut audit.enabled, section.field("enabled"), |it| {
+        it.boolean()
+    });
+    set(&mut audit.sync, section.field("sync"), |it| {
+        match it.text()?.parse() {
+            Ok(sync) => Some(sync),
+            Err(error) => it.wrong(&format!("{error}")),
+        }
+    });
+    section.finish();
+    Some(audit)
 }
 
 fn telemetry(field: &Field<'_>) -> Option<Telemetry> {

@@ -101,14 +101,20 @@ fn the_sample_has_every_key() {
     let error = mistakes(
         "zzzzzz: 1\nserver: {zzzzzz: 1, tls: {zzzzzz: 1, key: k, certificate: c}}\n\
          plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}]\n\
-         global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\n",
+         global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\naudit: {zzzzzz: 1}\n\
+         policy: {zzzzzz: 1, repeat: {zzzzzz: 1, calls: 2, window: 1, then: hold}, rules: [{zzzzzz: 1, then: deny}]}\n\
+         agents: [{zzzzzz: 1, name: a, policy: {}}]\n",
         Format::Yaml,
     );
     let known = error
         .lines()
         .filter_map(|line| line.split_once("; known are "));
     let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
-    assert_eq!(keys.len(), 9 + 7 + 2 + 10 + 12 + 2, "{error}");
+    assert_eq!(
+        keys.len(),
+        12 + 7 + 2 + 10 + 13 + 2 + 2 + 6 + 3 + 9 + 2,
+        "{error}"
+    );
     for key in keys {
         assert!(sample.contains(&format!("{key}:")), "{key}");
     }

@@ -28,6 +28,8 @@ use crate::snapshot::SnapshotMode;
 pub(super) struct Known {
     pub(super) session: Arc<Session>,
     pub(super) ledger: Arc<Ledger>,
+    /// Names the session where its id must not stand.
+    pub(super) session_hash: String,
     id: SessionId<'static>,
     /// Whether it may go on with the session over another connection.
     pub(super) can_return: bool,
@@ -218,6 +220,7 @@ impl Driver {
         self.known = Some(Known {
             session: Arc::new(Session::new(identity, key, self.commands.clone())),
             ledger,
+            session_hash: audit::session_hash(id.as_str()).to_string(),
             id,
             can_return,
         });

@@ -1,5 +1,6 @@
 //! The requests of a session: started, answered, cancelled, and sent again.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,12 +8,15 @@ use std::task::{Context as Waiting, Poll, Waker};
 use std::time::Duration;
 
 use a2e_session::{EventError, Failure, Request, Token, failures};
-use a2e_wire::{Body, Decoder, ErrorCode, Namespace, Sender, Tag, Timestamp};
+use a2e_wire::{Body, Decoder, ErrorCode, Message, Namespace, Sender, Tag, Timestamp};
+use canonical::Digest;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
+use super::record::{self, Note};
 use super::{Command, Driver, MAX_ASKED};
+use crate::decision::unrecorded;
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{BoxFuture, Context, Outcome, SendError};
 use crate::retries::{Begun, Follow, Key, Ledger, Piece};
@@ -24,50 +28,77 @@ pub(super) struct Work {
     tag: Option<Tag>,
     started: Duration,
     /// Its task, if it did not finish at once.
-    task: Option<AbortHandle>,
+    pub(super) task: Option<AbortHandle>,
     /// Where it is remembered, and by what; nowhere if another one is.
     remembered: Option<(Arc<Ledger>, Key)>,
+    /// The call and the rule that holds it, while the operator is asked.
+    pub(super) held: Option<(Digest, String)>,
+    /// Whether the agent wants events.
+    streaming: bool,
+    /// What will be put on record of it.
+    pub(super) note: Option<Box<Note>>,
 }
 
 impl Driver {
-    /// Starts a request.
+    /// Starts a request: it is remembered, decided about, and given to its plugin.
     pub(super) fn start(&mut self, request: Request) {
-        let Request {
-            token,
-            message,
-            line,
-        } = request;
         let now = self.host.inner.clock.monotonic();
+        let token = request.token;
+        if let Some(mut work) = self.take_work(token) {
+            // It was held, and may go on.
+            subtract(&self.host.inner.metrics.running, 1);
+            work.started = now;
+            if let Err(error) = self.note_again(&mut work) {
+                tracing::debug!(%error, "an approved request is refused");
+                let failure = unrecorded(work.namespace());
+                return self.refuse(work, failure);
+            }
+            return self.dispatch(work, *request.message);
+        }
         let Some(known) = &self.known else {
             return self.finish_work(token, Err(failures::unauthorized()));
         };
         let mut work = Work {
             token,
-            tag: message.body.tag(),
+            tag: request.message.body.tag(),
             started: now,
             task: None,
             remembered: None,
+            held: None,
+            streaming: wants_events(&request.message.body),
+            note: None,
         };
-        let id = &message.envelope.id;
+        let id = &request.message.envelope.id;
         if !id.is_empty() {
-            match known.ledger.begin(now, id, line) {
+            match known.ledger.begin(now, id, Arc::clone(&request.line)) {
                 Begun::New(key) => work.remembered = Some((Arc::clone(&known.ledger), key)),
                 Begun::Again(follow) => {
                     work.task = Some(self.send_again(token, follow));
                     return self.add_work(work);
                 }
                 Begun::Reused => {
-                    let namespace = work.tag.map_or(Namespace::Base, Tag::namespace);
+                    let namespace = work.namespace();
                     self.add_work(work);
                     return self.finish_work(token, Err(failures::id_reused(namespace)));
                 }
             }
         }
+        self.decide(work, request);
+    }
+
+    /// Gives a request to its plugin.
+    pub(super) fn dispatch(&mut self, mut work: Work, message: Message<'static>) {
+        let token = work.token;
+        let Some(known) = &self.known else {
+            self.add_work(work);
+            return self.finish_work(token, Err(failures::unauthorized()));
+        };
+        let id = &message.envelope.id;
         let context = Context::new(Arc::clone(&known.session), token);
         let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
         let span = tracing::debug_span!("request", kind = message.type_name(), id = id.as_str());
-        let job = async move { settings.registry.dispatch(*message, context).await };
+        let job = async move { settings.registry.dispatch(message, context).await };
         let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
         // Most requests finish at once; the others get a task of their own.
         let mut nobody = Waiting::from_waker(Waker::noop());
@@ -98,22 +129,23 @@ impl Driver {
             Ok(Outcome::Done | Outcome::Pass) => true,
             Err(failure) => failure.retryable,
         };
-        let ended = match &outcome {
-            Ok(_) => Ended::Answered,
-            Err(_) => Ended::Failed,
+        let (ended, status) = match &outcome {
+            Ok(_) => (Ended::Answered, Cow::Borrowed(record::SUCCESS)),
+            Err(failure) => (Ended::Failed, Cow::Owned(failure.code.as_str().to_owned())),
         };
         let answered = match outcome {
             Ok(Outcome::Answer(body)) => self.session.respond(now, token, Ok(*body)),
             Ok(Outcome::Done | Outcome::Pass) => self.session.done(now, token),
             Err(failure) => self.session.respond(now, token, Err(failure)),
         };
-        let Some(work) = self.take_work(token) else {
+        let Some(mut work) = self.take_work(token) else {
             return;
         };
         // A request that timed out meanwhile has been answered.
         if answered.is_err() {
-            return self.give_up(&work);
+            return self.give_up(work);
         }
+        self.put_on_record(&mut work, &status);
         if let Some((ledger, key)) = &work.remembered {
             match forgets {
                 true => ledger.forget(key),
@@ -127,19 +159,20 @@ impl Driver {
     /// Stops working on a request.
     pub(super) fn cancel(&mut self, token: Token) {
         if let Some(work) = self.take_work(token) {
-            self.give_up(&work);
+            self.give_up(work);
         }
     }
 
     /// Ends the task of a request; nobody waits for it.
-    pub(super) fn give_up(&self, work: &Work) {
+    pub(super) fn give_up(&mut self, mut work: Work) {
+        self.put_on_record(&mut work, record::CANCELLED);
         if let Some(task) = &work.task {
             task.abort();
         }
         if let Some((ledger, key)) = &work.remembered {
             ledger.forget(key);
         }
-        self.count(work, Ended::Cancelled);
+        self.count(&work, Ended::Cancelled);
     }
 
     pub(super) fn take_command(&mut self, command: Command) {
@@ -164,6 +197,8 @@ impl Driver {
             }
             Command::KeepStream(token) => self.session.keep_stream(token),
             Command::EndStream(token) => self.session.end_stream(token),
+            Command::Held(token, approval) => self.tell_held(token, &approval),
+            Command::Decided(token, word) => self.decided(token, *word),
             Command::Attach(attach) => self.attach(*attach),
             Command::End => self.session.shutdown(now, Duration::ZERO),
         }
@@ -249,12 +284,12 @@ impl Driver {
         }
     }
 
-    fn add_work(&mut self, work: Work) {
+    pub(super) fn add_work(&mut self, work: Work) {
         add(&self.host.inner.metrics.running, 1);
         self.work.push(work);
     }
 
-    fn take_work(&mut self, token: Token) -> Option<Work> {
+    pub(super) fn take_work(&mut self, token: Token) -> Option<Work> {
         let index = self.work.iter().position(|work| work.token == token)?;
         Some(self.work.swap_remove(index))
     }
@@ -268,6 +303,25 @@ impl Driver {
     }
 }
 
+impl Work {
+    pub(super) const fn token(&self) -> Token {
+        self.token
+    }
+
+    pub(super) fn namespace(&self) -> Namespace {
+        self.tag.map_or(Namespace::Base, Tag::namespace)
+    }
+
+    /// The type of one whose agent wants events.
+    pub(super) fn streams(&self) -> Option<Tag> {
+        self.tag.filter(|_| self.streaming)
+    }
+
+    pub(super) const fn started(&self) -> Duration {
+        self.started
+    }
+}
+
 /// Polls a plugin. A panic in it is that request's failure, nobody else's.
 fn poll_caught(
     job: &mut BoxFuture<'static, Result<Outcome, Failure>>,
@@ -275,6 +329,16 @@ fn poll_caught(
 ) -> Poll<Result<Outcome, Failure>> {
     let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(job).poll(cx)));
     polled.unwrap_or_else(|_| Poll::Ready(Err(crashed())))
+}
+
+fn wants_events(body: &Body<'_>) -> bool {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else has events")]
+    match body {
+        Body::ToolCallRequest(call) => call.streaming,
+        Body::SkillCallRequest(call) => call.streaming,
+        Body::ChainRequest(chain) => chain.streaming,
+        _ => false,
+    }
 }
 
 fn decode(line: &[u8]) -> Option<Body<'static>> {

@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod client;
+mod decisions;
 mod http_server;
 mod newcomers;
 mod own_tools;

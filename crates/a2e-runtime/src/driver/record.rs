@@ -1,0 +1,196 @@
+//! What is put on record of a request, before anybody sees its answer.
+
+use std::pin::Pin;
+use std::task::{Context as Waiting, Poll, ready};
+use std::time::Duration;
+
+use a2e_session::Request;
+use a2e_wire::{Body, Capability};
+use audit::{Check, Event, Permit, PolicyChecks, Record, Verdict};
+use canonical::Digest;
+
+use super::Driver;
+use super::work::Work;
+use crate::auth::Source;
+use crate::decision::Asked;
+
+/// What will be put on record of a request, and the room for it.
+pub(super) struct Note {
+    /// None while it is held: others need the room meanwhile.
+    permit: Option<Permit>,
+    request_id: String,
+    message_type: String,
+    capability: Option<Capability<'static>>,
+    name: String,
+    correlation_id: String,
+    input_bytes: u64,
+    request_hash: Digest,
+    /// The rule that decided.
+    pub(super) rule: String,
+    pub(super) verdict: Verdict,
+    pub(super) checks: PolicyChecks,
+    /// The approval that let it pass, or did not.
+    pub(super) approval: Option<String>,
+}
+
+impl Note {
+    /// Gives its room to others.
+    pub(super) fn set_aside(&mut self) {
+        self.permit = None;
+    }
+}
+
+/// Statuses of requests that have no error code.
+pub(super) const SUCCESS: &str = "success";
+pub(super) const CANCELLED: &str = "cancelled";
+
+impl Driver {
+    /// Takes room for the record of a request; nothing if nothing is put on record here.
+    pub(super) fn note(
+        &self,
+        request: &Request,
+        asked: Asked<'_>,
+    ) -> Result<Option<Box<Note>>, audit::Error> {
+        let Some(log) = &self.host.inner.audit else {
+            return Ok(None);
+        };
+        let message = &request.message;
+        Ok(Some(Box::new(Note {
+            permit: Some(log.reserve()?),
+            request_id: message.envelope.id.as_str().to_owned(),
+            message_type: message.type_name().to_owned(),
+            capability: asked.capability(),
+            name: asked.name().to_owned(),
+            correlation_id: correlation_id(&message.body).to_owned(),
+            input_bytes: request.line.len() as u64,
+            request_hash: Digest::of(&request.line),
+            rule: String::new(),
+            verdict: Verdict::Approved,
+            checks: PolicyChecks {
+                capability_accepted: Some(Check::Passed),
+                ..PolicyChecks::default()
+            },
+            approval: None,
+        })))
+    }
+
+    /// Takes room again for a request that was held.
+    pub(super) fn note_again(&self, work: &mut Work) -> Result<(), audit::Error> {
+        if let (Some(note), Some(log)) = (&mut work.note, &self.host.inner.audit) {
+            note.permit = Some(log.reserve()?);
+        }
+        Ok(())
+    }
+
+    /// Puts the end of a request on record.
+    pub(super) fn put_on_record(&mut self, work: &mut Work, status: &str) {
+        let Some(note) = work.note.take() else {
+            return;
+        };
+        let Note {
+            permit,
+            request_id,
+            message_type,
+            capability,
+            name,
+            correlation_id,
+            input_bytes,
+            request_hash,
+            rule,
+            verdict,
+            checks,
+            approval,
+        } = *note;
+        let now = self.host.inner.clock.monotonic();
+        let took = now.saturating_sub(work.started());
+        let known = self.known.as_ref();
+        let output = match status {
+            CANCELLED => 0,
+            _ => self.session.last_written().len(),
+        };
+        let body = audit::Body {
+            agent: known.map(|known| known.session.identity().agent.as_str()),
+            approval_id: approval.as_deref(),
+            capability: capability.as_ref().map(Capability::as_str),
+            correlation_id: (!correlation_id.is_empty()).then_some(&*correlation_id),
+            input_bytes: Some(input_bytes),
+            message_type: Some(&message_type),
+            name: Some(&name),
+            output_bytes: Some(output as u64),
+            policy_checks: Some(checks),
+            processing_time_ms: Some(millis(took)),
+            remote_ip: match self.source {
+                Source::Address(address) => Some(address),
+                Source::Own | Source::User(_) => None,
+            },
+            request_hash: Some(request_hash),
+            request_id: Some(&request_id),
+            response_status: Some(status),
+            result: Some(verdict),
+            rule: Some(&rule),
+            session_id: known.map(|known| known.session_hash.as_str()),
+            ..audit::Body::default()
+        };
+        let record = Record {
+            event: Event::Request,
+            body,
+        };
+        let permit = match (permit, &self.host.inner.audit) {
+            (Some(permit), _) => Ok(permit),
+            (None, Some(log)) => log.reserve(),
+            (None, None) => return,
+        };
+        match permit.and_then(|permit| permit.enqueue(&record)) {
+            Ok(pending) => self.unrecorded.push_back(pending),
+            Err(error) => self.not_recorded(&error),
+        }
+    }
+
+    /// Has what was added to the record written.
+    pub(super) fn commit_records(&self) {
+        if let Some(log) = self
+            .host
+            .inner
+            .audit
+            .as_ref()
+            .filter(|_| !self.unrecorded.is_empty())
+        {
+            log.commit();
+        }
+    }
+
+    /// Waits until everything that is to be on record is.
+    pub(super) fn poll_recorded(&mut self, cx: &mut Waiting<'_>) -> Poll<()> {
+        while let Some(pending) = self.unrecorded.front_mut() {
+            let written = ready!(Pin::new(pending).poll(cx));
+            self.unrecorded.pop_front();
+            if let Err(error) = written {
+                self.not_recorded(&error);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Something was done and is not on record. Its answer does not leave, and with it the session
+    /// ends.
+    fn not_recorded(&mut self, error: &audit::Error) {
+        tracing::error!(%error, "a request is not on record; its session ends unanswered");
+        self.unrecorded.clear();
+        self.session.keep_nothing();
+        self.detach();
+    }
+}
+
+fn correlation_id<'a>(body: &'a Body<'_>) -> &'a str {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other request has one")]
+    match body {
+        Body::ToolCallRequest(call) => call.correlation_id.as_str(),
+        Body::SkillCallRequest(call) => call.correlation_id.as_str(),
+        Body::ChainRequest(chain) => chain.correlation_id.as_str(),
+        _ => "",
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,418 @@
+//! The one decision point (`design.md` §2): rules, rates, held calls, and the record of it all.
+
+use std::path::Path;
+use std::time::Duration;
+
+use a2e_runtime::config::{AgentPolicy, Policy};
+use a2e_runtime::{Approvals, Host, HostBuilder, Policies};
+use audit::{Checkpoint, KeyCheck, Log, NotSigned, Parts, Refusal, Settings, UnixMillis};
+use canonical::Value as Tree;
+use policy::RulesConfig;
+use serde_json::{Value, json};
+use store::{Memory, Store, Verdict};
+
+use crate::support::{Transport, Wire, demo};
+
+fn rules(rules: &Value) -> RulesConfig {
+    let text = rules.to_string();
+    Tree::parse(text.as_bytes())
+        .unwrap()
+        .deserialize_into()
+        .unwrap()
+}
+
+fn policies(common: &Value) -> Policies {
+    let policy = Policy {
+        common: rules(common),
+        agents: Vec::new(),
+    };
+    Policies::compile(&policy).unwrap()
+}
+
+fn with(common: &Value) -> HostBuilder {
+    demo().policies(policies(common))
+}
+
+fn approvals() -> Approvals {
+    let store = Store::new(Memory::new(store::Limits::default()));
+    Approvals::new(store, Duration::from_secs(60))
+}
+
+fn call(id: &str, tool: &str, arguments: &Value) -> Value {
+    json!({"type": "tool/call/req", "id": id, "tool_name": tool, "arguments": arguments})
+}
+
+async fn agent(host: &Host) -> Wire {
+    Wire::connected(Transport::Memory, host).await
+}
+
+/// A node that signs with nothing: these tests are about what is on record, not about its proof.
+struct NoKeys;
+
+impl audit::Signer for NoKeys {
+    fn sign(&self, checkpoint: &Checkpoint) -> Result<String, NotSigned> {
+        let Checkpoint {
+            log_id,
+            seq,
+            head_hash,
+            timestamp,
+        } = checkpoint;
+        Ok(format!("{log_id}.{seq}.{head_hash}.{timestamp}"))
+    }
+}
+
+impl KeyCheck for NoKeys {
+    fn check(&self, jws: &str) -> Result<Checkpoint, Refusal> {
+        let parts: Vec<&str> = jws.split('.').collect();
+        let [log_id, seq, head_hash, timestamp] = parts.as_slice() else {
+            return Err(Refusal::Invalid(jws.to_owned()));
+        };
+        Ok(Checkpoint {
+            log_id: (*log_id).to_owned(),
+            seq: seq.parse().unwrap(),
+            head_hash: head_hash.parse().unwrap(),
+            timestamp: timestamp.parse().unwrap(),
+        })
+    }
+}
+
+fn log(folder: &Path) -> Log {
+    let mut count = 0;
+    let parts = Parts {
+        signer: Box::new(NoKeys),
+        keys: Box::new(NoKeys),
+        random: Box::new(move |bytes: &mut [u8]| {
+            count += 1;
+            bytes.fill(count);
+            Ok(())
+        }),
+        clock: Box::new(|| UnixMillis(1_770_000_000_000)),
+        alarm: Box::new(|_| {}),
+    };
+    Log::open(folder, Settings::default(), parts).unwrap()
+}
+
+/// The requests on record.
+fn recorded(folder: &Path) -> Vec<Value> {
+    audit::last_lines(folder, 1000)
+        .unwrap()
+        .iter()
+        .map(|line| serde_json::from_slice::<Value>(line).unwrap())
+        .filter(|record| record["event_type"] == "request_received")
+        .collect()
+}
+
+#[tokio::test]
+async fn the_first_rule_decides_and_is_named() {
+    let host = with(&json!({"rules": [
+        {"id": "no-secrets", "capability": "tools", "name": "echo", "when": "contains(text, 'secret')", "then": "deny"},
+        {"name": ["echo", "clock"], "then": "allow"},
+        {"capability": "tools", "name": "*", "then": "deny", "reason": "only what is listed"},
+    ]}))
+    .build();
+    let mut agent = agent(&host).await;
+    let answer = agent.ask(&call("1", "echo", &json!({"text": "hi"}))).await;
+    assert_eq!(answer["data"]["success"], true);
+    let answer = agent
+        .ask(&call("2", "echo", &json!({"text": "a secret"})))
+        .await;
+    assert_eq!(
+        (&answer["code"], &answer["retryable"]),
+        (&json!("tool_denied"), &json!(false))
+    );
+    assert_eq!(answer["detail"], json!({"rule": "no-secrets"}));
+    // A condition that says neither yes nor no denies.
+    let answer = agent.ask(&call("3", "echo", &json!({"text": 5}))).await;
+    assert_eq!(answer["detail"], json!({"rule": "no-secrets"}));
+    let answer = agent.ask(&call("4", "fail", &json!({}))).await;
+    assert_eq!(answer["detail"], json!({"rule": "policy.rules[2]"}));
+    assert!(
+        answer["message"]
+            .as_str()
+            .unwrap()
+            .contains("only what is listed"),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn rates_are_limited_and_say_when_to_come_again() {
+    let host = with(&json!({"rate_limit": 2, "rate_period": 3600})).build();
+    let mut agent = agent(&host).await;
+    for id in ["1", "2"] {
+        let answer = agent.ask(&call(id, "echo", &json!({}))).await;
+        assert_eq!(answer["data"]["success"], true);
+    }
+    let answer = agent.ask(&call("3", "echo", &json!({}))).await;
+    assert_eq!(
+        (&answer["code"], &answer["retryable"]),
+        (&json!("runtime_error"), &json!(true))
+    );
+    assert_eq!(answer["detail"]["reason"], "rate_limited");
+    assert!(answer["detail"]["reset_at"].as_u64().unwrap() > 1_700_000_000);
+    // What was answered before is answered again, at any rate.
+    let answer = agent.ask(&call("2", "echo", &json!({}))).await;
+    assert_eq!(answer["data"]["success"], true);
+    // Another session of the same agent is the same agent.
+    let mut other = self::agent(&host).await;
+    let answer = other.ask(&call("4", "echo", &json!({}))).await;
+    assert_eq!(answer["detail"]["reason"], "rate_limited");
+}
+
+#[tokio::test]
+async fn the_same_call_again_and_again_is_stopped() {
+    let host = with(&json!({"repeat": {"calls": 3, "window": 60, "then": "deny"}})).build();
+    let mut agent = agent(&host).await;
+    for id in ["1", "2"] {
+        assert_eq!(
+            agent.ask(&call(id, "echo", &json!({"a": 1}))).await["data"]["success"],
+            true
+        );
+    }
+    let answer = agent.ask(&call("3", "echo", &json!({"a": 1}))).await;
+    assert_eq!(answer["detail"], json!({"rule": "policy.repeat"}));
+    let answer = agent.ask(&call("4", "echo", &json!({"a": 2}))).await;
+    assert_eq!(answer["data"]["success"], true, "another call");
+}
+
+#[tokio::test]
+async fn rules_change_under_open_sessions() {
+    let host = with(&json!({})).build();
+    let mut agent = agent(&host).await;
+    assert_eq!(
+        agent.ask(&call("1", "echo", &json!({}))).await["data"]["success"],
+        true
+    );
+    let strict = policies(&json!({"defaults": {"tools": "deny"}}));
+    assert!(strict.tighten(&host.policies()).is_ok());
+    assert!(host.policies().tighten(&strict).is_err());
+    host.set_policies(strict);
+    let answer = agent.ask(&call("2", "echo", &json!({}))).await;
+    assert_eq!(answer["detail"], json!({"rule": "policy.defaults.tools"}));
+}
+
+#[tokio::test]
+async fn an_agent_has_rules_of_its_own() {
+    let policy = Policy {
+        common: rules(&json!({"default": "deny"})),
+        agents: vec![AgentPolicy {
+            name: "default".to_owned(),
+            policy: rules(&json!({"rules": [{"name": "echo", "then": "allow"}]})),
+        }],
+    };
+    let host = demo().policies(Policies::compile(&policy).unwrap()).build();
+    let mut agent = agent(&host).await;
+    assert_eq!(
+        agent.ask(&call("1", "echo", &json!({}))).await["data"]["success"],
+        true
+    );
+    let answer = agent.ask(&call("2", "clock", &json!({}))).await;
+    assert_eq!(answer["detail"], json!({"rule": "policy.default"}));
+}
+
+const HOLD: &str = r#"{"rules": [{"id": "ask", "name": "echo", "then": "hold"}]}"#;
+
+fn holding(approvals: &Approvals) -> HostBuilder {
+    with(&serde_json::from_str(HOLD).unwrap()).approvals(approvals.clone())
+}
+
+/// The id of the one call that waits, while its agent listens.
+async fn waiting(approvals: &Approvals, agent: &mut Wire) -> String {
+    let found = async {
+        loop {
+            if let [approval] = approvals.list().await.unwrap().as_slice() {
+                return approval.id.clone();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        id = found => id,
+        message = agent.hear() => panic!("{message:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_held_call_goes_on_once_it_is_approved_and_once_only() {
+    let approvals = approvals();
+    let host = holding(&approvals).build();
+    let mut agent = agent(&host).await;
+    let mut held = call("1", "echo", &json!({"n": 1}));
+    held["streaming"] = json!(true);
+    agent.say(&held.to_string());
+    let status = agent.hear().await.unwrap();
+    assert_eq!(
+        (&status["type"], &status["kind"], &status["seq"]),
+        (&json!("tool/event"), &json!("status"), &json!(0))
+    );
+    let id = waiting(&approvals, &mut agent).await;
+    assert_eq!(status["data"], json!({"status": "held", "approval_id": id}));
+    let shown = approvals.get(&id).await.unwrap().unwrap();
+    assert_eq!(shown.agent, "default");
+    let shown: Value = serde_json::from_slice(&shown.shown).unwrap();
+    assert_eq!(
+        (&shown["rule"], &shown["request"]["arguments"]),
+        (&json!("ask"), &json!({"n": 1}))
+    );
+    // It takes no place: others go on.
+    for id in ["2", "3", "4", "5", "6"] {
+        assert_eq!(
+            agent.ask(&call(id, "clock", &json!({}))).await["data"]["success"],
+            true
+        );
+    }
+    approvals.decide(&id, Verdict::Granted).await.unwrap();
+    let answer = agent.hear().await.unwrap();
+    assert_eq!(
+        (&answer["req_id"], &answer["data"]["success"]),
+        (&json!("1"), &json!(true))
+    );
+    assert!(
+        approvals.decide(&id, Verdict::Granted).await.is_err(),
+        "it is used up"
+    );
+
+    agent.say(&call("7", "echo", &json!({"n": 1})).to_string());
+    assert_ne!(
+        waiting(&approvals, &mut agent).await,
+        id,
+        "the same again is another question"
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_answer() {
+    let approvals = approvals();
+    let host = holding(&approvals).build();
+    let mut agent = agent(&host).await;
+    agent.say(&call("1", "echo", &json!({})).to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    approvals.decide(&id, Verdict::Refused).await.unwrap();
+    let answer = agent.hear().await.unwrap();
+    assert_eq!(answer["code"], "tool_denied");
+    assert_eq!(
+        answer["detail"],
+        json!({"rule": "ask", "reason": "not_approved", "approval_id": id})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_denies() {
+    let approvals = approvals();
+    let host = holding(&approvals).build();
+    let mut agent = agent(&host).await;
+    // Its own time limit does not count as long as it is held.
+    let mut held = call("1", "echo", &json!({}));
+    held["timeout"] = json!(1);
+    let answer = agent.ask(&held).await;
+    assert_eq!(answer["detail"]["reason"], "not_approved");
+    assert!(approvals.list().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn without_an_operator_held_calls_are_refused() {
+    let host = with(&serde_json::from_str(HOLD).unwrap()).build();
+    let mut agent = agent(&host).await;
+    let answer = agent.ask(&call("1", "echo", &json!({}))).await;
+    assert_eq!(answer["detail"]["reason"], "not_approved");
+}
+
+/// The word stands although the host was restarted in between: the same call needs no second
+/// question, another one does.
+#[tokio::test]
+async fn an_approval_survives_the_host() {
+    let approvals = approvals();
+    let first = holding(&approvals).drain(Duration::ZERO).build();
+    let mut agent = agent(&first).await;
+    agent.say(&call("1", "echo", &json!({"n": 1})).to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    first.stop();
+    first.stopped().await;
+    approvals.decide(&id, Verdict::Granted).await.unwrap();
+
+    let second = holding(&approvals).build();
+    let mut agent = self::agent(&second).await;
+    let answer = agent.ask(&call("again", "echo", &json!({"n": 1}))).await;
+    assert_eq!(answer["data"]["success"], true);
+    agent.say(&call("more", "echo", &json!({"n": 1})).to_string());
+    assert_ne!(waiting(&approvals, &mut agent).await, id);
+}
+
+#[tokio::test]
+async fn everything_is_on_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let approvals = approvals();
+    let host = with(&json!({"rules": [
+        {"id": "ask", "name": "clock", "then": "hold"},
+        {"id": "never", "name": "fail", "then": "deny"},
+    ]}))
+    .approvals(approvals.clone())
+    .audit(log(folder.path()))
+    .build();
+    let mut agent = agent(&host).await;
+    let mut first = call("1", "echo", &json!({}));
+    first["correlation_id"] = json!("corr");
+    agent.ask(&first).await;
+    agent.ask(&call("2", "fail", &json!({}))).await;
+    agent.ask(&call("3", "none", &json!({}))).await;
+    agent.say(&call("4", "clock", &json!({})).to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    approvals.decide(&id, Verdict::Granted).await.unwrap();
+    agent.hear().await.unwrap();
+
+    let records = recorded(folder.path());
+    let what = |index: usize| {
+        let record: &Value = &records[index];
+        (
+            record["request_id"].clone(),
+            record["result"].clone(),
+            record["response_status"].clone(),
+            record["rule"].clone(),
+        )
+    };
+    let is = |id: &str, result: &str, status: &str, rule: &str| {
+        (json!(id), json!(result), json!(status), json!(rule))
+    };
+    assert_eq!(what(0), is("1", "approved", "success", "built-in"));
+    assert_eq!(what(1), is("2", "rejected", "tool_denied", "never"));
+    assert_eq!(what(2), is("3", "approved", "unknown_tool", "built-in"));
+    assert_eq!(what(3), is("4", "approved", "success", "ask"));
+    assert_eq!(records[3]["approval_id"], json!(id));
+    let first = &records[0];
+    assert_eq!(first["agent"], "default");
+    assert_eq!(
+        (&first["capability"], &first["name"]),
+        (&json!("tools"), &json!("echo"))
+    );
+    assert_eq!(first["correlation_id"], "corr");
+    assert_eq!(
+        first["policy_checks"],
+        json!({"capability_accepted": "passed", "rule_allowed": "passed"})
+    );
+    assert!(
+        first["session_id"].as_str().unwrap().starts_with("sha256:"),
+        "{first}"
+    );
+    assert!(first["output_bytes"].as_u64().unwrap() > 100);
+}
+
+/// What cannot be put on record is not done.
+#[tokio::test]
+async fn without_a_record_nothing_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = log(folder.path());
+    let host = with(&json!({})).audit(log.clone()).build();
+    let mut agent = agent(&host).await;
+    assert_eq!(
+        agent.ask(&call("1", "echo", &json!({}))).await["data"]["success"],
+        true
+    );
+    log.close();
+    let answer = agent.ask(&call("2", "echo", &json!({}))).await;
+    assert_eq!(
+        (&answer["code"], &answer["retryable"]),
+        (&json!("runtime_error"), &json!(true))
+    );
+    assert_eq!(answer["detail"]["reason"], "audit_unavailable");
+    assert_eq!(recorded(folder.path()).len(), 1);
+}
