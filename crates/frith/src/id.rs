@@ -167,11 +167,22 @@ fn create(
         Some(Err(error)) => return Ok(Outcome::WrongArguments(format!("--did: {error}"))),
         None => None,
     };
+    let stored = make(name, did, first.encrypt, store, key)?;
+    show(name, &stored, as_json)
+}
+
+/// Makes an identity around its first key.
+pub(crate) fn make(
+    name: &str,
+    did: Option<Did>,
+    encrypt: bool,
+    store: &Store,
+    key: &SigningKey,
+) -> Result<Stored> {
     let public = key.verifying_key();
     let identity = Identity::new(did, name_of(&public)?, public, now());
-    let pem = store.seal(key, first.encrypt)?;
-    let stored = store.create(name, identity, &pem)?;
-    show(name, &stored, as_json)
+    let pem = store.seal(key, encrypt)?;
+    store.create(name, identity, &pem)
 }
 
 fn list(store: &Store, as_json: bool) -> Result<Outcome> {

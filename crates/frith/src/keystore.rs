@@ -36,6 +36,14 @@ pub(crate) struct Stored {
 const RECORD: &str = "identity.json";
 
 impl Store {
+    /// The identities in a data directory; the passphrase is that of the surroundings.
+    pub(crate) fn at(data: &Path) -> Self {
+        Self {
+            data: Some(data.to_owned()),
+            passphrase_file: None,
+        }
+    }
+
     /// The names of all identities.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let folder = self.folder()?;

@@ -5,7 +5,9 @@
 )]
 
 mod agent;
+mod approve;
 mod check;
+mod config;
 mod connect;
 mod data;
 mod endorse;
@@ -15,6 +17,7 @@ mod keystore;
 mod log;
 mod manifest;
 mod node;
+mod node_keys;
 mod resolve;
 mod send;
 mod stdio;
@@ -72,6 +75,12 @@ enum Command {
     /// Say who may come in: make, list and revoke the tokens of agents of a running node
     #[command(after_help = EXIT_STATUS)]
     Token(token::Arguments),
+    /// Decide about calls that a rule of the policy holds: list, show, yes, no
+    #[command(after_help = EXIT_STATUS)]
+    Approve(approve::Arguments),
+    /// Have a running node read its configuration again, with the operator's consent to all of it
+    #[command(after_help = EXIT_STATUS)]
+    Config(config::Arguments),
     /// List the messages of the A2E protocol, or show one of them
     #[command(after_help = EXIT_STATUS)]
     Types(types::Arguments),
@@ -142,6 +151,8 @@ fn main() -> ExitCode {
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
         Some(Command::Send(options)) => send::run(&options),
         Some(Command::Token(options)) => token::run(&options, arguments.json),
+        Some(Command::Approve(options)) => approve::run(&options, arguments.json),
+        Some(Command::Config(options)) => config::run(&options, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
         Some(Command::Id(options)) => id::run(&options, arguments.json),

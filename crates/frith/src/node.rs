@@ -4,20 +4,26 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ::store::Sqlite;
 use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace, UnixSocket};
 use a2e_runtime::demo::Demo;
-use a2e_runtime::operator::{Operations, Server as OperatorServer};
+use a2e_runtime::operator::{Nothing, Operations, Server as OperatorServer};
 use a2e_runtime::{
-    Address, Authenticator, Claim, DataDir, FileStore, Guard, Host, HostBuilder, HttpServer,
-    Limited, MemoryStore, Mount, Open, SnapshotStore, Tls, TokenStore, bind_unix, serve_http,
-    serve_tcp, serve_unix,
+    Address, Approvals, Authenticator, Claim, DataDir, FileStore, Guard, Host, HostBuilder,
+    HttpServer, Limited, MemoryStore, Mount, Open, Policies, SnapshotStore, Tls, TokenStore,
+    bind_unix, serve_http, serve_tcp, serve_unix,
 };
 use anyhow::{Context, Result};
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+
+use crate::config::Applied;
+use crate::keystore::Store;
+use crate::node_keys::NodeKeys;
 
 /// A node that takes connections.
 pub(crate) struct Node {
@@ -26,15 +32,31 @@ pub(crate) struct Node {
     tls: Option<Tls>,
     tokens: Arc<TokenStore>,
     shared: Shared,
+    /// Told to read its configuration again by the operator.
+    applies: Mutex<mpsc::Receiver<Apply>>,
     claim: Claim,
     endpoints: Endpoints,
     operator: CancellationToken,
+}
+
+/// The operator's wish to have the configuration applied.
+pub(crate) type Apply = oneshot::Sender<Result<Applied, String>>;
+
+/// Whether rules may allow more than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Consent {
+    /// The operator says so.
+    Given,
+    /// Nobody knows who wrote the file.
+    Missing,
 }
 
 /// What stays when the configuration is read again.
 struct Shared {
     authenticator: Arc<dyn Authenticator>,
     snapshots: Arc<dyn SnapshotStore>,
+    approvals: Approvals,
+    audit: Option<audit::Log>,
 }
 
 /// Where the node is.
@@ -43,6 +65,7 @@ struct Endpoints {
     tcp: Option<SocketAddr>,
     unix: Option<PathBuf>,
     is_secure: bool,
+    did: String,
 }
 
 impl Node {
@@ -54,9 +77,13 @@ impl Node {
         warn_of_plain_text(config);
         let claim = data.claim()?;
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
+        let keys = NodeKeys::open(Store::at(data.path()))?;
+        let did = keys.did()?;
         let shared = Shared {
             authenticator: Arc::new(Limited::new(Arc::clone(&tokens))),
             snapshots: snapshots(config, data)?,
+            approvals: approvals(config, data)?,
+            audit: audit_log(config, data, keys)?,
         };
         let host = builder(config, &shared).await?.build();
         let tls = match &config.server.tls {
@@ -64,9 +91,16 @@ impl Node {
             None => None,
         };
         let http = HttpServer::new(host.clone(), guard(config));
-        let endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
+        let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
+        endpoints.did = did;
         let operator = CancellationToken::new();
-        let operations = Operations::new().with_tokens(&tokens, &host);
+        let (apply, applies) = mpsc::channel(1);
+        let operations = Operations::new()
+            .with_tokens(&tokens, &host)
+            .with_approvals(&shared.approvals)
+            .add("config.apply", move |_: Nothing| {
+                ask_to_apply(apply.clone())
+            });
         let server = OperatorServer::bind(&claim, operations)?;
         tokio::spawn(server.run(operator.clone()));
         let node = Self {
@@ -75,6 +109,7 @@ impl Node {
             tls,
             tokens,
             shared,
+            applies: Mutex::new(applies),
             claim,
             endpoints,
             operator,
@@ -116,6 +151,7 @@ impl Node {
             writeln!(out, "  unix   {unix}")?;
         }
         writeln!(out, "  token  {note}")?;
+        writeln!(out, "  did    {}", self.endpoints.did)?;
         let data = match DataDir::of_user().is_ok_and(|user| user == *dir) {
             true => String::new(),
             false => format!(" --data {}", dir.path().display()),
@@ -132,22 +168,50 @@ impl Node {
         Ok(())
     }
 
-    /// Goes on with another configuration. Sessions keep what they began with.
-    pub(crate) async fn reload(&self, config: &Config) {
+    /// Waits for the operator to have the configuration applied.
+    pub(crate) async fn told_to_apply(&self) -> Apply {
+        match self.applies.lock().await.recv().await {
+            Some(apply) => apply,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Goes on with another configuration; says what of it was not taken. Sessions keep what they
+    /// began with, but for the rules: those are new for all.
+    pub(crate) async fn reload(&self, config: &Config, consent: Consent) -> Vec<String> {
+        let mut kept = Vec::new();
         match builder(config, &self.shared).await {
             Ok(builder) => self.host.reload(builder),
-            Err(error) => tracing::error!("kept the old plugins and limits: {error:#}"),
+            Err(error) => kept.push(format!("kept the old plugins and limits: {error:#}")),
+        }
+        match Policies::compile(&config.policy) {
+            Ok(policies) => {
+                let looser = policies.tighten(&self.host.policies());
+                match looser.err().filter(|_| consent == Consent::Missing) {
+                    None => self.host.set_policies(policies),
+                    Some(looser) => kept.push(format!(
+                        "kept the old rules, since the new ones allow more ({looser}); \
+                         `frith config apply` applies them"
+                    )),
+                }
+            }
+            // The configuration was checked when it was read.
+            Err(errors) => kept.extend(errors.iter().map(ToString::to_string)),
         }
         self.http.set_guard(guard(config));
         if let Err(error) = self.tokens.configure(config.auth_token.as_ref()) {
-            tracing::error!("kept the old `auth_token`: {error}");
+            kept.push(format!("kept the old `auth_token`: {error}"));
         }
         if let Some(Err(error)) = self.tls.as_ref().map(Tls::reload) {
-            tracing::error!("kept the old certificate: {error}");
+            kept.push(format!("kept the old certificate: {error}"));
+        }
+        for kept in &kept {
+            tracing::error!("{kept}");
         }
         tracing::info!(
-            "read the configuration again; listeners, the store and TLS on or off change at the next start"
+            "read the configuration again; listeners, the store, the audit log and TLS on or off change at the next start"
         );
+        kept
     }
 
     /// Lets requests finish and sessions end, for that long at most.
@@ -158,6 +222,10 @@ impl Node {
             .is_err()
         {
             tracing::warn!("some sessions did not end in time");
+        }
+        if let Some(log) = self.shared.audit.clone() {
+            // It has its last checkpoint before the process ends.
+            let _ = tokio::task::spawn_blocking(move || log.close()).await;
         }
     }
 
@@ -189,7 +257,14 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
         .max_sessions(limits.max_sessions)
         .max_newcomers(limits.max_newcomers)
         .drain(limits.drain)
-        .snapshots(Arc::clone(&shared.snapshots), config.snapshot_mode);
+        .snapshots(Arc::clone(&shared.snapshots), config.snapshot_mode)
+        .approvals(shared.approvals.clone());
+    if let Some(log) = &shared.audit {
+        builder = builder.audit(log.clone());
+    }
+    if let Ok(policies) = Policies::compile(&config.policy) {
+        builder = builder.policies(policies);
+    }
     if config.plugins.is_empty() {
         builder = builder.plugin(Demo::default());
     }
@@ -257,6 +332,56 @@ fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> 
     })
 }
 
+/// The calls that wait for the operator outlive the node.
+fn approvals(config: &Config, data: &DataDir) -> Result<Approvals> {
+    let file = data.path().join("store.db");
+    let database = Sqlite::open(&store::Options::new(&file))
+        .with_context(|| format!("cannot use {}", file.display()))?;
+    let store = store::Store::new(database);
+    Ok(Approvals::new(store, config.global_limits.approval))
+}
+
+fn audit_log(config: &Config, data: &DataDir, keys: NodeKeys) -> Result<Option<audit::Log>> {
+    if !config.audit.enabled {
+        return Ok(None);
+    }
+    let folder = data.path().join("audit");
+    let settings = audit::Settings {
+        sync: config.audit.sync,
+        name: config.host_id.clone(),
+        ..audit::Settings::default()
+    };
+    let parts = audit::Parts {
+        keys: Box::new(keys.again()),
+        signer: Box::new(keys),
+        random: Box::new(|bytes: &mut [u8]| {
+            getrandom::fill(bytes).map_err(|_| audit::NoRandomness)
+        }),
+        clock: Box::new(|| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            let millis = since.unwrap_or_default().as_millis();
+            audit::UnixMillis(i64::try_from(millis).unwrap_or(i64::MAX))
+        }),
+        alarm: Box::new(|alarm| tracing::error!("{alarm}")),
+    };
+    let log = audit::Log::open(&folder, settings, parts);
+    let log = log.with_context(|| {
+        format!(
+            "cannot put on record what agents do in {}",
+            folder.display()
+        )
+    });
+    log.map(Some)
+}
+
+/// Hands the operator's wish to whoever reads the configuration.
+async fn ask_to_apply(apply: mpsc::Sender<Apply>) -> Result<Applied, String> {
+    let (answer, applied) = oneshot::channel();
+    let stopping = || "the node is stopping".to_owned();
+    apply.send(answer).await.map_err(|_| stopping())?;
+    applied.await.map_err(|_| stopping())?
+}
+
 fn guard(config: &Config) -> Guard {
     Guard {
         names: config.server.names.clone(),
@@ -282,6 +407,7 @@ async fn listen(
         tcp: None,
         unix: None,
         is_secure: tls.is_some(),
+        did: String::new(),
     };
     tokio::spawn(serve_http(http.clone(), web, tls.cloned()));
     if let Some(address) = server.tcp {
@@ -325,7 +451,7 @@ impl Endpoints {
     fn to_json(&self) -> serde_json::Value {
         json!({
             "pid": std::process::id(),
-            "did": null,
+            "did": self.did,
             "http": self.http(),
             "ws": self.ws(),
             "mcp": null,

@@ -8,9 +8,10 @@ use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Outcome;
+use crate::config::Applied;
 use crate::data::DataArguments;
 use crate::log::Log;
-use crate::node::Node;
+use crate::node::{Consent, Node};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -54,16 +55,29 @@ async fn serve(
         () = signals.stop_again() => return Ok(Outcome::Good),
     };
     node.announce(config, as_json)?;
-    while signals.next().await == Told::Reload {
-        match arguments.load() {
+    loop {
+        let (consent, answer) = tokio::select! {
+            told = signals.next() => match told {
+                Told::Reload => (Consent::Missing, None),
+                Told::Stop => break,
+            },
+            answer = node.told_to_apply() => (Consent::Given, Some(answer)),
+        };
+        let applied = match arguments.load() {
             Ok(config) => {
                 log.set(&config.telemetry);
                 tokio::select! {
-                    () = node.reload(&config) => {}
+                    kept = node.reload(&config, consent) => Ok(Applied { kept }),
                     () = signals.stop_again() => break,
                 }
             }
-            Err(error) => tracing::error!("kept the old configuration: {error:#}"),
+            Err(error) => {
+                tracing::error!("kept the old configuration: {error:#}");
+                Err(format!("{error:#}"))
+            }
+        };
+        if let Some(answer) = answer {
+            let _ = answer.send(applied);
         }
     }
     tracing::info!("stopping; again to stop at once");

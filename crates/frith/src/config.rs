@@ -1,0 +1,51 @@
+//! `frith config`: the configuration of a running node.
+
+use a2e_runtime::operator::{Nothing, ask};
+use anyhow::Result;
+use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Outcome;
+use crate::agent::{block_on, print};
+use crate::data::DataArguments;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+
+    #[command(flatten)]
+    data: DataArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Apply the configuration file as it is now. A node that is only told to read it again (SIGHUP)
+    /// takes no rules that allow more than before: a file may be written by somebody else.
+    Apply,
+}
+
+/// The answer to `config.apply`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Applied {
+    /// What was not, and why.
+    pub(crate) kept: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    let dir = arguments.data.dir()?;
+    let Action::Apply = arguments.action;
+    let applied: Applied = block_on(async { Ok(ask(&dir, "config.apply", &Nothing {}).await?) })?;
+    if as_json {
+        print(&json!(applied))?;
+    }
+    for kept in &applied.kept {
+        eprintln!("{kept}");
+    }
+    match applied.kept.is_empty() {
+        true if as_json => Ok(Outcome::Good),
+        true => print(&"applied").map(|()| Outcome::Good),
+        false => Ok(Outcome::Bad),
+    }
+}

@@ -1,0 +1,220 @@
+//! Held calls and the operator's word, and the rules that only an operator may loosen.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::frith;
+use crate::node::{Node, Wire};
+
+const HOLD: &str = "policy: {rules: [{id: ask, name: echo, then: hold}]}\n";
+
+fn agent(node: &Node) -> Wire {
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": node.token});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    wire
+}
+
+fn echo(id: &str, streaming: bool) -> Value {
+    json!({"type": "tool/call/req", "id": id, "tool_name": "echo", "arguments": {"text": "hi"}, "streaming": streaming})
+}
+
+fn operator(node: &Node, words: &[&str]) -> (i32, String, String) {
+    let data = node.data();
+    frith(&[words, &["--data", data.to_str().unwrap()]].concat(), "")
+}
+
+/// The calls that wait.
+fn waiting(node: &Node) -> Vec<Value> {
+    let (status, out, error) = operator(node, &["--json", "approve", "list"]);
+    assert_eq!(status, 0, "{error}");
+    serde_json::from_str(&out).unwrap()
+}
+
+/// Begins a call and waits until it is held; gives its id.
+fn held(wire: &mut Wire) -> String {
+    let status = wire.ask(&echo("1", true));
+    assert_eq!(status["data"]["status"], "held", "{status}");
+    status["data"]["approval_id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_held_call_waits_for_yes_or_no() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), HOLD);
+    let mut wire = agent(&node);
+    let id = held(&mut wire);
+    let (_, out, _) = operator(&node, &["approve", "list"]);
+    assert!(
+        out.starts_with(&id) && out.contains("echo {\"text\":\"hi\"}"),
+        "{out}"
+    );
+    let (_, out, _) = operator(&node, &["approve", "show", &id]);
+    assert!(
+        out.contains("rule   ask") && out.contains("\"text\": \"hi\""),
+        "{out}"
+    );
+    assert_eq!(operator(&node, &["approve", "yes", &id]).0, 0);
+    assert_eq!(wire.hear().unwrap()["data"]["success"], true);
+    let (status, _, error) = operator(&node, &["approve", "yes", &id]);
+    assert_eq!(status, 1);
+    assert!(error.contains("no call `"), "{error}");
+    assert!(waiting(&node).is_empty());
+
+    wire.say(&echo("2", true));
+    let id = wire.hear().unwrap()["data"]["approval_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(operator(&node, &["approve", "no", &id]).0, 0);
+    let answer = wire.hear().unwrap();
+    assert_eq!(
+        answer["detail"],
+        json!({"rule": "ask", "reason": "not_approved", "approval_id": id})
+    );
+}
+
+/// The question outlives the node, and so does the word: the agent that comes back with the same call
+/// is let through once.
+#[test]
+fn a_held_call_survives_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), HOLD);
+    let id = held(&mut agent(&node));
+    let node = Node::start(&node.crash(), HOLD);
+    assert_eq!(waiting(&node)[0]["id"], json!(id));
+    assert_eq!(operator(&node, &["approve", "yes", &id]).0, 0);
+    let mut wire = agent(&node);
+    assert_eq!(wire.ask(&echo("again", true))["data"]["success"], true);
+    let status = wire.ask(&echo("and again", true));
+    assert_ne!(status["data"]["approval_id"], json!(id), "{status}");
+}
+
+/// No door that an agent has leads to the operator.
+#[test]
+fn an_agent_cannot_approve_of_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), HOLD);
+    let mut wire = agent(&node);
+    let id = held(&mut wire);
+    let decide = json!({"op": "approve.decide", "id": id, "grant": true});
+    // Its own socket, as it is and dressed up as a message.
+    for (attempt, code) in [
+        (decide.clone(), "schema_violation"),
+        (
+            json!({"type": "approve.decide", "id": "x", "op": "approve.decide", "grant": true}),
+            "invalid_message",
+        ),
+        (
+            json!({"type": "approve/decide/req", "id": "y", "approval_id": id, "grant": true}),
+            "invalid_message",
+        ),
+    ] {
+        assert_eq!(wire.ask(&attempt)["code"], code, "{attempt}");
+    }
+    // HTTP, with its token.
+    for path in ["approve", "operator", "approve/decide"] {
+        let url = format!("{}/{path}", node.at("http"));
+        let bearer = format!("Authorization: Bearer {}", node.token);
+        let curl = Command::new("curl")
+            .args([
+                "-s",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%{http_code}",
+                "-H",
+                &bearer,
+                "-d",
+            ])
+            .args([&decide.to_string(), &url])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&curl.stdout), "404", "{path}");
+    }
+    // The operator's socket, as another user. Who may become one can try.
+    let socket = node.data().join("operator.sock");
+    let connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])";
+    let mut python = Command::new("python3");
+    python.args(["-c", connect]).arg(&socket);
+    if rustix::process::geteuid().is_root() {
+        let output = python.uid(65534).gid(65534).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains("PermissionError"), "{error}");
+    }
+    assert_eq!(waiting(&node).len(), 1, "it still waits");
+}
+
+/// Whoever can write the file and send a signal can tighten the rules, not loosen them.
+#[test]
+fn only_the_operator_loosens_the_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(
+        folder.path(),
+        "policy: {rules: [{id: never, name: echo, then: deny}]}\n",
+    );
+    let mut wire = agent(&node);
+    assert_eq!(wire.ask(&echo("1", false))["detail"]["rule"], "never");
+    std::fs::write(folder.path().join("frith.yaml"), "{}").unwrap();
+    let (status, _, error) = operator(&node, &["config", "apply"]);
+    assert_eq!(status, 0, "{error}");
+    assert_eq!(wire.ask(&echo("2", false))["data"]["success"], true);
+
+    let tight = "policy: {defaults: {tools: deny}}\n";
+    std::fs::write(folder.path().join("frith.yaml"), tight).unwrap();
+    node.signal("-HUP");
+    // The signal is handled some time after it was sent.
+    let mut number = 3;
+    while wire.ask(&echo(&number.to_string(), false))["detail"]["rule"] != "policy.defaults.tools" {
+        number += 1;
+    }
+    std::fs::write(
+        folder.path().join("frith.yaml"),
+        "telemetry: {log: error}\n",
+    )
+    .unwrap();
+    node.signal("-HUP");
+    // What comes after another reload, the operator's, comes after this one too.
+    std::fs::write(folder.path().join("frith.yaml"), tight).unwrap();
+    assert_eq!(operator(&node, &["config", "apply"]).0, 0);
+    assert_eq!(wire.ask(&echo("last", false))["code"], "tool_denied");
+
+    std::fs::write(folder.path().join("frith.yaml"), "policy: {rule: []}\n").unwrap();
+    let (status, _, error) = operator(&node, &["config", "apply"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("did you mean `rules`?"), "{error}");
+}
+
+/// Rules that are written right and mean nothing are found at the start.
+#[test]
+fn rules_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    for (rules, complaint) in [
+        (
+            "policy: {rules: [{capability: tool, then: deny}]}",
+            "policy.rules[0]",
+        ),
+        (
+            "policy: {rules: [{when: 'a(', then: deny}]}",
+            "policy.rules[0].when",
+        ),
+        ("policy: {rules: [{when: , then: deny}]}", "has no value"),
+        ("policy: {rate_limit: 5}", "rate_period"),
+        (
+            "agents: [{name: a, policy: {}}, {name: a, policy: {}}]",
+            "twice",
+        ),
+    ] {
+        std::fs::write(folder.path().join("frith.yaml"), rules).unwrap();
+        let up = Command::new(env!("CARGO_BIN_EXE_frith"))
+            .args(["up", "--listen", "127.0.0.1:0", "--data", "data"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&up.stderr).into_owned();
+        assert!(!up.status.success(), "{rules}");
+        assert!(error.contains(complaint), "{rules}: {error}");
+    }
+}
