@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use crate::Outcome;
 use crate::keystore::{Store, now};
 use crate::manifest::{Refused, Subject, load};
+use crate::screen::shown;
 
 /// Writes an entry for the `trust_chain` of another agent's manifest, signed by an identity of this
 /// user. The agent adds it and signs its manifest again; it counts for those who trust the signer.
@@ -130,7 +131,7 @@ fn subject(arguments: &Arguments) -> Result<Result<(Did, Vec<Digest>), Outcome>>
             writeln!(
                 std::io::stdout(),
                 "{}: {code} ({}): {error}",
-                file.display(),
+                shown(file),
                 error.reason()
             )?;
             Ok(Err(Outcome::Bad))

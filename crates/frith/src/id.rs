@@ -1,6 +1,5 @@
 //! `frith id`: the identities and keys of this user.
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -11,10 +10,10 @@ use a2a_wire::{Kid, UnixSeconds, Write as _};
 use anyhow::{Context, Result};
 use canonical::{Object, Value, base64url};
 use serde_json::json;
-use zeroize::Zeroizing;
 
 use crate::Outcome;
-use crate::keystore::{Store, Stored, cannot, now, random};
+use crate::keystore::{Secret, Store, Stored, now, random};
+use crate::screen::shown;
 
 /// Make, show and change the identities of this user.
 #[derive(Debug, clap::Args)]
@@ -53,7 +52,7 @@ enum Command {
         /// Which identity
         #[arg(default_value = "default")]
         name: String,
-        /// Encrypt the new key with the passphrase
+        /// Encrypt the new key with the passphrase, even if the one before it is not encrypted
         #[arg(long)]
         encrypt: bool,
         #[command(flatten)]
@@ -101,7 +100,7 @@ struct First {
     #[arg(long, value_name = "DID")]
     did: Option<String>,
 
-    /// Encrypt the key with the passphrase
+    /// Encrypt the key with the passphrase (an imported one that is encrypted stays so)
     #[arg(long)]
     encrypt: bool,
 }
@@ -118,12 +117,16 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             first,
             store,
         } => {
-            let text = fs::read_to_string(file).with_context(|| cannot("read", file))?;
-            let text = Zeroizing::new(text);
+            let text = Secret::read(file)?;
             let key = store
                 .unseal(&text)
-                .with_context(|| format!("in {}", file.display()))?;
-            create(name, first, store, &key, as_json)
+                .with_context(|| format!("in {}", shown(file)))?;
+            // What came encrypted is never written in the clear.
+            let first = First {
+                did: first.did.clone(),
+                encrypt: first.encrypt || text.is_encrypted(),
+            };
+            create(name, &first, store, &key, as_json)
         }
         Command::Show { name, store } => {
             let stored = store.open(name)?;
@@ -270,6 +273,10 @@ fn span(seconds: i64) -> String {
 
 fn rotate(name: &str, encrypt: bool, store: &Store, as_json: bool) -> Result<Outcome> {
     let mut stored = store.open(name)?;
+    // An identity that began with an encrypted key goes on with one.
+    let before = stored.identity.manifest_key(now());
+    let before = before.map(|own| stored.read_secret(own)).transpose()?;
+    let encrypt = encrypt || before.is_some_and(|secret| secret.is_encrypted());
     let key = SigningKey::generate(&mut random)?;
     let kid = name_of(&key.verifying_key())?;
     stored.identity.rotate(kid, key.verifying_key(), now())?;
@@ -331,6 +338,6 @@ fn export(name: &str, secret: Option<&str>, store: &Store) -> Result<Outcome> {
         let message = format!("there is no key `{kid}`; `frith id show {name}` lists them");
         return Ok(Outcome::WrongArguments(message));
     };
-    out.write_all(stored.read_secret(key)?.as_bytes())?;
+    out.write_all(stored.read_secret(key)?.as_str().as_bytes())?;
     Ok(Outcome::Good)
 }

@@ -1,7 +1,7 @@
 //! Where a user's identities live: `DATA/identity/NAME/`, a public record and a file per secret key.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read as _, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,6 +11,8 @@ use a2a_wire::UnixSeconds;
 use anyhow::{Context, Result, bail};
 use canonical::Value;
 use zeroize::Zeroizing;
+
+use crate::screen::shown;
 
 /// Where to look, and how to open what is locked.
 #[derive(Debug, Clone, clap::Args)]
@@ -55,7 +57,9 @@ impl Store {
         let mut names: Vec<String> = entries
             .flatten()
             .filter(|entry| entry.path().join(RECORD).exists())
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            // A copy that someone keeps beside them is none of them.
+            .filter(|name| is_name(name))
             .collect();
         names.sort();
         Ok(names)
@@ -73,12 +77,12 @@ impl Store {
         let record = folder.join(RECORD);
         let text = fs::read(&record).with_context(|| cannot("read", &record))?;
         let value =
-            Value::parse(&text).with_context(|| format!("{} is damaged", record.display()))?;
+            Value::parse(&text).with_context(|| format!("{} is damaged", shown(&record)))?;
         let object = value
             .as_object()
-            .with_context(|| format!("{} is damaged", record.display()))?;
+            .with_context(|| format!("{} is damaged", shown(&record)))?;
         let identity =
-            Identity::from_record(object).with_context(|| format!("in {}", record.display()))?;
+            Identity::from_record(object).with_context(|| format!("in {}", shown(&record)))?;
         let mut stored = Stored {
             folder,
             identity,
@@ -136,10 +140,13 @@ impl Store {
     }
 
     /// Reads a secret from PEM text.
-    pub(crate) fn unseal(&self, pem: &str) -> Result<SigningKey> {
-        let passphrase = self.passphrase()?;
+    pub(crate) fn unseal(&self, secret: &Secret) -> Result<SigningKey> {
+        let passphrase = match secret.is_encrypted() {
+            true => self.passphrase()?,
+            false => None,
+        };
         let passphrase = passphrase.as_ref().map(|text| text.as_str());
-        let key = SigningKey::from_pem(pem, passphrase);
+        let key = SigningKey::from_pem(secret.as_str(), passphrase);
         if key.as_ref().err() == Some(&KeyFileError::PassphraseNeeded) {
             bail!("the key is encrypted: give --passphrase-file FILE or set FRITH_PASSPHRASE");
         }
@@ -148,11 +155,12 @@ impl Store {
 
     fn passphrase(&self) -> Result<Option<Zeroizing<String>>> {
         if let Some(file) = &self.passphrase_file {
-            let text =
-                Zeroizing::new(fs::read_to_string(file).with_context(|| cannot("read", file))?);
-            return Ok(Some(Zeroizing::new(
-                text.trim_end_matches(['\r', '\n']).to_owned(),
-            )));
+            let text = Secret::read(file)?;
+            let text = text.as_str().trim_end_matches(['\r', '\n']);
+            if text.is_empty() {
+                bail!("{} is empty: it must hold the passphrase", shown(file));
+            }
+            return Ok(Some(Zeroizing::new(text.to_owned())));
         }
         let text = std::env::var("FRITH_PASSPHRASE").ok().map(Zeroizing::new);
         Ok(text.filter(|text| !text.is_empty()))
@@ -171,8 +179,7 @@ impl Store {
     }
 
     fn place(&self, name: &str) -> Result<PathBuf> {
-        let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
-        if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
+        if !is_name(name) {
             bail!("the name of an identity is 1 to 64 of `A-Za-z0-9_-`, not `{name}`");
         }
         Ok(self.folder()?.join(name))
@@ -193,29 +200,29 @@ impl Stored {
     }
 
     /// The secret of one of the identity's keys, as it is written.
-    pub(crate) fn read_secret(&self, key: &OwnKey) -> Result<Zeroizing<String>> {
-        let file = self.secret_file(key);
-        let mode = fs::metadata(&file)
-            .with_context(|| cannot("read", &file))?
-            .permissions()
-            .mode();
-        if mode & 0o077 != 0 {
+    pub(crate) fn read_secret(&self, key: &OwnKey) -> Result<Secret> {
+        let path = self.secret_file(key);
+        let file = File::open(&path).with_context(|| cannot("read", &path))?;
+        // Of the file that was opened, whatever its name leads to by now.
+        let kind = file.metadata().with_context(|| cannot("read", &path))?;
+        if kind.permissions().mode() & 0o077 != 0 {
             bail!(
                 "others can read the secret key: run chmod 600 {}",
-                file.display()
+                shown(&path)
             );
         }
-        let text = fs::read_to_string(&file).with_context(|| cannot("read", &file))?;
-        Ok(Zeroizing::new(text))
+        Secret::of(&file, &path)
     }
 
     /// The secret of one of the identity's keys, ready to sign.
     pub(crate) fn signing_key(&self, store: &Store, key: &OwnKey) -> Result<SigningKey> {
-        let secret = store.unseal(&self.read_secret(key)?)?;
+        let secret = store
+            .unseal(&self.read_secret(key)?)
+            .with_context(|| format!("in {}", shown(&self.secret_file(key))))?;
         if secret.verifying_key() != key.key {
             bail!(
                 "{} is not the key that the record names",
-                self.secret_file(key).display()
+                shown(&self.secret_file(key))
             );
         }
         Ok(secret)
@@ -247,6 +254,54 @@ fn file_name(kid: &str) -> String {
     format!("{}.pem", kid.replace('/', "_"))
 }
 
+fn is_name(name: &str) -> bool {
+    let fits = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
+    (1..=64).contains(&name.len()) && name.bytes().all(fits)
+}
+
+/// What a file has in it that nobody else should see. It is wiped when dropped.
+pub(crate) struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// No key and no passphrase is longer.
+    const LIMIT: usize = 8 * 1024;
+
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| cannot("read", path))?;
+        Self::of(&file, path)
+    }
+
+    fn of(file: &File, path: &Path) -> Result<Self> {
+        let mut bytes = Zeroizing::new(Vec::with_capacity(Self::LIMIT));
+        let limit = u64::try_from(Self::LIMIT).unwrap_or(u64::MAX);
+        file.take(limit)
+            .read_to_end(&mut bytes)
+            .with_context(|| cannot("read", path))?;
+        let text = str::from_utf8(&bytes).map(str::to_owned);
+        let text = text.with_context(|| format!("{} is not a text", shown(path)))?;
+        Ok(Self(Zeroizing::new(text)))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is a key that only a passphrase opens.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.0.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+    }
+}
+
+/// The content of a file, or a little more than may be in it: enough to see that it is too long.
+pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    File::open(path)
+        .and_then(|file| file.take(most).read_to_end(&mut bytes))
+        .with_context(|| cannot("read", path))?;
+    Ok(bytes)
+}
+
 /// The time.
 pub(crate) fn now() -> UnixSeconds {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -266,10 +321,14 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary = path.with_file_name(name);
     let write = || -> std::io::Result<()> {
+        // One that was left there, or put there for us to write through, goes first.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let mut file = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(mode)
             .open(&temporary)?;
         file.write_all(bytes)?;
@@ -295,5 +354,5 @@ fn lock(folder: &Path) -> Result<File> {
 }
 
 pub(crate) fn cannot(what: &str, path: &Path) -> String {
-    format!("cannot {what} {}", path.display())
+    format!("cannot {what} {}", shown(path))
 }

@@ -19,6 +19,7 @@ mod manifest;
 mod node;
 mod node_keys;
 mod resolve;
+mod screen;
 mod send;
 mod stdio;
 mod token;
@@ -165,12 +166,12 @@ fn main() -> ExitCode {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Bad) => ExitCode::from(1),
         Ok(Outcome::WrongArguments(message)) => {
-            eprintln!("frith: {message}");
+            eprintln!("frith: {}", screen::message(message));
             ExitCode::from(2)
         }
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("frith: {error:#}");
+            eprintln!("frith: {}", screen::message(format_args!("{error:#}")));
             ExitCode::from(1)
         }
     }

@@ -2,7 +2,6 @@
 
 mod load;
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,8 @@ pub(crate) use self::load::{Refused, Subject, load};
 
 use crate::Outcome;
 use crate::id::until;
-use crate::keystore::{Store, Stored, cannot, now, replace};
+use crate::keystore::{Store, Stored, now, read, replace};
+use crate::screen::{plain, shown};
 
 /// Make, show, sign and verify manifests: an agent's signed description of itself.
 #[derive(Debug, clap::Args)]
@@ -121,7 +121,7 @@ fn verify(file: &Path, subject: &Subject, pin: Option<Digest>, as_json: bool) ->
                     "{}",
                     json!({"valid": false, "code": code.as_str(), "reason": reason.as_str(), "error": error.to_string()})
                 )?,
-                false => writeln!(out, "{}: {code} ({reason}): {error}", file.display())?,
+                false => writeln!(out, "{}: {code} ({reason}): {error}", shown(file))?,
             }
             return Ok(Outcome::Bad);
         }
@@ -141,7 +141,7 @@ fn verify(file: &Path, subject: &Subject, pin: Option<Digest>, as_json: bool) ->
         )?;
         return Ok(Outcome::Good);
     }
-    writeln!(out, "{}: valid", file.display())?;
+    writeln!(out, "{}: valid", shown(file))?;
     writeln!(out, "  whose    {}", verified.did())?;
     writeln!(out, "  hash     {}", verified.hash())?;
     writeln!(
@@ -170,7 +170,7 @@ fn init(options: &Init, as_json: bool) -> Result<Outcome> {
     if options.out.exists() && !options.force {
         bail!(
             "{} is there already: give --force to replace it, or --out FILE",
-            options.out.display()
+            shown(&options.out)
         );
     }
     let stored = options.store.open(&options.id)?;
@@ -220,11 +220,11 @@ fn endpoints_of(text: &str) -> Result<Vec<serde_json::Value>> {
 
 fn sign(file: &Path, name: &str, store: &Store, as_json: bool) -> Result<Outcome> {
     let stored = store.open(name)?;
-    let bytes = fs::read(file).with_context(|| cannot("read", file))?;
-    let value = parse_document(&bytes, limits::MANIFEST)
-        .with_context(|| format!("in {}", file.display()))?;
+    let bytes = read(file, limits::MANIFEST)?;
+    let value =
+        parse_document(&bytes, limits::MANIFEST).with_context(|| format!("in {}", shown(file)))?;
     let Value::Object(tree) = value.into_owned() else {
-        bail!("{} is not a JSON object", file.display());
+        bail!("{} is not a JSON object", shown(file));
     };
     let mut tree = tree;
     let owner = tree
@@ -233,7 +233,8 @@ fn sign(file: &Path, name: &str, store: &Store, as_json: bool) -> Result<Outcome
         .unwrap_or_default();
     if !stored.identity.did().is(owner) {
         bail!(
-            "the manifest is that of {owner}, not of {}; choose another with --id NAME",
+            "{} is the manifest of {owner:?}, not of {}; choose another with --id NAME",
+            shown(file),
             stored.identity.did()
         );
     }
@@ -299,16 +300,16 @@ fn told(file: &Path, tree: &Object<'static>, stored: &Stored, as_json: bool) -> 
             "{}",
             json!({"file": file, "did": did.to_string(), "manifest_hash": hash})
         )?,
-        false => writeln!(out, "signed {} as {did}\n  hash {hash}", file.display())?,
+        false => writeln!(out, "signed {} as {did}\n  hash {hash}", shown(file))?,
     }
     Ok(Outcome::Good)
 }
 
 fn show(file: &Path, as_json: bool) -> Result<Outcome> {
-    let bytes = fs::read(file).with_context(|| cannot("read", file))?;
-    let value = parse_document(&bytes, limits::MANIFEST)
-        .with_context(|| format!("in {}", file.display()))?;
-    let manifest = Manifest::read(&value).with_context(|| format!("in {}", file.display()))?;
+    let bytes = read(file, limits::MANIFEST)?;
+    let value =
+        parse_document(&bytes, limits::MANIFEST).with_context(|| format!("in {}", shown(file)))?;
+    let manifest = Manifest::read(&value).with_context(|| format!("in {}", shown(file)))?;
     let mut out = std::io::stdout().lock();
     if as_json {
         writeln!(out, "{}", serde_json::to_string(&value)?)?;
@@ -320,7 +321,7 @@ fn show(file: &Path, as_json: bool) -> Result<Outcome> {
         manifest.agent_did, manifest.agent_id
     )?;
     for endpoint in &manifest.endpoints {
-        writeln!(out, "  {:12} {}", endpoint.kind.as_str(), endpoint.url)?;
+        writeln!(out, "  {:12} {}", plain(&endpoint.kind), endpoint.url)?;
     }
     for key in &manifest.public_keys {
         let status = key
@@ -328,16 +329,18 @@ fn show(file: &Path, as_json: bool) -> Result<Outcome> {
             .as_ref()
             .map_or("active", |status| status.as_str());
         let kid = key.kid.as_ref().map_or("?", |kid| kid.as_str());
-        writeln!(out, "  {:12} {kid} {status}", "key")?;
+        writeln!(out, "  {:12} {kid} {}", "key", plain(status))?;
     }
     for capability in manifest.capabilities.iter().flatten() {
-        writeln!(out, "  {:12} {}", "can", capability.name)?;
+        writeln!(out, "  {:12} {}", "can", plain(&capability.name))?;
     }
     for entry in manifest.trust_chain.iter().flatten() {
         writeln!(
             out,
             "  {:12} {} as {}",
-            "endorsed by", entry.issuer, entry.trust_level
+            "endorsed by",
+            entry.issuer,
+            plain(&entry.trust_level)
         )?;
     }
     if let Some(end) = manifest.ends() {

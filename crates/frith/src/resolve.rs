@@ -1,6 +1,5 @@
 //! `frith resolve`: what a DID leads to. Nothing is fetched here; the plan of fetches is shown.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,8 @@ use canonical::{Value, base64url};
 use serde_json::json;
 
 use crate::Outcome;
-use crate::keystore::cannot;
+use crate::keystore::read;
+use crate::screen::shown;
 
 /// A did:key is resolved at once. For did:web and did:github the fetches are shown that it takes;
 /// --answer gives the answer to one from a file, to see what comes of it.
@@ -28,6 +28,9 @@ pub(crate) struct Arguments {
     #[arg(long = "answer", value_name = "URL=FILE")]
     answers: Vec<String>,
 }
+
+/// No answer to a fetch may have more bytes.
+const ANSWER: usize = 1 << 20;
 
 /// A fetch that has no answer yet.
 struct Open {
@@ -51,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             return Ok(Outcome::WrongArguments(message));
         };
         let file = PathBuf::from(file);
-        let body = fs::read(&file).with_context(|| cannot("read", &file))?;
+        let body = read(&file, ANSWER)?;
         answers.push((url.to_owned(), body));
     }
     let (mut resolution, mut step) = Resolution::begin(did.clone(), Want::Manifest, None);
@@ -181,20 +184,21 @@ fn plan(did: &Did, open: &Open, as_json: bool) -> Result<Outcome> {
 
 /// Shows the DID and the keys of a manifest or DID document.
 fn file(path: &Path, as_json: bool) -> Result<Outcome> {
-    let bytes = fs::read(path).with_context(|| cannot("read", path))?;
+    let bytes = read(path, limits::DID_DOCUMENT)?;
     let value = parse_document(&bytes, limits::DID_DOCUMENT)
-        .with_context(|| format!("in {}", path.display()))?;
+        .with_context(|| format!("in {}", shown(path)))?;
     let object = value.as_object();
     let name = object.and_then(|object| object.get("agent_did").or_else(|| object.get("id")));
     let name = name
         .and_then(Value::as_str)
-        .with_context(|| format!("{} has neither `agent_did` nor `id`", path.display()))?;
-    let did = Did::parse(name, Peer::Baseline).with_context(|| format!("in {}", path.display()))?;
+        .with_context(|| format!("{} has neither `agent_did` nor `id`", shown(path)))?;
+    let did = Did::parse(name, Peer::Baseline).with_context(|| format!("in {}", shown(path)))?;
     let keys = match Manifest::read(&value) {
-        Ok(manifest) => KeySet::read(&manifest.public_keys, None)?,
+        Ok(manifest) => KeySet::read(&manifest.public_keys, None)
+            .with_context(|| format!("in {}", shown(path)))?,
         Err(_) => {
             DidDocument::read(&bytes, &did)
-                .with_context(|| format!("in {}", path.display()))?
+                .with_context(|| format!("in {}", shown(path)))?
                 .keys
         }
     };

@@ -1,6 +1,5 @@
 //! Reading a manifest from a file and verifying it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use a2a_identity::{
@@ -11,7 +10,8 @@ use a2a_wire::{Manifest, Read as _, limits, parse_document};
 use anyhow::{Context, Result};
 use canonical::Digest;
 
-use crate::keystore::{cannot, now};
+use crate::keystore::{now, read};
+use crate::screen::shown;
 
 /// Whose manifest it should be.
 #[derive(Debug, clap::Args)]
@@ -39,16 +39,16 @@ pub(crate) fn load(
     subject: &Subject,
     pin: Option<Digest>,
 ) -> Result<Result<VerifiedManifest, Refused>> {
-    let bytes = fs::read(file).with_context(|| cannot("read", file))?;
+    let bytes = read(file, limits::MANIFEST)?;
     let claimed = match claimed_did(&bytes, subject) {
         Ok(did) => did,
         Err(refused) => return Ok(Err(refused)),
     };
     let root = match (&claimed, &subject.document) {
         (Did::Web(_), Some(document)) => {
-            let text = fs::read(document).with_context(|| cannot("read", document))?;
+            let text = read(document, limits::DID_DOCUMENT)?;
             let keys = DidDocument::read(&text, &claimed)
-                .with_context(|| format!("in {}", document.display()))?
+                .with_context(|| format!("in {}", shown(document)))?
                 .keys;
             RootKeys::Document(keys)
         }

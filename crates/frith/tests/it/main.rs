@@ -4,6 +4,7 @@
 mod approve;
 mod foreign;
 mod identity;
+mod identity_hostile;
 mod local;
 mod manifests;
 mod mounted;
