@@ -53,7 +53,7 @@ pub enum IdentityError {
     #[error("it is the only key that can sign: rotate first")]
     LastKey,
     /// Another key is on its way already.
-    #[error("a new key is waiting to take over already")]
+    #[error("a new key is waiting to take over already: wait until it has, or revoke it first")]
     RotationUnderWay,
     /// The record of the identity is damaged.
     #[error("the record of the identity is damaged: {0}")]

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let stored = arguments.store.open(&arguments.id)?;
     if *stored.identity.did() == did {
         return Ok(Outcome::WrongArguments(
-            "nobody can vouch for themselves".into(),
+            "nobody can vouch for themselves: choose another identity with --id NAME".into(),
         ));
     }
     let capabilities: Result<Vec<Word>, _> = arguments
@@ -95,6 +95,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         "{}",
         serde_json::to_string_pretty(&entry.write())?
     )?;
+    // Standard output is the entry and nothing else.
+    eprintln!(
+        "{did} adds this to the `trust_chain` of its manifest and signs that again (`frith manifest sign`)"
+    );
     Ok(Outcome::Good)
 }
 

@@ -100,7 +100,7 @@ fn done(resolved: &Resolved, as_json: bool) -> Result<Outcome> {
     }
     writeln!(out, "{}", resolved.did)?;
     for (kid, key) in keys {
-        writeln!(out, "  root key {key} {kid}")?;
+        writeln!(out, "{}", format!("  root key {key} {kid}").trim_end())?;
     }
     match (&resolved.did, manifest) {
         (Did::Key(_), _) => writeln!(
