@@ -106,6 +106,11 @@ fn decisions(count: usize, effort: Effort) -> Result<(), Box<dyn std::error::Err
             .map(|index| rule(index, spread(index), None))
             .collect(),
     )?;
+    let open = |index: usize| RuleConfig {
+        name: Some(vec![format!("*tool_{index}_*")]),
+        ..rule(index, "tools", None)
+    };
+    let hard = compile((0..count).map(open).collect())?;
     let one = compile(
         (0..count)
             .map(|index| rule(index, "tools", Some(CONDITION)))

@@ -13,7 +13,7 @@ use crate::verify::{End, integer, text};
 use crate::{FaultKind, UnixMillis};
 
 /// A record whose own hashes are right. Whether it stands in its place in the chain is a matter of
-/// [`verify`](crate::verify).
+/// [`verify`](fn@crate::verify).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// The log it belongs to.
