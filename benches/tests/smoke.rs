@@ -23,6 +23,14 @@ fn policy_runs() {
     assert!(rows >= 14, "{rows} rows:\n{text}");
 }
 
+#[test]
+fn audit_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_audit"));
+    let rows = text.lines().filter(|line| line.contains('x')).count();
+    assert!(rows >= 4, "{text}");
+    assert!(text.contains("verify "), "{text}");
+}
+
 /// Without the peers, which are not built for the tests.
 #[test]
 fn a2e_runs() {

@@ -13,12 +13,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             wire::run()?;
             single("identity")?;
             single("policy")?;
+            single("audit")?;
             a2e::run()
         }
         ["wire"] => wire::run(),
-        [name @ ("identity" | "policy")] => single(name),
+        [name @ ("identity" | "policy" | "audit")] => single(name),
         ["a2e"] => a2e::run(),
-        _ => Err("usage: cargo xtask bench [wire | identity | policy | a2e]".into()),
+        _ => Err("usage: cargo xtask bench [wire | identity | policy | audit | a2e]".into()),
     }
 }
 

@@ -34,8 +34,11 @@ pub(crate) trait Tail: Send + Sync {
     /// Keeps space free for the file up to this length, without making it longer.
     fn allocate(&self, length: u64) -> io::Result<()>;
 
-    /// Whether the file is still the one of that name, and as long as it was left.
-    fn is_at(&self, path: &Path, length: u64) -> io::Result<bool>;
+    /// Whether the file still has a name, and is as long as it was left.
+    fn is_whole(&self, length: u64) -> io::Result<bool>;
+
+    /// Whether the file is still the one of that name.
+    fn is_at(&self, path: &Path) -> io::Result<bool>;
 }
 
 /// The disk of the machine.
@@ -83,12 +86,15 @@ impl Tail for RealTail {
         Ok(())
     }
 
-    fn is_at(&self, path: &Path, length: u64) -> io::Result<bool> {
+    fn is_whole(&self, length: u64) -> io::Result<bool> {
+        let own = self.0.metadata()?;
+        Ok(own.nlink() > 0 && own.len() == length)
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
         let own = self.0.metadata()?;
         match fs::symlink_metadata(path) {
-            Ok(found) => {
-                Ok(found.ino() == own.ino() && found.dev() == own.dev() && found.len() == length)
-            }
+            Ok(found) => Ok(found.ino() == own.ino() && found.dev() == own.dev()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }

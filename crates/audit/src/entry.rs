@@ -1,9 +1,10 @@
 //! Records as they are read: for people, for export, for counting.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use canonical::{Digest, Number, Object, Value};
 
@@ -120,31 +121,82 @@ impl Entry {
     }
 }
 
-/// The last lines of a log, without their ends: at most so many.
-///
-/// # Errors
-/// If they cannot be read.
-pub fn last_lines(folder: &Path, count: usize) -> io::Result<Vec<Vec<u8>>> {
-    let mut found: VecDeque<Vec<u8>> = VecDeque::new();
-    for segment in segments(folder)?.iter().rev() {
-        let missing = count.saturating_sub(found.len());
-        if missing == 0 {
-            break;
-        }
-        let (mut lines, mut buffer) = (Lines::open(segment)?, Vec::new());
-        let mut last = VecDeque::new();
-        while let Some((_, end)) = lines.next_line(&mut buffer)? {
-            if end == End::Newline {
-                if last.len() == missing {
-                    last.pop_front();
+/// Reads a log from near its end, and goes on as it grows.
+#[derive(Debug)]
+pub struct Follower {
+    folder: PathBuf,
+    /// The segment that was read last, and how far.
+    number: u64,
+    offset: u64,
+}
+
+impl Follower {
+    /// Begins with the last lines there are, given without their ends: at most so many.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn new(folder: &Path, count: usize) -> io::Result<(Self, Vec<Vec<u8>>)> {
+        let mut follower = Self {
+            folder: folder.to_owned(),
+            number: 0,
+            offset: 0,
+        };
+        let segments = segments(folder)?;
+        // Backwards, until there are enough; lines are whole, so none is cut in two.
+        let mut last: VecDeque<Vec<u8>> = VecDeque::new();
+        for segment in segments.iter().rev() {
+            let mut own = VecDeque::new();
+            let missing = count - last.len();
+            let offset = whole_lines(Lines::open(segment)?, |line| {
+                own.push_back(line.to_vec());
+                if own.len() > missing {
+                    own.pop_front();
                 }
-                last.push_back(buffer.clone());
+            })?;
+            if segment.number > follower.number {
+                (follower.number, follower.offset) = (segment.number, offset);
+            }
+            own.append(&mut last);
+            last = own;
+            if last.len() == count {
+                break;
             }
         }
-        last.append(&mut found);
-        found = last;
+        Ok((follower, last.into()))
     }
-    Ok(found.into())
+
+    /// The lines that were written since.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn next_lines(&mut self) -> io::Result<Vec<Vec<u8>>> {
+        let mut found = Vec::new();
+        for segment in segments(&self.folder)? {
+            let offset = match segment.number.cmp(&self.number) {
+                Ordering::Less => continue,
+                Ordering::Equal => self.offset,
+                Ordering::Greater => 0,
+            };
+            let lines = Lines::open_at(&segment, offset)?;
+            self.offset = whole_lines(lines, |line| found.push(line.to_vec()))?;
+            self.number = segment.number;
+        }
+        Ok(found)
+    }
+}
+
+/// Shows every whole line; returns where the last one ends.
+fn whole_lines(mut lines: Lines, mut show: impl FnMut(&[u8])) -> io::Result<u64> {
+    let (mut line, mut end_of_last) = (Vec::new(), lines.offset());
+    while let Some((_, end)) = lines.next_line(&mut line)? {
+        if end == End::Newline {
+            show(&line);
+        }
+        if end != End::CutOff {
+            end_of_last = lines.offset();
+        }
+    }
+    Ok(end_of_last)
 }
 
 /// What a log has, without verification.

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::line::{MAX_LINE, is_log_id};
+use crate::recover::ordinal;
 use crate::verify::{End, Found, Report, Scope, Source, verify_within};
 use crate::{KeyCheck, Place};
 
@@ -83,6 +84,26 @@ fn number_of(name: &OsString) -> Option<u64> {
     let number = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     let number = number.parse().ok()?;
     (format!("{PREFIX}{number:08}{SUFFIX}") == name).then_some(number)
+}
+
+/// All checkpoints there are, each a compact JWS, by their logs. To be kept elsewhere: a log that is
+/// replaced as a whole does not have them.
+///
+/// # Errors
+/// If they cannot be read.
+pub fn checkpoints(folder: &Path) -> io::Result<Vec<String>> {
+    let mut logs = checkpoint_logs(folder)?;
+    logs.sort_by_key(|log_id| ordinal(log_id));
+    let mut found = Vec::new();
+    for log_id in logs {
+        let text = fs::read_to_string(checkpoint_path(folder, &log_id))?;
+        // The last one may be cut off.
+        let whole = text
+            .split_inclusive('\n')
+            .filter_map(|line| line.strip_suffix('\n'));
+        found.extend(whole.map(str::to_owned));
+    }
+    Ok(found)
 }
 
 /// Where the checkpoints of a log are.

@@ -106,10 +106,10 @@ pub use body::{
     Verdict, session_hash,
 };
 pub use checkpoint::{Checkpoint, KeyCheck, MAX_CHECKPOINT, NotSigned, Refusal, Signer};
-pub use entry::{Entry, Stats, last_lines};
+pub use entry::{Entry, Follower, Stats};
 pub use error::Error;
 pub use fault::{Fault, FaultKind, Place};
-pub use folder::{Lines, Segment, segments, verify_folder};
+pub use folder::{Lines, Segment, checkpoints, segments, verify_folder};
 pub use line::{Link, MAX_LINE};
 pub use log::{Log, Permit};
 pub use pending::{Pending, Receipt};
@@ -117,5 +117,6 @@ pub use purge::{Purge, Purged, Retention};
 pub use random::{NoRandomness, Randomness};
 pub use rejections::{Rejected, Rejections};
 pub use settings::{Alarm, NotASync, Parts, Settings, SyncWhen};
+pub use text::printable;
 pub use time::{Clock, UnixMillis};
 pub use verify::{End, Found, Gap, Head, Report, Source, verify};

@@ -39,6 +39,8 @@ pub(crate) struct Group {
 #[derive(Debug, Default)]
 struct State {
     wakers: Vec<Waker>,
+    /// Threads that wait. To wake nobody costs a call into the kernel too.
+    waiting: usize,
     outcome: Option<Outcome>,
 }
 
@@ -86,15 +88,17 @@ impl Group {
 
     /// Says what became of it to all who wait.
     pub(crate) fn complete(&self, outcome: Outcome) {
-        let wakers = {
+        let (wakers, waiting) = {
             let mut state = self.lock();
             if state.outcome.is_some() {
                 return;
             }
             state.outcome = Some(outcome);
-            std::mem::take(&mut state.wakers)
+            (std::mem::take(&mut state.wakers), state.waiting)
         };
-        self.done.notify_all();
+        if waiting > 0 {
+            self.done.notify_all();
+        }
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -110,6 +114,7 @@ impl Pending {
     /// If the record could not be written; then it is not in the log.
     pub fn wait(self) -> Result<Receipt, Error> {
         let mut state = self.group.lock();
+        state.waiting += 1;
         loop {
             if let Some(outcome) = &state.outcome {
                 return outcome.of(self.index);

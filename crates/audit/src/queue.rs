@@ -311,7 +311,8 @@ impl Queue {
     }
 
     fn wake(&self, mut state: MutexGuard<'_, State>) {
-        let is_waiting = state.is_writer_waiting;
+        // Once is enough: until it runs, all the others need not call it too.
+        let is_waiting = std::mem::take(&mut state.is_writer_waiting);
         state.is_called = true;
         drop(state);
         if is_waiting {

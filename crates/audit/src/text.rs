@@ -10,11 +10,25 @@ use canonical::Value;
 /// JSON escapes the control characters of ASCII. RFC 8785 allows no escape for any other
 /// character, so those that act on a terminal or a reader are replaced by U+FFFD.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str, limit: usize) {
-    let text = match text.len() <= limit && text.bytes().all(|byte| byte < 0x7f) {
+    // All bytes are looked at, without a way out: several at once that way.
+    let is_strange = text
+        .bytes()
+        .fold(false, |found, byte| found | (byte >= 0x7f));
+    let text = match text.len() <= limit && !is_strange {
         true => Cow::Borrowed(text),
         false => bounded(text, limit),
     };
     Value::String(text).push_canonical(out);
+}
+
+/// A text as it may be shown on a terminal, wherever it comes from.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let acts = |character: char| character.is_control() || is_active(character);
+    match text.contains(acts) {
+        false => Cow::Borrowed(text),
+        true => Cow::Owned(text.replace(acts, "\u{fffd}")),
+    }
 }
 
 /// The text without what acts on its reader, cut to so many characters; a cut one ends in `…`.
@@ -40,7 +54,7 @@ fn bounded(text: &str, limit: usize) -> Cow<'_, str> {
 
 /// Whether a character does something rather than show something: deletes, begins a command of a
 /// terminal, ends a line, or turns the direction of writing. (Those below U+0020 JSON escapes.)
-pub(crate) const fn is_active(character: char) -> bool {
+const fn is_active(character: char) -> bool {
     matches!(
         character,
         '\u{7f}'..='\u{9f}'
@@ -74,6 +88,11 @@ mod tests {
     #[test]
     fn threat_137_nothing_acts_on_the_reader() {
         assert_eq!(pushed("a\nb\r\u{1b}[31m", 99), r#""a\nb\r\u001b[31m""#);
+        assert_eq!(printable("plain é"), "plain é");
+        assert_eq!(
+            printable("a\n\u{1b}[2J\u{9b}\u{202e}"),
+            "a\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}"
+        );
         assert_eq!(pushed("a\u{7f}\u{9b}31m", 99), "\"a��31m\"");
         assert_eq!(pushed("a\u{2028}\u{202e}b\u{85}", 99), "\"a��b�\"");
     }

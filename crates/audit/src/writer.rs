@@ -60,6 +60,8 @@ pub(crate) struct Writer {
     out: Vec<u8>,
     /// The time of the group at hand.
     now: UnixMillis,
+    /// When the names of the files were looked at.
+    looked_at: UnixMillis,
     /// Something is wrong with the files; they must be looked at again before anything is written.
     is_broken: bool,
     /// New requests are refused.
@@ -103,6 +105,8 @@ enum Chore {
 
 /// How long the thread waits before it tries again to write.
 const RETRY: Duration = Duration::from_millis(250);
+/// Milliseconds after which the names of the files are looked at again.
+const LOOK_EVERY: u64 = 100;
 /// How long it waits when it has nothing to do.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -230,6 +234,7 @@ impl Writer {
 
     /// Finds out whether anything can be written.
     fn probe(&mut self) -> Result<(), Error> {
+        self.looked_at = UnixMillis(0);
         if !self.is_broken && !self.is_in_place() {
             self.is_broken = true;
         }
@@ -275,10 +280,19 @@ impl Writer {
         self.work_again()
     }
 
-    fn is_in_place(&self) -> bool {
+    /// Whether the segment is still the file that was written. That it was removed, replaced or
+    /// changed is looked for each time. That it was moved is not so urgent: nothing is lost then.
+    fn is_in_place(&mut self) -> bool {
         let SegmentFile { tail, length, .. } = &self.segment;
-        let segment = tail.is_at(&self.segment.path(), *length);
-        segment.unwrap_or(false) && self.lock.holds(&self.folder)
+        if !tail.is_whole(*length).unwrap_or(false) {
+            return false;
+        }
+        if self.now.0.abs_diff(self.looked_at.0) < LOOK_EVERY {
+            return true;
+        }
+        self.looked_at = self.now;
+        let is_there = tail.is_at(&self.segment.segment.path);
+        is_there.unwrap_or(false) && self.lock.holds(&self.folder)
     }
 
     /// Chains a record behind the last one.

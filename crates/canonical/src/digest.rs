@@ -30,13 +30,33 @@ impl Digest {
     }
 
     /// Appends the text, without memory of its own.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "seven is the length of the prefix, and the table has every byte"
+    )]
     pub fn push_to(&self, out: &mut Vec<u8>) {
-        let mut digits = [0; 64];
-        // 64 is the length of 32 bytes in hexadecimal.
-        let _ = hex::encode_to_slice(self.0, &mut digits);
-        out.extend_from_slice(b"sha256:");
-        out.extend_from_slice(&digits);
+        let mut text = *b"sha256:0000000000000000000000000000000000000000000000000000000000000000";
+        let (pairs, _) = text[7..].as_chunks_mut::<2>();
+        for (pair, byte) in pairs.iter_mut().zip(self.0) {
+            *pair = PAIRS[usize::from(byte)];
+        }
+        out.extend_from_slice(&text);
     }
+}
+
+/// The digits of every byte: looked up two at a time, which is the faster way for so few bytes.
+static PAIRS: [[u8; 2]; 256] = pairs();
+
+#[expect(clippy::indexing_slicing, reason = "evaluated when it is compiled")]
+const fn pairs() -> [[u8; 2]; 256] {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < pairs.len() {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
 }
 
 impl From<[u8; 32]> for Digest {

@@ -38,10 +38,10 @@ pub(crate) struct Stored {
 const RECORD: &str = "identity.json";
 
 impl Store {
-    /// The identities in a data directory; the passphrase is that of the surroundings.
-    pub(crate) fn at(data: &Path) -> Self {
+    /// That of a data directory, or the user's.
+    pub(crate) const fn at(data: Option<PathBuf>) -> Self {
         Self {
-            data: Some(data.to_owned()),
+            data,
             passphrase_file: None,
         }
     }
@@ -167,6 +167,11 @@ impl Store {
     }
 
     fn folder(&self) -> Result<PathBuf> {
+        Ok(self.data()?.join("identity"))
+    }
+
+    /// The data directory.
+    pub(crate) fn data(&self) -> Result<PathBuf> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from);
         let data = self.data.clone().or_else(|| {
             variable("XDG_DATA_HOME")
@@ -174,8 +179,7 @@ impl Store {
                 .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
                 .map(|base| base.join("frith"))
         });
-        let data = data.context("there is no home directory: give --data DIR")?;
-        Ok(data.join("identity"))
+        data.context("there is no home directory: give --data DIR")
     }
 
     fn place(&self, name: &str) -> Result<PathBuf> {

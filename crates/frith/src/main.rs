@@ -6,6 +6,7 @@
 
 mod agent;
 mod approve;
+mod audit;
 mod check;
 mod config;
 mod connect;
@@ -17,7 +18,6 @@ mod keystore;
 mod log;
 mod manifest;
 mod node;
-mod node_keys;
 mod resolve;
 mod screen;
 mod send;
@@ -82,6 +82,9 @@ enum Command {
     /// Have a running node read its configuration again, with the operator's consent to all of it
     #[command(after_help = EXIT_STATUS)]
     Config(config::Arguments),
+    /// What agents did: tail, verify, export, purge, stats
+    #[command(after_help = EXIT_STATUS)]
+    Audit(audit::Arguments),
     /// List the messages of the A2E protocol, or show one of them
     #[command(after_help = EXIT_STATUS)]
     Types(types::Arguments),
@@ -154,6 +157,7 @@ fn main() -> ExitCode {
         Some(Command::Token(options)) => token::run(&options, arguments.json),
         Some(Command::Approve(options)) => approve::run(&options, arguments.json),
         Some(Command::Config(options)) => config::run(&options, arguments.json),
+        Some(Command::Audit(options)) => audit::run(&options, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
         Some(Command::Id(options)) => id::run(&options, arguments.json),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::store::Sqlite;
+use a2a_identity::SigningKey;
 use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace, UnixSocket};
 use a2e_runtime::demo::Demo;
 use a2e_runtime::operator::{Nothing, Operations, Server as OperatorServer};
@@ -21,9 +22,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::keys::{NodeKeys, NodeSigner};
 use crate::config::Applied;
-use crate::keystore::Store;
-use crate::node_keys::NodeKeys;
+use crate::id;
+use crate::keystore::{Store, Stored, random};
 
 /// A node that takes connections.
 pub(crate) struct Node {
@@ -77,13 +79,14 @@ impl Node {
         warn_of_plain_text(config);
         let claim = data.claim()?;
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
-        let keys = NodeKeys::open(Store::at(data.path()))?;
-        let did = keys.did()?;
+        let identities = Store::at(Some(data.path().to_owned()));
+        let identity = identity(&identities).context("the node's identity cannot be used")?;
+        let did = identity.identity.did().to_string();
         let shared = Shared {
             authenticator: Arc::new(Limited::new(Arc::clone(&tokens))),
             snapshots: snapshots(config, data)?,
             approvals: approvals(config, data)?,
-            audit: audit_log(config, data, keys)?,
+            audit: audit_log(config, data, &identity, &identities)?,
         };
         let host = builder(config, &shared).await?.build();
         let tls = match &config.server.tls {
@@ -341,7 +344,22 @@ fn approvals(config: &Config, data: &DataDir) -> Result<Approvals> {
     Ok(Approvals::new(store, config.global_limits.approval))
 }
 
-fn audit_log(config: &Config, data: &DataDir, keys: NodeKeys) -> Result<Option<audit::Log>> {
+/// The identity that the node acts as; a new one is given one.
+fn identity(store: &Store) -> Result<Stored> {
+    const NAME: &str = "default";
+    if store.names()?.iter().any(|name| name == NAME) {
+        return store.open(NAME);
+    }
+    let key = SigningKey::generate(&mut random)?;
+    id::make(NAME, None, false, store, &key)
+}
+
+fn audit_log(
+    config: &Config,
+    data: &DataDir,
+    identity: &Stored,
+    identities: &Store,
+) -> Result<Option<audit::Log>> {
     if !config.audit.enabled {
         return Ok(None);
     }
@@ -352,8 +370,8 @@ fn audit_log(config: &Config, data: &DataDir, keys: NodeKeys) -> Result<Option<a
         ..audit::Settings::default()
     };
     let parts = audit::Parts {
-        keys: Box::new(keys.again()),
-        signer: Box::new(keys),
+        keys: Box::new(NodeKeys::of(identity)),
+        signer: Box::new(NodeSigner::of(identity, identities)?),
         random: Box::new(|bytes: &mut [u8]| {
             getrandom::fill(bytes).map_err(|_| audit::NoRandomness)
         }),

@@ -94,8 +94,8 @@ fn log(folder: &Path) -> Log {
 
 /// The requests on record.
 fn recorded(folder: &Path) -> Vec<Value> {
-    audit::last_lines(folder, 1000)
-        .unwrap()
+    let (_, lines) = audit::Follower::new(folder, 1000).unwrap();
+    lines
         .iter()
         .map(|line| serde_json::from_slice::<Value>(line).unwrap())
         .filter(|record| record["event_type"] == "request_received")

@@ -65,7 +65,12 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn hash(&mut self) -> Result<Digest, FaultKind> {
-        let text = self.quoted(|byte| byte.is_ascii());
+        const LENGTH: usize = "sha256:".len() + 64;
+        let text = match self.rest().split_at_checked(LENGTH) {
+            Some((text, [b'"', ..])) => std::str::from_utf8(text).ok(),
+            _ => None,
+        };
+        self.at += LENGTH + 1;
         text.and_then(|text| text.parse().ok())
             .ok_or(FaultKind::Form("a hash is none"))
     }

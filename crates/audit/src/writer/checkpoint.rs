@@ -73,7 +73,10 @@ impl Writer {
         let CheckpointFile {
             path, tail, length, ..
         } = &mut self.checkpoints;
-        if !tail.is_at(path, *length).unwrap_or(false) {
+        let is_in_place = tail
+            .is_whole(*length)
+            .and_then(|whole| Ok(whole && tail.is_at(path)?));
+        if !is_in_place.unwrap_or(false) {
             self.is_broken = true;
             return Err(Error::Replaced { path: path.clone() });
         }

@@ -70,6 +70,7 @@ impl Writer {
             chain: attached.chain,
             out: Vec::new(),
             now,
+            looked_at: now,
             is_broken: false,
             is_failing: false,
             is_stuck: false,

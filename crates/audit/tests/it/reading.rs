@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use audit::{Entry, Lines, Stats, last_lines, segments, verify_folder};
+use audit::{Entry, Follower, Stats, verify_folder};
 use serde_json::json;
 
 use crate::support::{Place, append, intent, request};
@@ -18,7 +18,7 @@ fn the_last_lines_come_from_as_many_segments_as_it_takes() {
     log.close();
     let all = place.lines();
     for count in [0, 1, 3, 10, all.len() - 1, all.len(), all.len() + 5] {
-        let last = last_lines(&place.folder(), count).unwrap();
+        let (_, last) = Follower::new(&place.folder(), count).unwrap();
         let expected = &all[all.len().saturating_sub(count)..];
         assert_eq!(
             last,
@@ -30,20 +30,37 @@ fn the_last_lines_come_from_as_many_segments_as_it_takes() {
     }
 }
 
+/// Also over the change of segments, and without a line that is not whole yet.
 #[test]
-fn a_reader_goes_on_where_it_stopped() {
+fn a_follower_goes_on_where_it_stopped() {
     let place = Place::new();
     let log = place.open();
     append(&log, "one");
-    let segment = &segments(&place.folder()).unwrap()[0];
-    let (mut lines, mut line) = (Lines::open(segment).unwrap(), Vec::new());
-    while lines.next_line(&mut line).unwrap().is_some() {}
+    let (mut follower, last) = Follower::new(&place.folder(), 1).unwrap();
+    let names = |lines: &[Vec<u8>]| -> Vec<String> {
+        let entries = lines.iter().map(|line| Entry::parse(line).unwrap());
+        entries
+            .filter_map(|entry| entry.text("name").map(str::to_owned))
+            .collect()
+    };
+    assert_eq!(names(&last), ["one"]);
+    assert_eq!(follower.next_lines().unwrap(), [[0_u8; 0]; 0]);
     append(&log, "two");
-    let mut lines = Lines::open_at(segment, lines.offset()).unwrap();
-    lines.next_line(&mut line).unwrap().unwrap();
-    assert_eq!(Entry::parse(&line).unwrap().text("name"), Some("two"));
-    assert!(lines.next_line(&mut line).unwrap().is_none());
+    assert_eq!(names(&follower.next_lines().unwrap()), ["two"]);
+    append(&log, "three");
+    log.rotate().wait().unwrap();
+    append(&log, "four");
+    log.rotate().wait().unwrap();
+    append(&log, "five");
+    assert_eq!(
+        names(&follower.next_lines().unwrap()),
+        ["three", "four", "five"]
+    );
     log.close();
+    assert_eq!(follower.next_lines().unwrap().len(), 1, "stop");
+    let whole = std::fs::read(place.segment(3)).unwrap();
+    std::fs::write(place.segment(3), [&whole[..], b"{\"body"].concat()).unwrap();
+    assert_eq!(follower.next_lines().unwrap().len(), 0);
 }
 
 /// The plain lines of other A2E hosts: `AuditEntry` of the catalogue, every key, in its order.

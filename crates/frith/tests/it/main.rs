@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod approve;
+mod audit;
 mod foreign;
 mod identity;
 mod identity_hostile;

@@ -101,7 +101,11 @@ impl Tail for FaultyTail {
         }
     }
 
-    fn is_at(&self, path: &Path, length: u64) -> io::Result<bool> {
-        self.real.is_at(path, length)
+    fn is_whole(&self, length: u64) -> io::Result<bool> {
+        self.real.is_whole(length)
+    }
+
+    fn is_at(&self, path: &Path) -> io::Result<bool> {
+        self.real.is_at(path)
     }
 }

@@ -1,0 +1,208 @@
+//! `frith audit verify`.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use a2a_identity::{Did, DidDocument, Peer};
+use anyhow::{Context, Result};
+use audit::{Fault, KeyCheck as _, Report, checkpoints, printable, verify_folder};
+use serde_json::json;
+
+use super::keys::NodeKeys;
+use crate::Outcome;
+use crate::keystore::{Store, cannot};
+
+/// Whose log it is, and who says so.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The log's folder [default: audit in the data directory]
+    folder: Option<PathBuf>,
+
+    /// The node's public key in base64url; several as KID=KEY
+    #[arg(long = "key", value_name = "KEY", conflicts_with = "did")]
+    keys: Vec<String>,
+
+    /// The node's DID; a did:key is its own key
+    #[arg(long, value_name = "DID")]
+    did: Option<String>,
+
+    /// The DID document of a did:web
+    #[arg(long, value_name = "FILE", requires = "did")]
+    document: Option<PathBuf>,
+
+    /// Checkpoints that were exported earlier: the log must still have them
+    #[arg(long, value_name = "FILE")]
+    checkpoints: Option<PathBuf>,
+
+    /// The identity of this user whose keys are taken, if neither --key nor --did is given
+    #[arg(long, default_value = "default", value_name = "NAME")]
+    id: String,
+
+    #[command(flatten)]
+    store: Store,
+}
+
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    let keys = match arguments.keys()? {
+        Ok(keys) => keys,
+        Err(message) => return Ok(Outcome::WrongArguments(message)),
+    };
+    let folder = match &arguments.folder {
+        Some(folder) => folder.clone(),
+        None => arguments.store.data()?.join("audit"),
+    };
+    let report =
+        verify_folder(&folder, &keys).with_context(|| cannot("read the audit log in", &folder))?;
+    let mut missing = Vec::new();
+    if let Some(file) = &arguments.checkpoints {
+        let text = fs::read_to_string(file).with_context(|| cannot("read", file))?;
+        let found = checkpoints(&folder).with_context(|| cannot("read", &folder))?;
+        for (number, jws) in (1..).zip(text.lines()) {
+            match keys.check(jws) {
+                Ok(checkpoint) if found.iter().any(|found| found == jws) => drop(checkpoint),
+                Ok(checkpoint) => missing.push(format!(
+                    "the log does not have record {} of {} as it was signed (line {number} of {})",
+                    checkpoint.seq,
+                    checkpoint.log_id,
+                    file.display()
+                )),
+                Err(refusal) => {
+                    missing.push(format!("{} line {number}: {refusal}", file.display()));
+                }
+            }
+        }
+    }
+    match as_json {
+        true => print_json(&report, &missing)?,
+        false => print(&report, &missing)?,
+    }
+    Ok(match report.is_intact() && missing.is_empty() {
+        true => Outcome::Good,
+        false => Outcome::Bad,
+    })
+}
+
+impl Arguments {
+    /// The keys to verify with, or what is wrong with the command line.
+    fn keys(&self) -> Result<Result<NodeKeys, String>> {
+        if !self.keys.is_empty() {
+            return Ok(NodeKeys::parse(&self.keys));
+        }
+        let Some(did) = &self.did else {
+            let stored = self.store.open(&self.id).context(
+                "whose log is it? give the node's public key with --key, or its DID with --did",
+            )?;
+            return Ok(Ok(NodeKeys::of(&stored)));
+        };
+        let did = match Did::parse(did, Peer::Baseline) {
+            Ok(did) => did,
+            Err(error) => return Ok(Err(format!("--did: {error}"))),
+        };
+        let document = match (&did, &self.document) {
+            (Did::Key(_), None) => None,
+            (_, Some(file)) => {
+                let text = fs::read(file).with_context(|| cannot("read", file))?;
+                let document = DidDocument::read(&text, &did);
+                Some(
+                    document
+                        .with_context(|| format!("in {}", file.display()))?
+                        .keys,
+                )
+            }
+            (Did::Web(_) | Did::Github(_), None) => {
+                let message =
+                    "only a did:key has its key in itself: give --document FILE or --key KEY";
+                return Ok(Err(message.into()));
+            }
+        };
+        Ok(Ok(NodeKeys::of_did(did, document)))
+    }
+}
+
+fn print(report: &Report, missing: &[String]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    for fault in &report.faults {
+        writeln!(out, "broken   {}", printable(&fault.to_string()))?;
+    }
+    for text in missing {
+        writeln!(out, "missing  {}", printable(text))?;
+    }
+    for place in &report.unfinished {
+        writeln!(
+            out,
+            "note     {place} has no end: a crash cut it off, or it is being written"
+        )?;
+    }
+    for gap in &report.gaps {
+        let (time, reason) = (gap.timestamp, printable(&gap.reason));
+        writeln!(
+            out,
+            "gap      {time}: {reason} ({} line {})",
+            gap.place.file, gap.place.line
+        )?;
+    }
+    let Report {
+        records,
+        erased,
+        checkpoints,
+        ..
+    } = report;
+    let verdict = match (report.is_intact() && missing.is_empty(), records) {
+        (false, _) => "not intact",
+        (true, 0) => "there is nothing in it",
+        (true, _) => "intact",
+    };
+    writeln!(
+        out,
+        "{verdict}: {records} records, {erased} of them erased, {checkpoints} checkpoints"
+    )?;
+    if let Some(head) = &report.head {
+        writeln!(out, "  ends with record {} of {}", head.seq, head.log_id)?;
+        writeln!(out, "  {}", head.hash)?;
+    }
+    if report.unsigned > 0 {
+        writeln!(
+            out,
+            "  the last {} records are not signed yet: they hang together, but whoever can write the files could have written them",
+            report.unsigned
+        )?;
+    }
+    Ok(())
+}
+
+fn print_json(report: &Report, missing: &[String]) -> Result<()> {
+    let fault = |fault: &Fault| {
+        json!({
+            "file": &*fault.place.file,
+            "line": fault.place.line,
+            "log_id": fault.log_id,
+            "seq": fault.seq,
+            "code": fault.kind.code(),
+            "error": fault.kind.to_string(),
+        })
+    };
+    let head = report
+        .head
+        .as_ref()
+        .map(|head| json!({"log_id": head.log_id, "seq": head.seq, "hash": head.hash.to_string()}));
+    let gaps = report.gaps.iter().map(|gap| {
+        json!({"file": &*gap.place.file, "line": gap.place.line, "log_id": gap.log_id, "seq": gap.seq,
+            "timestamp": gap.timestamp.to_string(), "reason": gap.reason})
+    });
+    let report = json!({
+        "intact": report.is_intact() && missing.is_empty(),
+        "records": report.records,
+        "erased": report.erased,
+        "checkpoints": report.checkpoints,
+        "logs": report.logs,
+        "unsigned": report.unsigned,
+        "head": head,
+        "faults": report.faults.iter().map(fault).collect::<Vec<_>>(),
+        "missing_checkpoints": missing,
+        "gaps": gaps.collect::<Vec<_>>(),
+        "unfinished": report.unfinished.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    });
+    writeln!(std::io::stdout(), "{report}")?;
+    Ok(())
+}
