@@ -236,10 +236,9 @@ impl Node {
     pub(crate) fn clean_up(&self) {
         self.operator.cancel();
         let unix = self.endpoints.unix.clone();
-        for path in [Some(self.claim.dir().endpoints()), unix]
-            .into_iter()
-            .flatten()
-        {
+        let dir = self.claim.dir();
+        let paths = [Some(dir.endpoints()), Some(dir.operator_socket()), unix];
+        for path in paths.into_iter().flatten() {
             let _ = std::fs::remove_file(path);
         }
     }

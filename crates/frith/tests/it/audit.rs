@@ -236,14 +236,27 @@ fn a_copy_verifies_with_the_public_key_alone() {
 #[test]
 fn a_changed_record_is_named() {
     let node = Node::with_log();
-    let path = &node.segments()[0];
+    let lines = node.lines();
+    let seq = 1 + lines
+        .iter()
+        .position(|line| line.contains("tool-0"))
+        .unwrap();
+    let has_it = |path: &PathBuf| fs::read_to_string(path).unwrap().contains("tool-0");
+    let path = &node.segments().into_iter().find(has_it).unwrap();
     let text = fs::read_to_string(path).unwrap();
+    let line = 1 + text
+        .lines()
+        .position(|line| line.contains("tool-0"))
+        .unwrap();
     fs::write(path, text.replace("tool-0", "tool-X")).unwrap();
     let (status, out, _) = node.user.run(&["audit", "verify"]);
     assert_eq!(status, 1);
     let first = out.lines().next().unwrap();
+    let file = path.file_name().unwrap().to_str().unwrap();
     assert!(
-        first.starts_with("broken   audit-00000001.jsonl line 3 (record 3 of log-1-"),
+        first.starts_with(&format!(
+            "broken   {file} line {line} (record {seq} of log-1-"
+        )),
         "{out}"
     );
     assert!(
@@ -257,7 +270,7 @@ fn a_changed_record_is_named() {
     assert_eq!(report["faults"][0]["code"], "body_changed");
     assert_eq!(
         (&report["faults"][0]["line"], &report["faults"][0]["seq"]),
-        (&json!(3), &json!(3))
+        (&json!(line), &json!(seq))
     );
     let (status, _, error) = node.user.run(&["audit", "export"]);
     assert_eq!(status, 1, "{error}");
