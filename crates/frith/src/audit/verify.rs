@@ -20,7 +20,12 @@ pub(crate) struct Arguments {
     folder: Option<PathBuf>,
 
     /// The node's public key in base64url; several as KID=KEY
-    #[arg(long = "key", value_name = "KEY", conflicts_with = "did")]
+    #[arg(
+        long = "key",
+        value_name = "KEY",
+        conflicts_with = "did",
+        allow_hyphen_values = true
+    )]
     keys: Vec<String>,
 
     /// The node's DID; a did:key is its own key
