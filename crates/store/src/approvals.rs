@@ -33,7 +33,7 @@ pub trait HeldCalls: fmt::Debug + Send + Sync {
 
 /// The operator's side of the held calls of all agents.
 pub trait Approvals: fmt::Debug + Send + Sync {
-    /// The calls that wait for a word, oldest first.
+    /// The calls that wait for a word, oldest first, at most [`MAX_LISTED`](crate::MAX_LISTED).
     fn list(&self, now: UnixMillis) -> Pending<Vec<Approval>>;
 
     /// A call by its id, waiting or decided.
@@ -102,6 +102,9 @@ pub struct Approval {
     /// The operator's word.
     pub verdict: Verdict,
 }
+
+/// How many held calls are listed at once.
+pub const MAX_LISTED: usize = 1_000;
 
 const WHAT: &str = "held call";
 
@@ -229,9 +232,9 @@ impl Approvals for InSqlite {
         self.database.read(|connection| {
             let mut list = connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM approvals WHERE verdict = 0 AND expires > ?1
-                 ORDER BY created, id"
+                 ORDER BY created, id LIMIT ?2"
             ))?;
-            let approvals = list.query_map([now.0], approval)?;
+            let approvals = list.query_map((now.0, MAX_LISTED), approval)?;
             Ok(approvals.collect::<Result<_, _>>()?)
         })
     }

@@ -36,8 +36,8 @@
 //!
 //! assert_eq!(results.begin(now, "request-1", hash).wait()?, Begun::New);
 //! results.finish(now, "request-1", Some(b"42".to_vec())).wait()?;
-//! let again = results.begin(now, "request-1", hash).wait()?;
-//! assert_eq!(again, Begun::Finished(Some(b"42".to_vec())));
+//! assert_eq!(results.begin(now, "request-1", hash).wait()?, Begun::Finished);
+//! assert_eq!(results.result(now, "request-1").wait()?, Some(b"42".to_vec()));
 //! # Ok(())
 //! # }
 //! ```
@@ -60,7 +60,7 @@ mod sqlite;
 pub mod statements;
 mod value;
 
-pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, Verdict};
+pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict};
 pub use error::Error;
 pub use key::{Passphrase, StoreKey};
 pub use limits::{Limit, Limits, MAX_NAME};
@@ -74,7 +74,7 @@ pub use scope::{AgentId, Backend, Owner, Scope, SessionId, Store, Swept};
 pub use secrets::{Cipher, SealedValues, Secrets, Vault};
 pub use snapshots::Snapshots;
 pub use sqlite::{
-    Backup, Existing, Figures, Log, NotASyncMode, Options, Report, Sqlite, SyncMode, TableUse,
-    backup, check,
+    Backup, Existing, Figures, NotASyncMode, Options, Report, Sqlite, SyncMode, TableUse, backup,
+    check,
 };
 pub use value::{Hash, UnixMillis};

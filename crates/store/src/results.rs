@@ -32,12 +32,16 @@ pub trait Results: fmt::Debug + Send + Sync {
     /// it so if the result is too large or finds no room.
     fn finish(&self, now: UnixMillis, id: &str, result: Option<Vec<u8>>) -> Pending<()>;
 
+    /// The result of a request that is [finished](Begun::Finished), unless it was not kept or has
+    /// been dropped since. Large ones are read here, and not in the middle of everybody's writes.
+    fn result(&self, now: UnixMillis, id: &str) -> Pending<Option<Vec<u8>>>;
+
     /// A request may be done as if it had never come: it was not done, or its result must be gone.
     fn forget(&self, id: &str) -> Pending<()>;
 }
 
 /// What a request is to the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begun {
     /// It is new: do it, and then [finish](Results::finish) or [forget](Results::forget) it.
     New,
@@ -45,8 +49,8 @@ pub enum Begun {
     Running,
     /// It was being done when the process ended; how far it came nobody knows.
     Interrupted,
-    /// It was done, with this result if it was kept.
-    Finished(Option<Vec<u8>>),
+    /// It was done; [`result`](Results::result) has what came of it, if that was kept.
+    Finished,
     /// Another request has this id.
     Conflict,
 }
@@ -103,7 +107,7 @@ impl Results for InSqlite {
             let known = Row::find(connection, &owner, &id)?;
             let is_live = |row: &Row| row.run == run || row.at > cutoff.0;
             if let Some(row) = known.as_ref().filter(|row| is_live(row)) {
-                return row.answer(connection, hash, run);
+                return Ok(row.answer(hash, run));
             }
             let more = Size::one(base_size(&id));
             make_room(
@@ -148,6 +152,18 @@ impl Results for InSqlite {
         })
     }
 
+    fn result(&self, now: UnixMillis, id: &str) -> Pending<Option<Vec<u8>>> {
+        let cutoff = now.minus(self.database.limits().results_kept);
+        self.database.read(|connection| {
+            let mut find = connection.prepare_cached(
+                "SELECT result FROM results
+                 WHERE owner = ?1 AND id = ?2 AND run = 0 AND at > ?3",
+            )?;
+            let result = find.query_row((&*self.owner, id, cutoff.0), |row| row.get(0));
+            Ok(result.optional()?.flatten())
+        })
+    }
+
     fn forget(&self, id: &str) -> Pending<()> {
         let (owner, id) = (Arc::clone(&self.owner), id.to_owned());
         self.database.write(id.len(), move |connection| {
@@ -184,21 +200,13 @@ impl Row {
         Ok(row.optional()?)
     }
 
-    fn answer(&self, connection: &Connection, hash: Hash, run: i64) -> Result<Begun, Error> {
-        if self.hash != hash {
-            return Ok(Begun::Conflict);
+    fn answer(&self, hash: Hash, run: i64) -> Begun {
+        match self.run {
+            _ if self.hash != hash => Begun::Conflict,
+            0 => Begun::Finished,
+            own if own == run => Begun::Running,
+            _ => Begun::Interrupted,
         }
-        if self.run != 0 {
-            return Ok(match self.run == run {
-                true => Begun::Running,
-                false => Begun::Interrupted,
-            });
-        }
-        let mut result =
-            connection.prepare_cached("SELECT result FROM results WHERE number = ?1")?;
-        Ok(Begun::Finished(
-            result.query_row([self.number], |row| row.get(0))?,
-        ))
     }
 
     fn remove(&self, connection: &Connection) -> Result<(), Error> {

@@ -35,7 +35,8 @@ use crate::snapshots::{self, Snapshots};
 use crate::{Error, Limits, Pending, UnixMillis};
 
 pub use backup::{Backup, Existing, backup};
-pub use check::{Log, Report, TableUse, check};
+pub use check::{Report, TableUse, check};
+pub use meter::USAGE;
 pub(crate) use meter::{Expiring, Metered, metered};
 pub use sync::{NotASyncMode, SyncMode};
 

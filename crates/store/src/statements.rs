@@ -5,3 +5,4 @@ pub use crate::snapshots::{
     ADD_PART as SNAPSHOT_ADD_PART, FIND as SNAPSHOT_FIND, GROW as SNAPSHOT_GROW,
     READ as SNAPSHOT_READ,
 };
+pub use crate::sqlite::USAGE;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Approval, Approvals, Call, Held, HeldCalls, Verdict, WHAT, check_verdict};
+use super::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict, WHAT, check_verdict};
 use crate::memory::{Kept, Memory, Shelves};
 use crate::scope::Owner;
 use crate::{Error, Hash, Pending, UnixMillis};
@@ -127,6 +127,7 @@ impl Approvals for InMemory {
             .map(|(owner, hash, kept)| kept.value.approval(owner, *hash, kept.expires))
             .collect();
         list.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
+        list.truncate(MAX_LISTED);
         Pending::ready(Ok(list))
     }
 

@@ -44,11 +44,8 @@ pub fn backup(database: &Path, target: &Path, existing: Existing) -> Result<Back
     refuse_own(database, target)?;
     let reserved = Reserved::take(target, existing)?;
     // SQLite fills an empty file as it is, with its mode.
-    let name = reserved.temporary.to_str().ok_or_else(|| Error::Io {
-        what: "write to",
-        path: target.to_owned(),
-        why: "its name is not UTF-8".to_owned(),
-    })?;
+    let name = reserved.temporary.to_str();
+    let name = name.ok_or_else(|| refused(target, "its name is not UTF-8"))?;
     connection.execute("VACUUM INTO ?1", [name])?;
     let report = check(&reserved.temporary)?;
     if let Some(problem) = report.problems.into_iter().next() {
@@ -66,10 +63,16 @@ fn refuse_own(database: &Path, target: &Path) -> Result<(), Error> {
     let own = [database.to_owned(), log_path(database), memory.into()];
     let target_identity = identity(target);
     match target_identity.is_some() && own.iter().any(|own| identity(own) == target_identity) {
-        true => Err(Error::FileExists {
-            path: target.to_owned(),
-        }),
+        true => Err(refused(target, "it is a part of the database itself")),
         false => Ok(()),
+    }
+}
+
+fn refused(target: &Path, why: &str) -> Error {
+    Error::Io {
+        what: "write to",
+        path: target.to_owned(),
+        why: why.to_owned(),
     }
 }
 
@@ -89,7 +92,8 @@ impl<'a> Reserved<'a> {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(Error::io("make", target, &error));
             }
-            Err(_) if existing == Existing::Replace && target.is_file() => false,
+            Err(_) if !target.is_file() => return Err(refused(target, "it is not a file")),
+            Err(_) if existing == Existing::Replace => false,
             Err(_) => {
                 return Err(Error::FileExists {
                     path: target.to_owned(),

@@ -20,20 +20,14 @@ pub struct Report {
     pub bytes: u64,
     /// How much of that is free for new entries.
     pub free_bytes: u64,
-    /// The log beside it.
-    pub log: Log,
+    /// The size of the log beside it: what was written and is not in the database's own file yet.
+    /// That is normal while a node runs and after it was killed; whoever opens the database reads
+    /// both.
+    pub log_bytes: u64,
     /// What is in it.
     pub tables: Vec<TableUse>,
     /// What is wrong with it; nothing if it is well.
     pub problems: Vec<String>,
-}
-
-/// The log of what was written and is not in the database's own file yet. That is normal while a
-/// node runs and after it was killed: whoever opens the database reads both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Log {
-    /// Its size in bytes.
-    pub bytes: u64,
 }
 
 /// How much is in a table.
@@ -81,9 +75,7 @@ pub fn check(path: &Path) -> Result<Report, Error> {
         newest: migrations::newest(),
         bytes,
         free_bytes,
-        log: Log {
-            bytes: fs::metadata(log_path(path)).map_or(0, |log| log.len()),
-        },
+        log_bytes: fs::metadata(log_path(path)).map_or(0, |log| log.len()),
         tables,
         problems,
     })

@@ -109,6 +109,9 @@ macro_rules! metered {
 }
 pub(crate) use metered;
 
+/// What an owner has of a kind; public for the benchmark.
+pub const USAGE: &str = "SELECT entries, bytes FROM usage WHERE kind = ?1 AND owner = ?2";
+
 /// How many rows of a table one sweep removes: about ten milliseconds of the writer's time.
 pub(super) const SWEEP: usize = 2_000;
 
@@ -125,8 +128,7 @@ const TABLES: [&Metered; 7] = [
 impl Metered {
     /// What an owner has.
     pub(crate) fn usage(&self, connection: &Connection, owner: &str) -> Result<Size, Error> {
-        let mut statement = connection
-            .prepare_cached("SELECT entries, bytes FROM usage WHERE kind = ?1 AND owner = ?2")?;
+        let mut statement = connection.prepare_cached(USAGE)?;
         let usage = statement.query_row((self.table, owner), |row| {
             Ok(Size {
                 entries: row.get(0)?,

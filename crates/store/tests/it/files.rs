@@ -129,7 +129,8 @@ fn a_backup_replaces_nothing_unasked() {
     fs::hard_link(&node.path, node.file("link.db")).unwrap();
     for own in ["store.db", "store.db-wal", "store.db-shm", "link.db"] {
         let refused = backup(&node.path, &node.file(own), Existing::Replace);
-        assert!(matches!(refused, Err(Error::FileExists { .. })), "{own}");
+        let text = refused.unwrap_err().to_string();
+        assert!(text.ends_with("is a part of the database itself"), "{text}");
     }
     put(&*node.records(), "b");
 }
@@ -140,7 +141,8 @@ fn a_backup_that_fails_leaves_nothing() {
     let before = node.files();
     fs::create_dir(node.file("folder")).unwrap();
     let target = |name: &str| backup(&node.path, &node.file(name), Existing::Replace);
-    assert!(matches!(target("folder"), Err(Error::FileExists { .. })));
+    let text = target("folder").unwrap_err().to_string();
+    assert!(text.ends_with("it is not a file"), "{text}");
     assert!(matches!(target("none/backup.db"), Err(Error::Io { .. })));
     fs::remove_dir(node.file("folder")).unwrap();
     let missing = backup(&node.file("none.db"), &node.file("b.db"), Existing::Keep);
@@ -173,7 +175,7 @@ fn a_check_says_what_is_there() {
     let report = check(&node.path).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
     assert_eq!(report.version, report.newest);
-    assert!(report.bytes > 0 && report.log.bytes > 0, "{report:?}");
+    assert!(report.bytes > 0 && report.log_bytes > 0, "{report:?}");
     let table = |name| {
         report
             .tables

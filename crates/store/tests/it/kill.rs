@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use store::{Begun, Error, Options, Sqlite, Store, SyncMode, Use};
+use store::{Error, Options, Sqlite, Store, SyncMode, Use};
 
 use crate::subject::{NOW, ada, at, folder, hash};
 
@@ -106,12 +106,8 @@ fn look(path: &Path, numbers: &[u64]) {
         let used = scope.replay_ids().use_once(NOW, &id, at(60)).wait();
         assert_eq!(used, Ok(Use::Again), "{number} was acknowledged");
         let answer = vec![b'x'; usize::try_from(number % 3000).unwrap()];
-        let begun = scope.results().begin(NOW, &id, hash(1)).wait();
-        assert_eq!(
-            begun,
-            Ok(Begun::Finished(Some(answer))),
-            "{number} was acknowledged"
-        );
+        let result = scope.results().result(NOW, &id).wait();
+        assert_eq!(result, Ok(Some(answer)), "{number} was acknowledged");
     }
     // Ids are limited, and these are not needed any more.
     store.sweep(at(1_000_000)).wait().unwrap();

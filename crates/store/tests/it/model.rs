@@ -44,6 +44,7 @@ enum OnResult {
     Begin,
     Finish,
     FinishWithout,
+    Result,
     Forget,
 }
 
@@ -86,10 +87,19 @@ enum OnSecret {
 
 fn act() -> impl Strategy<Value = Act> {
     use OnCall::{Grant, Hold, List, Refuse, Show, Take, Withdraw};
-    use OnResult::{Begin, Finish, FinishWithout, Forget};
+    use OnResult::{Begin, Finish, FinishWithout, Forget, Result};
     use OnSnapshot::{Append, Clear, Get, Put, Remove};
     // What fills a store comes more often than what empties it.
-    let results = [Begin, Begin, Begin, Finish, Finish, FinishWithout, Forget];
+    let results = [
+        Begin,
+        Begin,
+        Begin,
+        Finish,
+        Finish,
+        FinishWithout,
+        Result,
+        Forget,
+    ];
     let snapshots = [Append, Append, Put, Get, Remove, Clear];
     let calls = [
         Hold, Hold, Hold, Take, Take, Withdraw, Grant, Grant, Refuse, List, Show,
@@ -168,6 +178,7 @@ impl Step {
             Act::Result(OnResult::Begin) => told(scope.results().begin(now, name, hash)),
             Act::Result(OnResult::Finish) => told(scope.results().finish(now, name, Some(bytes))),
             Act::Result(OnResult::FinishWithout) => told(scope.results().finish(now, name, None)),
+            Act::Result(OnResult::Result) => told(scope.results().result(now, name)),
             Act::Result(OnResult::Forget) => told(scope.results().forget(name)),
             Act::Snapshot(act) => self.snapshot(act, &scope, (now, expires), bytes),
             Act::Call(act) => self.call(act, store, (now, expires), bytes),

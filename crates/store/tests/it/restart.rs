@@ -37,8 +37,12 @@ fn a_request_that_was_cut_off_is_not_done_again() {
     let begin = |id, number| results.begin(at(1), id, hash(number)).wait().unwrap();
     assert_eq!(begin("cut off", 1), Begun::Interrupted);
     assert_eq!(begin("cut off", 2), Begun::Conflict);
-    assert_eq!(begin("done", 1), Begun::Finished(Some(b"answer".to_vec())));
-    assert_eq!(begin("done and not kept", 1), Begun::Finished(None));
+    assert_eq!(begin("done", 1), Begun::Finished);
+    let result = |id| results.result(at(1), id).wait().unwrap();
+    assert_eq!(result("done").unwrap(), b"answer");
+    assert_eq!(result("cut off"), None);
+    assert_eq!(begin("done and not kept", 1), Begun::Finished);
+    assert_eq!(result("done and not kept"), None);
     // It is not being done here, so it cannot be finished here.
     let finished = results.finish(at(1), "cut off", None).wait();
     assert!(matches!(finished, Err(Error::NotFound { .. })));

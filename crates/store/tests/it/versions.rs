@@ -87,7 +87,9 @@ fn look(store: &Store, version: i64) {
     let records = scope.snapshots(&SessionId::new("s").unwrap());
     let pins = store.pins(&PinKind::TOOL);
     if has(2) {
-        assert_eq!(begin("done"), Begun::Finished(Some(b"answer".to_vec())));
+        assert_eq!(begin("done"), Begun::Finished);
+        let result = scope.results().result(NOW, "done").wait();
+        assert_eq!(result, Ok(Some(b"answer".to_vec())));
         assert_eq!(begin("cut off"), Begun::Interrupted);
     }
     assert_eq!(begin("new"), Begun::New);

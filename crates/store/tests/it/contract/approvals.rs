@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use store::{Approval, Call, Error, Held, Limits, MAX_NAME, Verdict};
+use store::{Approval, Call, Error, Hash, Held, Limits, MAX_LISTED, MAX_NAME, Verdict};
 
 use crate::subject::{Make, NOW, ada, at, bob, contract, hash, limit};
 
@@ -17,6 +17,7 @@ contract! {
     a_word_is_said_once,
     a_call_may_be_withdrawn_until_the_word,
     the_operator_sees_all_that_wait,
+    a_list_ends,
     limits_hold,
 }
 
@@ -192,6 +193,31 @@ fn the_operator_sees_all_that_wait(make: Make) {
     let list = store.approvals().list(at(3)).wait().unwrap();
     let list: Vec<_> = list.iter().map(|a| (&*a.id, &*a.agent)).collect();
     assert_eq!(list, [("b", "ada"), ("c", "ada"), ("a", "bob")]);
+}
+
+fn a_list_ends(make: Make) {
+    let store = make(Limits {
+        approvals: limit(10, 2 * MAX_LISTED, 1_000_000),
+        ..Limits::default()
+    });
+    let calls = store.for_agent(&ada()).held_calls();
+    let held: Vec<_> = (0..=MAX_LISTED)
+        .map(|number| {
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&number.to_be_bytes());
+            let call = Call {
+                id: format!("{number:04}"),
+                hash: Hash(hash),
+                shown: Vec::new(),
+                expires: at(60),
+            };
+            calls.hold(NOW, call)
+        })
+        .collect();
+    assert!(held.into_iter().all(|held| held.wait().is_ok()));
+    let list = store.approvals().list(NOW).wait().unwrap();
+    assert_eq!(list.len(), MAX_LISTED);
+    assert_eq!(list.last().unwrap().id, format!("{:04}", MAX_LISTED - 1));
 }
 
 fn limits_hold(make: Make) {

@@ -65,6 +65,7 @@ fn an_agent_reaches_nothing_of_another(make: Make) {
         results.finish(NOW, "r", None).wait(),
         Err(Error::NotFound { .. })
     ));
+    assert_eq!(results.result(NOW, "r").wait(), Ok(None));
     results.forget("r").wait().unwrap();
     assert_eq!(results.begin(NOW, "r", hash(2)).wait(), Ok(Begun::New));
     let records = scope.snapshots(&session("s"));
@@ -93,8 +94,8 @@ fn an_agent_reaches_nothing_of_another(make: Make) {
 
 fn all_is_there(store: &Subject, agent: &AgentId, id: &str) {
     let scope = store.for_agent(agent);
-    let own = Begun::Finished(Some(b"own".to_vec()));
-    assert_eq!(scope.results().begin(NOW, "r", hash(1)).wait(), Ok(own));
+    let result = scope.results().result(NOW, "r").wait();
+    assert_eq!(result.unwrap().unwrap(), b"own");
     let record = scope.snapshots(&session("s")).get(NOW, "n").wait();
     assert_eq!(record.unwrap().unwrap(), b"own");
     assert_eq!(

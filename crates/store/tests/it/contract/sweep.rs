@@ -56,7 +56,7 @@ fn what_has_expired_is_removed(make: Make) {
     assert_eq!(store.sweep(at(10)).wait(), swept(5));
     assert_eq!(store.sweep(at(10)).wait(), swept(0));
     let kept = scope.results().begin(at(19), "new", hash(1)).wait();
-    assert_eq!(kept, Ok(Begun::Finished(None)));
+    assert_eq!(kept, Ok(Begun::Finished));
     assert_eq!(store.sweep(at(20)).wait(), swept(5));
 }
 
