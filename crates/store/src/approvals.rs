@@ -33,7 +33,7 @@ pub trait HeldCalls: fmt::Debug + Send + Sync {
 
 /// The operator's side of the held calls of all agents.
 pub trait Approvals: fmt::Debug + Send + Sync {
-    /// The calls that wait for a word, oldest first, at most [`MAX_LISTED`](crate::MAX_LISTED).
+    /// The calls that wait for a word, oldest first, at most [`MAX_LISTED`].
     fn list(&self, now: UnixMillis) -> Pending<Vec<Approval>>;
 
     /// A call by its id, waiting or decided.
