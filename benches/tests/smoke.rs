@@ -31,6 +31,13 @@ fn audit_runs() {
     assert!(text.contains("verify "), "{text}");
 }
 
+#[test]
+fn store_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_store"));
+    let rows = text.lines().filter(|line| line.contains('x')).count();
+    assert!(rows >= 8, "{text}");
+}
+
 /// Without the peers, which are not built for the tests.
 #[test]
 fn a2e_runs() {

@@ -14,12 +14,15 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             single("identity")?;
             single("policy")?;
             single("audit")?;
+            single("store")?;
             a2e::run()
         }
         ["wire"] => wire::run(),
-        [name @ ("identity" | "policy" | "audit")] => single(name),
+        [name @ ("identity" | "policy" | "audit" | "store")] => single(name),
         ["a2e"] => a2e::run(),
-        _ => Err("usage: cargo xtask bench [wire | identity | policy | audit | a2e]".into()),
+        _ => {
+            Err("usage: cargo xtask bench [wire | identity | policy | audit | store | a2e]".into())
+        }
     }
 }
 

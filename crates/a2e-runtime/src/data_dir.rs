@@ -113,6 +113,12 @@ impl DataDir {
         self.path.join("agents.json")
     }
 
+    /// The database of what outlives the node.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store.db")
+    }
+
     /// Where the operator speaks to a running node.
     #[must_use]
     pub fn operator_socket(&self) -> PathBuf {

@@ -11,6 +11,7 @@ mod check;
 mod config;
 mod connect;
 mod data;
+mod database;
 mod endorse;
 mod hint;
 mod id;
@@ -85,6 +86,9 @@ enum Command {
     /// What agents did: tail, verify, export, purge, stats
     #[command(after_help = EXIT_STATUS)]
     Audit(audit::Arguments),
+    /// The node's database: back it up, or check it
+    #[command(after_help = EXIT_STATUS)]
+    Store(database::Arguments),
     /// List the messages of the A2E protocol, or show one of them
     #[command(after_help = EXIT_STATUS)]
     Types(types::Arguments),
@@ -158,6 +162,7 @@ fn main() -> ExitCode {
         Some(Command::Approve(options)) => approve::run(&options, arguments.json),
         Some(Command::Config(options)) => config::run(&options, arguments.json),
         Some(Command::Audit(options)) => audit::run(&options, arguments.json),
+        Some(Command::Store(options)) => database::run(&options, arguments.json),
         Some(Command::Types(options)) => types::run(&options, arguments.json),
         Some(Command::Check(options)) => check::run(&options, arguments.json),
         Some(Command::Id(options)) => id::run(&options, arguments.json),

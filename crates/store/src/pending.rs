@@ -48,7 +48,10 @@ impl<T> Pending<T> {
     /// # Errors
     /// As the operation says.
     pub fn wait(self) -> Result<T, Error> {
-        wait(self)
+        match self.0 {
+            State::Ready(outcome) => outcome.unwrap_or(Err(Error::Closed)),
+            State::Waiting(_) => wait(self),
+        }
     }
 }
 

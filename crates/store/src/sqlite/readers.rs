@@ -21,6 +21,8 @@ pub(super) struct Readers {
 struct State {
     idle: Vec<Connection>,
     open: usize,
+    /// How many wait for one; to wake nobody is a system call too.
+    waiting: usize,
 }
 
 /// How many read at once.
@@ -61,10 +63,10 @@ impl Readers {
             if connection.is_none() && state.open < MAX_READERS {
                 state.open += 1;
             } else if connection.is_none() {
-                state = self
-                    .freed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                state.waiting += 1;
+                let waited = self.freed.wait(state);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
+                state.waiting -= 1;
                 continue;
             }
             return Loan {
@@ -87,7 +89,10 @@ impl Drop for Loan<'_> {
             // It could not be opened.
             None => state.open -= 1,
         }
+        let is_wanted = state.waiting > 0;
         drop(state);
-        self.readers.freed.notify_one();
+        if is_wanted {
+            self.readers.freed.notify_one();
+        }
     }
 }

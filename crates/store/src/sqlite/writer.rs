@@ -53,6 +53,8 @@ struct State {
     changes: VecDeque<Waiting>,
     bytes: usize,
     is_closed: bool,
+    /// The writer waits for something to do. To wake it when it does not is a system call too.
+    is_idle: bool,
 }
 
 struct Waiting {
@@ -170,10 +172,9 @@ impl Queue {
         }
         state.bytes = bytes;
         state.changes.push_back(waiting);
-        let is_first = state.changes.len() == 1;
+        let is_idle = std::mem::take(&mut state.is_idle);
         drop(state);
-        // The writer looks again by itself as long as there is something.
-        if is_first {
+        if is_idle {
             self.more.notify_one();
         }
         Ok(())
@@ -183,6 +184,7 @@ impl Queue {
     fn take(&self, group: &mut Vec<Box<dyn Change>>) {
         let mut state = self.lock();
         while state.changes.is_empty() && !state.is_closed {
+            state.is_idle = true;
             state = self
                 .more
                 .wait(state)
