@@ -106,11 +106,11 @@ fn decisions(count: usize, effort: Effort) -> Result<(), Box<dyn std::error::Err
             .map(|index| rule(index, spread(index), None))
             .collect(),
     )?;
-    let open = |index: usize| RuleConfig {
-        name: Some(vec![format!("*tool_{index}_*")]),
+    let hard = |index: usize| RuleConfig {
+        name: Some(vec![format!("*.tool_{index}")]),
         ..rule(index, "tools", None)
     };
-    let hard = compile((0..count).map(open).collect())?;
+    let hard = compile((0..count).map(hard).collect())?;
     let one = compile(
         (0..count)
             .map(|index| rule(index, "tools", Some(CONDITION)))
@@ -243,7 +243,7 @@ fn intents(effort: Effort) -> Result<(), Box<dyn std::error::Error>> {
     let document = json!({"allowed_intents": ["nlp.*"], "blocked_intents": blocked});
     let tree = canonical::Value::from_serialize(&document)?;
     let tree = tree.as_object().ok_or("an object")?;
-    let policy = Policy::read(tree, limits::PAYLOAD_CEILING)?.complete();
+    let policy = Policy::read(tree, limits::PAYLOAD_CEILING)?.complete()?;
     let offered = IntentName::parse("nlp.translate.v2")?;
     let name = IntentName::of("nlp", "translate")?;
     let times = compare(

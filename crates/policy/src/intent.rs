@@ -124,7 +124,7 @@ pub(crate) fn base_length(text: &str) -> Result<usize, Problem> {
     }
 }
 
-fn is_version(label: &str) -> bool {
+pub(crate) fn is_version(label: &str) -> bool {
     label.strip_prefix('v').is_some_and(|digits| {
         !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
     })

@@ -24,7 +24,7 @@ pub struct Policy {
     extensions: Option<Object<'static>>,
 }
 
-/// What is in force: every field has a value.
+/// What is in force: every field has a value, and peers take it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EffectivePolicy {
     rate: Rate,
@@ -51,10 +51,12 @@ pub enum IntentRefused {
 
 impl Policy {
     /// The policy of a server that states this: what it leaves open has the defaults of §11.1.
-    #[must_use]
-    pub fn complete(self) -> EffectivePolicy {
+    ///
+    /// # Errors
+    /// If with all its fields it is larger than peers take.
+    pub fn complete(self) -> Result<EffectivePolicy, Error> {
         let default = EffectivePolicy::default();
-        EffectivePolicy {
+        let policy = EffectivePolicy {
             rate: self.rate.unwrap_or(default.rate),
             session_timeout: self.session_timeout.unwrap_or(default.session_timeout),
             max_payload_size: self.max_payload_size.unwrap_or(default.max_payload_size),
@@ -68,7 +70,8 @@ impl Policy {
                 .max_concurrent_sessions
                 .unwrap_or(default.max_concurrent_sessions),
             extensions: self.extensions,
-        }
+        };
+        policy.checked()
     }
 
     /// The members, as they are sent: those that are stated.
@@ -184,8 +187,7 @@ impl EffectivePolicy {
     pub fn with_salt(mut self, salt: &str) -> Result<Self, Error> {
         let extensions = self.extensions.get_or_insert_default();
         extensions.insert("salt", text(salt));
-        read::check_size(&self.to_tree())?;
-        Ok(self)
+        self.checked()
     }
 
     /// The members of POLICY: every field with its value. Their hash is `policy_hash`.
@@ -276,6 +278,11 @@ impl EffectivePolicy {
     #[must_use]
     pub const fn max_concurrent_sessions(&self) -> u32 {
         self.max_concurrent_sessions
+    }
+
+    fn checked(self) -> Result<Self, Error> {
+        read::check_size(&self.to_tree())?;
+        Ok(self)
     }
 }
 

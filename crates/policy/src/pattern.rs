@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::intent::{base_length, check_labels};
+use crate::intent::{base_length, check_labels, is_version};
 use crate::{Error, IntentName, Problem, limits};
 
 /// A pattern of `allowed_intents` or `blocked_intents`, in lower case.
@@ -101,13 +101,12 @@ impl IntentPattern {
         if is_under(self.base(), prefix) {
             return Some(self.clone());
         }
-        if self.base().contains('.') {
+        // A single label fits the last label of any name; of those under the prefix one is named.
+        // But one such as `v2` would become its version, and another intent.
+        if self.base().contains('.') || is_version(self.base()) {
             return None;
         }
-        // A single label fits the last label of any name; of those under the prefix one is named.
-        // A label such as `v2` would become its version, and another intent.
-        let named = Self::parse(&format!("{prefix}.{}", self.text)).ok();
-        named.filter(|named| is_under(named.base(), prefix))
+        Self::parse(&format!("{prefix}.{}", self.text)).ok()
     }
 
     fn shared_name(&self, other: &Self) -> Option<Self> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::read::{TOO_MANY_PATTERNS, check_size};
+use super::read::TOO_MANY_PATTERNS;
 use super::{EffectivePolicy, Policy};
 use crate::{Error, IntentPattern, limits};
 
@@ -13,7 +13,7 @@ impl EffectivePolicy {
     /// # Errors
     /// If the lists of both together are longer than a policy may have.
     pub fn tightened_by(&self, request: &Policy) -> Result<Self, Error> {
-        let mut policy = self.tightened_by_manifest(request);
+        let mut policy = self.with_client_data_of(request);
         if let Some(asked) = request.rate {
             policy.rate = self.rate.tightened_by(asked);
         }
@@ -32,18 +32,23 @@ impl EffectivePolicy {
             // No pattern is left, and an empty list would mean all of them.
             None => policy.blocked_intents = vec![IntentPattern::parse("*")?],
         }
-        check_size(&policy.to_tree())?;
-        Ok(policy)
+        policy.checked()
     }
 
     /// This policy, tightened by that of a client's manifest, of which only `data_retention` and
     /// `require_encryption` count: they are about the client's own data.
-    #[must_use]
-    pub fn tightened_by_manifest(&self, manifest: &Policy) -> Self {
+    ///
+    /// # Errors
+    /// If it is then larger than peers take.
+    pub fn tightened_by_manifest(&self, manifest: &Policy) -> Result<Self, Error> {
+        self.with_client_data_of(manifest).checked()
+    }
+
+    fn with_client_data_of(&self, client: &Policy) -> Self {
         Self {
-            data_retention: least(self.data_retention, manifest.data_retention),
+            data_retention: least(self.data_retention, client.data_retention),
             require_encryption: self.require_encryption
-                || manifest.require_encryption.unwrap_or_default(),
+                || client.require_encryption.unwrap_or_default(),
             ..self.clone()
         }
     }

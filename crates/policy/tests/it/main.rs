@@ -10,10 +10,13 @@ mod acceptance;
 mod breaker;
 mod buckets;
 mod conditions;
+mod expressions;
 mod intents;
 mod merging;
 mod policies;
-mod properties;
+mod properties_of_policies;
+mod properties_of_rates;
+mod properties_of_rules;
 mod reference;
 mod rules;
 mod tightening;
@@ -44,7 +47,7 @@ fn policy(json: &serde_json::Value) -> Policy {
 
 /// The policy of a server that states this.
 fn server(json: &serde_json::Value) -> EffectivePolicy {
-    policy(json).complete()
+    policy(json).complete().unwrap()
 }
 
 fn name(text: &str) -> IntentName {

@@ -45,7 +45,7 @@ fn a_manifest_tightens_retention_and_encryption_only() {
         "rate_limit": 1, "rate_period": 1000, "blocked_intents": ["*"],
     }));
     let expected = json!({"data_retention": "none", "require_encryption": true});
-    assert_eq!(own.tightened_by_manifest(&manifest), server(&expected));
+    assert_eq!(own.tightened_by_manifest(&manifest), Ok(server(&expected)));
 }
 
 /// Rates are compared as limit/period.

@@ -1,6 +1,6 @@
 //! Profile §11.1: the fields of a policy.
 
-use canonical::Value;
+use canonical::{Object, Value};
 use policy::{EffectivePolicy, Lifetime, Policy, Problem, Retention, limits};
 use serde_json::{Value as Json, json};
 
@@ -18,7 +18,7 @@ fn vectors_policy() {
     assert_eq!(stated.require_encryption(), Some(true));
     assert_eq!(stated.max_concurrent_sessions(), Some(100));
     // What is in force lists every field, and so has the hash of the document.
-    let sent = stated.complete().to_tree();
+    let sent = stated.complete().unwrap().to_tree();
     let canonical = Value::Object(sent.clone()).to_canonical();
     assert_eq!(canonical, section["canonical"].as_str().unwrap().as_bytes());
     let hash = sent.digest_without(&[]).to_string();
@@ -45,10 +45,13 @@ fn extensions_are_kept_and_ignored() {
     assert_eq!(stated.rate(), None);
     let kept = tree(&document["extensions"]);
     assert_eq!(stated.extensions(), Some(&kept));
-    let sent = stated.complete().to_tree();
+    let sent = stated.complete().unwrap().to_tree();
     assert_eq!(sent.get("extensions"), Some(&Value::Object(kept)));
     assert_eq!(sent.get("new"), None);
-    let other = policy(&json!({"extensions": {}})).complete().to_tree();
+    let other = policy(&json!({"extensions": {}}))
+        .complete()
+        .unwrap()
+        .to_tree();
     assert_ne!(sent.digest_without(&[]), other.digest_without(&[]));
 }
 
@@ -187,6 +190,30 @@ fn sizes_at_the_limit_and_past_it() {
     let filled = |bytes: usize| json!({"extensions": {"x": "y".repeat(bytes)}});
     assert!(read(&filled(limits::POLICY - frame)).is_ok());
     assert!(read(&filled(limits::POLICY - frame + 1)).is_err());
+    // With all fields, as it is sent.
+    let defaults = canonical(&server(&json!({})).to_tree());
+    let frame = defaults + r#","extensions":{"x":""}"#.len();
+    assert!(policy(&filled(limits::POLICY - frame)).complete().is_ok());
+    assert!(
+        policy(&filled(limits::POLICY - frame + 1))
+            .complete()
+            .is_err()
+    );
+    // `session` is four bytes longer than `24h`.
+    let full = policy(&filled(limits::POLICY - frame - 3))
+        .complete()
+        .unwrap();
+    let session = policy(&json!({"data_retention": "session"}));
+    assert!(full.tightened_by_manifest(&session).is_err());
+    assert!(full.tightened_by(&session).is_err());
+    let full = policy(&filled(limits::POLICY - frame - 4))
+        .complete()
+        .unwrap();
+    assert!(full.tightened_by_manifest(&session).is_ok());
+}
+
+fn canonical(tree: &Object<'_>) -> usize {
+    Value::Object(tree.clone()).to_canonical().len()
 }
 
 /// Threat 106: a body of exactly `max_payload_size` is too large.
