@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,7 +15,10 @@ use crate::line::RemoteIp;
 use crate::queue::{Control, Entry, Room};
 use crate::random::Salt;
 use crate::writer::{Shared, Writer, run};
-use crate::{Clock, Error, KeyCheck, NoRandomness, Parts, Pending, Record, Settings, SyncWhen};
+use crate::{
+    Clock, Error, KeyCheck, NoRandomness, Parts, Pending, Record, Rejected, Rejections, Settings,
+    SyncWhen, UnixMillis,
+};
 
 /// A log that is being written. Clones are the same log; it ends with the last of them, or with
 /// [`Log::close`].
@@ -136,6 +140,17 @@ impl Log {
         })
     }
 
+    /// Counts somebody who was turned away before anybody knew him. What was counted is put on record
+    /// once a minute, for each source and reason.
+    pub fn reject(&self, source: Option<IpAddr>, reason: &'static str) {
+        let shared = &self.inner.shared;
+        let now = self.inner.clock.now();
+        let finished = shared.rejections().note(now, source, reason);
+        if shared.record(&finished) {
+            self.commit();
+        }
+    }
+
     /// Whether records are taken now, as far as that is known.
     ///
     /// # Errors
@@ -158,7 +173,7 @@ impl Log {
     /// Writes what waits, puts the end on record under a last checkpoint, and waits until all is
     /// done. Records that come later are refused.
     pub fn close(&self) {
-        self.inner.shared.queue.close();
+        self.inner.shared.close();
         let threads = {
             let threads = self.inner.threads.lock();
             std::mem::take(&mut *threads.unwrap_or_else(PoisonError::into_inner))
@@ -246,6 +261,34 @@ impl Shared {
         })
     }
 
+    /// Takes no more; what waits is still written.
+    fn close(&self) {
+        let rejected = self.rejections().take();
+        self.record(&rejected);
+        self.queue.close();
+    }
+
+    /// Puts on record who was turned away in a minute that is over.
+    pub(crate) fn record_rejections(&self, now: UnixMillis) {
+        let finished = self.rejections().finished(now);
+        self.record(&finished);
+    }
+
+    /// Adds these to the records that wait; says whether there are any. If nothing can be written
+    /// they are lost, and the log says later that something was.
+    fn record(&self, rejected: &[Rejected]) -> bool {
+        for rejected in rejected {
+            let room = self.queue.reserve();
+            let _ = room.and_then(|room| self.append(room, &rejected.record()));
+        }
+        !rejected.is_empty()
+    }
+
+    fn rejections(&self) -> MutexGuard<'_, Rejections> {
+        let rejections = self.rejections.lock();
+        rejections.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A salt for the body, and one for the address if there is one.
     fn draw(&self, record: &Record<'_>) -> Result<(Salt, Option<Salt>), NoRandomness> {
         let salts = self.salts.lock();
@@ -271,7 +314,7 @@ impl Drop for Permit {
 /// Only tells the thread; it ends by itself, when it has written all.
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.queue.close();
+        self.shared.close();
     }
 }
 

@@ -51,7 +51,16 @@ impl Rejections {
         finished
     }
 
-    /// What is to be put on record at the end, or when a minute is over and nothing came since.
+    /// What is to be put on record of a minute that is over, if nothing came since.
+    #[must_use = "these are to be put on record"]
+    pub fn finished(&mut self, now: UnixMillis) -> Vec<Rejected> {
+        match now.seconds().div_euclid(60) == self.minute {
+            true => Vec::new(),
+            false => self.take(),
+        }
+    }
+
+    /// What is to be put on record at the end.
     #[must_use = "these are to be put on record"]
     pub fn take(&mut self) -> Vec<Rejected> {
         let counts = std::mem::take(&mut self.counts).into_iter();
@@ -117,7 +126,8 @@ mod tests {
             (address("2001:db8:0:1::"), 1),
         ];
         assert_eq!(counts, expected);
-        assert_eq!(rejections.take().len(), 1);
+        assert_eq!(rejections.finished(UnixMillis(NOW.0 + 61_000)), []);
+        assert_eq!(rejections.finished(UnixMillis(NOW.0 + 120_000)).len(), 1);
         assert_eq!(rejections.take(), []);
     }
 

@@ -29,13 +29,17 @@ use crate::pending::{Group, Outcome};
 use crate::queue::{Batch, Control, Queue, Work};
 use crate::random::Salts;
 use crate::syncer::Dirty;
-use crate::{Alarm, Clock, Error, Head, KeyCheck, Settings, Signer, SyncWhen, UnixMillis};
+use crate::{
+    Alarm, Clock, Error, Head, KeyCheck, Rejections, Settings, Signer, SyncWhen, UnixMillis,
+};
 
 /// What the thread shares with all who append.
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) salts: Mutex<Salts>,
     pub(crate) dirty: Arc<Dirty>,
+    /// Those who were turned away and are not on record yet.
+    pub(crate) rejections: Mutex<Rejections>,
     /// The number of the segment that is being written.
     pub(crate) active: AtomicU64,
 }
@@ -113,6 +117,7 @@ const IDLE: Duration = Duration::from_secs(60);
 impl Writer {
     /// Does what there is to do; says whether there is more to come.
     fn work(&mut self) -> bool {
+        self.shared.record_rejections(self.clock.now());
         loop {
             self.now = self.clock.now();
             // What became due with what was written last, here or elsewhere, comes first.

@@ -55,6 +55,7 @@ impl Writer {
                 queue: Queue::new(settings.queue_bytes, settings.queue_records),
                 salts: Mutex::new(salts),
                 dirty: Arc::new(Dirty::default()),
+                rejections: Mutex::default(),
                 active: AtomicU64::new(number),
             }),
             disk,
