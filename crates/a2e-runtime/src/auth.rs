@@ -36,6 +36,16 @@ pub enum Source {
     Address(IpAddr),
 }
 
+impl Source {
+    /// The address of a machine.
+    pub(crate) const fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) => Some(address),
+            Self::Own | Self::User(_) => None,
+        }
+    }
+}
+
 impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -1,6 +1,7 @@
 //! One session: a task that moves lines between its link and its state machine, and runs its
 //! requests. It outlives a link that breaks, and is given the next one.
 
+mod chronicle;
 mod decide;
 mod login;
 mod record;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, Waker};
 use std::time::Duration;
 
-use a2e_session::{Failure, HostEvent, HostSession, Now, Token};
+use a2e_session::{CloseReason, Failure, HostEvent, HostSession, Now, Token};
 use a2e_wire::messages::base::{HandshakeReason, Resume};
 use a2e_wire::{Body, LineTooLong, Message, MessageId};
 use tokio::sync::{mpsc, oneshot};
@@ -91,6 +92,8 @@ pub(crate) struct Driver {
     /// The time of this turn: looked at once, not for each message.
     now: Now,
     source: Source,
+    /// What the last link is called.
+    transport: &'static str,
     link: Option<Box<dyn Link>>,
     input: Input,
     /// Whether the link has messages to send.
@@ -116,6 +119,10 @@ pub(crate) struct Driver {
     journal: Option<Journal>,
     /// Records that are on their way: nothing is sent before they are written.
     unrecorded: VecDeque<audit::Pending>,
+    /// Room for the record of the handshake that is being answered.
+    room: Option<audit::Permit>,
+    /// Why the session has ended.
+    closed: Option<CloseReason>,
     alarm: Alarm,
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Counted until the agent is known.
@@ -172,6 +179,7 @@ impl Driver {
             settings,
             session,
             source,
+            transport: "",
             link: None,
             input: Input::Open,
             unsent: false,
@@ -188,6 +196,8 @@ impl Driver {
             inbox,
             journal: None,
             unrecorded: VecDeque::new(),
+            room: None,
+            closed: None,
             alarm: Alarm::default(),
             stopping: Some(Box::pin(stopping)),
             newcomer: admission.newcomer,
@@ -198,7 +208,9 @@ impl Driver {
 
     /// Runs until the session has ended. It fails if its last link broke.
     pub(crate) async fn run(mut self: Box<Self>, link: Option<Box<dyn Link>>) -> io::Result<()> {
-        self.link = link;
+        if let Some(link) = link {
+            self.set_link(link);
+        }
         let mut broken = Ok(());
         loop {
             self.settle();
@@ -381,8 +393,11 @@ impl Driver {
                         let _ = answered.send(*message);
                     }
                 }
+                HostEvent::HandshakeRefused(reason) => self.handshake_refused(&reason),
+                HostEvent::Refused(refused) => self.request_refused(&refused),
                 HostEvent::Closed(reason) => {
-                    tracing::debug!(reason = reason.as_str(), "a session has ended")
+                    tracing::debug!(reason = reason.as_str(), "a session has ended");
+                    self.closed = Some(reason);
                 }
             }
         }
@@ -402,6 +417,11 @@ impl Driver {
 
     fn can_return(&self) -> bool {
         self.known.as_ref().is_some_and(|known| known.can_return)
+    }
+
+    fn set_link(&mut self, link: Box<dyn Link>) {
+        self.transport = link.transport(self.source);
+        self.link = Some(link);
     }
 
     /// The link is gone.
@@ -430,11 +450,12 @@ impl Driver {
         }
         self.take_events();
         self.forget();
+        self.commit_records();
         // Who comes back just now is told so.
         self.inbox.close();
         while let Ok(command) = self.inbox.try_recv() {
             if let Command::Attach(attach) = command {
-                attach.refuse(self.now);
+                attach.refuse(self.now, HandshakeReason::AuthFailed);
             }
         }
     }

@@ -319,12 +319,25 @@ impl Host {
 
     /// A place for a session of somebody who is not known yet.
     pub(crate) fn admit(&self, source: Source) -> Result<Admission, Full> {
-        let newcomer = self.newcomer(source).ok_or(Full::Source)?;
-        let place = self.inner.sessions.place(self.settings().max_sessions);
-        Ok(Admission {
-            place: place.ok_or(Full::Host)?,
-            newcomer: Some(newcomer),
-        })
+        let newcomer = self.newcomer(source).ok_or(Full::Source);
+        let admission = newcomer.and_then(|newcomer| {
+            let place = self.inner.sessions.place(self.settings().max_sessions);
+            Ok(Admission {
+                place: place.ok_or(Full::Host)?,
+                newcomer: Some(newcomer),
+            })
+        });
+        if let Err(full) = &admission {
+            self.turned_away(source, full.word());
+        }
+        admission
+    }
+
+    /// Somebody was turned away before anybody knew him.
+    pub(crate) fn turned_away(&self, source: Source, reason: &'static str) {
+        if let Some(log) = &self.inner.audit {
+            log.reject(source.address(), reason);
+        }
     }
 
     /// Counts a connection of somebody who is not known yet.
@@ -427,6 +440,13 @@ impl Settings {
 }
 
 impl Full {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Host => "too_many_sessions",
+            Self::Source => "too_many_newcomers",
+        }
+    }
+
     pub(crate) fn failure(self) -> Failure {
         match self {
             Self::Host => failures::too_many_sessions(),

@@ -8,6 +8,8 @@ use std::task::{Context, Poll};
 use a2e_session::Transmit;
 use a2e_wire::LineTooLong;
 
+use crate::auth::Source;
+
 pub(crate) use bytes::Bytes;
 
 /// A way to a peer. A session has one at a time, and may be given another.
@@ -23,6 +25,9 @@ pub(crate) trait Link: Send {
     fn poll_change(&mut self, _cx: &mut Context<'_>) -> Poll<Received> {
         Poll::Pending
     }
+
+    /// What it is called on record, coming from there.
+    fn transport(&self, source: Source) -> &'static str;
 
     /// Takes a message to send. Ask [`Link::has_room`] first.
     fn queue(&mut self, message: Transmit<'_>);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2e_wire::messages::base::Resume;
-use a2e_wire::{AgentId, Message, SessionId};
+use a2e_wire::messages::base::{HandshakeReason, Resume};
+use a2e_wire::{AgentId, ErrorCode, Message, SessionId};
 
 use crate::Backpressure;
 
@@ -46,8 +46,23 @@ pub enum HostEvent {
     Cancel(Token, CancelReason),
     /// The agent answered a request of the host's, or refused it with an error.
     Reply(Box<Message<'static>>),
+    /// A handshake was answered with `ok:false`.
+    HandshakeRefused(HandshakeReason<'static>),
+    /// A request was answered with an error before anybody saw it.
+    Refused(Box<RefusedRequest>),
     /// The session has ended.
     Closed(CloseReason),
+}
+
+/// A request that was refused: too early, without its capability, or one too many.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RefusedRequest {
+    /// What was asked.
+    pub message: Message<'static>,
+    /// The line it came in.
+    pub line: Box<[u8]>,
+    /// With which code.
+    pub code: ErrorCode<'static>,
 }
 
 /// Why a request was cancelled.
@@ -81,6 +96,17 @@ impl CloseReason {
             Self::NoHandshake => "no handshake came",
             Self::Idle => "it was silent",
             Self::Disconnected => "the connection broke",
+        }
+    }
+
+    /// The reason as one word, for a record.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Shutdown => "shutdown",
+            Self::NoHandshake => "no_handshake",
+            Self::Idle => "idle",
+            Self::Disconnected => "disconnected",
         }
     }
 }

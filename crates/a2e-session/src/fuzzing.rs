@@ -149,7 +149,11 @@ pub fn a2e_host_ops(bytes: &[u8]) {
                     open.retain(|other| other.token != token);
                     held.retain(|other| *other != token);
                 }
-                HostEvent::Opened(_) | HostEvent::Reply(_) | HostEvent::Closed(_) => {}
+                HostEvent::Opened(_)
+                | HostEvent::Reply(_)
+                | HostEvent::HandshakeRefused(_)
+                | HostEvent::Refused(_)
+                | HostEvent::Closed(_) => {}
             }
         }
         assert!(session.requests_running() <= limits.max_parallel);

@@ -333,10 +333,11 @@ impl HostSession {
     ) {
         let response = HandshakeResponse {
             ok: false,
-            reason,
+            reason: reason.clone(),
             ..HandshakeResponse::new(SessionId::default())
         };
         self.send(now, request, response.into());
+        self.events.push_back(HostEvent::HandshakeRefused(reason));
     }
 
     fn close_if_drained(&mut self) {

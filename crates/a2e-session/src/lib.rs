@@ -35,7 +35,9 @@ pub use agent::{
     AgentConfig, AgentEvent, AgentSession, Call, CallError, ConnectError, Connected, Refused,
 };
 pub use config::Limits;
-pub use event::{CancelReason, CloseReason, EventError, HostEvent, Login, Request, Stale, Token};
+pub use event::{
+    CancelReason, CloseReason, EventError, HostEvent, Login, RefusedRequest, Request, Stale, Token,
+};
 pub use failure::{Failure, failures};
 pub use host::{HandedOver, HostSession, Saved};
 pub use negotiate::{Offer, OfferedCapability};

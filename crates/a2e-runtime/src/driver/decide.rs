@@ -28,7 +28,7 @@ impl Driver {
             message: &request.message,
             line: &request.line,
         };
-        match self.note(&request, asked) {
+        match self.note(asked) {
             Ok(note) => work.note = note,
             Err(error) => {
                 tracing::debug!(%error, "a request is refused");

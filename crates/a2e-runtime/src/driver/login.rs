@@ -73,10 +73,13 @@ impl Driver {
         });
         match accepted {
             Ok(_) if self.hand_over.is_some() => {}
-            Ok(identity) => {
-                self.identity = Some(identity);
-                self.session.login_accepted(now);
-            }
+            Ok(identity) => match self.take_room() {
+                Ok(()) => {
+                    self.identity = Some(identity);
+                    self.session.login_accepted(now);
+                }
+                Err(reason) => self.session.login_refused(now, reason),
+            },
             Err(reason) => {
                 add(&self.host.inner.metrics.logins_refused, 1);
                 tracing::info!(reason = reason.as_str(), "refused a handshake");
@@ -154,17 +157,21 @@ impl Driver {
     pub(super) fn attach(&mut self, attach: Attach) {
         let now = self.now;
         if !self.session.can_resume(attach.last_eid) {
-            return attach.refuse(now);
+            return attach.refuse(now, HandshakeReason::AuthFailed);
+        }
+        if let Err(reason) = self.take_room() {
+            return attach.refuse(now, reason);
         }
         self.give_way();
         if self.session.is_closed() {
-            return attach.refuse(now);
+            return attach.refuse(now, HandshakeReason::AuthFailed);
         }
         add(&self.host.inner.metrics.sessions_resumed, 1);
         tracing::info!(source = %attach.source, "an agent is back");
         self.source = attach.source;
-        self.link = Some(attach.link);
+        self.set_link(attach.link);
         self.greets = true;
+        self.record_handshake(Some("resumed"));
         self.session.resume(now, attach.request, attach.last_eid);
         for line in attach.lines {
             self.take_line(Ok(&line));
@@ -199,6 +206,7 @@ impl Driver {
             self.session.keep_nothing();
         }
         self.know(id.clone(), identity, owner.is_some());
+        self.record_handshake(None);
         if let Some(owner) = owner {
             self.journal = self.journal(&owner);
             let commands = self.commands.clone();
@@ -245,6 +253,7 @@ impl Driver {
         };
         let stays = self.host.inner.stopping.is_cancelled() && self.journal.is_some();
         if !stays {
+            self.record_end(&known);
             for plugin in self.settings.registry.plugins() {
                 plugin.clear(&known.session);
             }
@@ -298,14 +307,14 @@ impl Driver {
 }
 
 impl Attach {
-    /// Tells the agent that there is no session to go on with; it may come again for a new one.
-    pub(super) fn refuse(self, now: Now) {
+    /// Tells the agent that it cannot go on with a session; it may come again for a new one.
+    pub(super) fn refuse(self, now: Now, reason: HandshakeReason<'static>) {
         let Self {
             mut link, request, ..
         } = self;
         let response = HandshakeResponse {
             ok: false,
-            reason: HandshakeReason::AuthFailed,
+            reason,
             ..HandshakeResponse::new(SessionId::default())
         };
         let envelope = Envelope::new(random_id(), now.unix).in_reply_to(request);

@@ -4,14 +4,12 @@ use std::pin::Pin;
 use std::task::{Context as Waiting, Poll, ready};
 use std::time::Duration;
 
-use a2e_session::Request;
 use a2e_wire::{Body, Capability};
 use audit::{Check, Event, Permit, PolicyChecks, Record, Verdict};
 use canonical::Digest;
 
 use super::Driver;
 use super::work::Work;
-use crate::auth::Source;
 use crate::decision::Asked;
 
 /// What will be put on record of a request, and the room for it.
@@ -46,15 +44,11 @@ pub(super) const CANCELLED: &str = "cancelled";
 
 impl Driver {
     /// Takes room for the record of a request; nothing if nothing is put on record here.
-    pub(super) fn note(
-        &self,
-        request: &Request,
-        asked: Asked<'_>,
-    ) -> Result<Option<Box<Note>>, audit::Error> {
+    pub(super) fn note(&self, asked: Asked<'_>) -> Result<Option<Box<Note>>, audit::Error> {
         let Some(log) = &self.host.inner.audit else {
             return Ok(None);
         };
-        let message = &request.message;
+        let Asked { message, line, .. } = asked;
         Ok(Some(Box::new(Note {
             permit: Some(log.reserve()?),
             request_id: message.envelope.id.as_str().to_owned(),
@@ -62,8 +56,8 @@ impl Driver {
             capability: asked.capability(),
             name: asked.name().to_owned(),
             correlation_id: correlation_id(&message.body).to_owned(),
-            input_bytes: request.line.len() as u64,
-            request_hash: Digest::of(&request.line),
+            input_bytes: line.len() as u64,
+            request_hash: Digest::of(line),
             rule: String::new(),
             verdict: Verdict::Approved,
             checks: PolicyChecks {
@@ -87,6 +81,17 @@ impl Driver {
         let Some(note) = work.note.take() else {
             return;
         };
+        let now = self.host.inner.clock.monotonic();
+        let took = now.saturating_sub(work.started());
+        let output = match status {
+            CANCELLED => 0,
+            _ => self.session.last_written().len(),
+        };
+        self.put(*note, status, took, output);
+    }
+
+    /// Puts on record what became of a request.
+    pub(super) fn put(&mut self, note: Note, status: &str, took: Duration, output: usize) {
         let Note {
             permit,
             request_id,
@@ -100,16 +105,8 @@ impl Driver {
             verdict,
             checks,
             approval,
-        } = *note;
-        let now = self.host.inner.clock.monotonic();
-        let took = now.saturating_sub(work.started());
-        let known = self.known.as_ref();
-        let output = match status {
-            CANCELLED => 0,
-            _ => self.session.last_written().len(),
-        };
+        } = note;
         let body = audit::Body {
-            agent: known.map(|known| known.session.identity().agent.as_str()),
             approval_id: approval.as_deref(),
             capability: capability.as_ref().map(Capability::as_str),
             correlation_id: (!correlation_id.is_empty()).then_some(&*correlation_id),
@@ -119,17 +116,12 @@ impl Driver {
             output_bytes: Some(output as u64),
             policy_checks: Some(checks),
             processing_time_ms: Some(millis(took)),
-            remote_ip: match self.source {
-                Source::Address(address) => Some(address),
-                Source::Own | Source::User(_) => None,
-            },
             request_hash: Some(request_hash),
             request_id: Some(&request_id),
             response_status: Some(status),
             result: Some(verdict),
             rule: Some(&rule),
-            session_id: known.map(|known| known.session_hash.as_str()),
-            ..audit::Body::default()
+            ..self.session_body(self.known.as_ref())
         };
         let record = Record {
             event: Event::Request,
@@ -173,7 +165,7 @@ impl Driver {
 
     /// Something was done and is not on record. Its answer does not leave, and with it the session
     /// ends.
-    fn not_recorded(&mut self, error: &audit::Error) {
+    pub(super) fn not_recorded(&mut self, error: &audit::Error) {
         tracing::error!(%error, "a request is not on record; its session ends unanswered");
         self.unrecorded.clear();
         self.session.keep_nothing();

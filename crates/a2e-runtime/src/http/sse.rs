@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::Mailboxes;
 use super::visit::Visit;
+use crate::auth::Source;
 use crate::link::{Link, Reader, Received};
 
 /// What HTTP requests and the session's task share.
@@ -247,6 +248,10 @@ impl Link for SseLink {
         for visit in std::mem::take(&mut outbound.visits) {
             visit.is_known();
         }
+    }
+
+    fn transport(&self, _source: Source) -> &'static str {
+        "http"
     }
 
     fn has_room(&self) -> bool {

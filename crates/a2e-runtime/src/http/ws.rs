@@ -199,6 +199,10 @@ impl Link for WsLink {
         self.socket.get_mut().left = None;
     }
 
+    fn transport(&self, _source: Source) -> &'static str {
+        "websocket"
+    }
+
     fn has_room(&self) -> bool {
         self.queued_bytes < CHUNK
     }

@@ -54,6 +54,8 @@ fn say(session: &mut HostSession, message: &serde_json::Value) -> Vec<Token> {
             HostEvent::Opened(_)
             | HostEvent::Cancel(..)
             | HostEvent::Reply(_)
+            | HostEvent::HandshakeRefused(_)
+            | HostEvent::Refused(_)
             | HostEvent::Closed(_) => {}
         }
     }

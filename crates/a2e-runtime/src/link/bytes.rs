@@ -10,6 +10,7 @@ use a2e_wire::Framer;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Link, Reader, Received};
+use crate::auth::Source;
 
 /// Lines over a stream of bytes.
 #[derive(Debug)]
@@ -76,6 +77,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
 
     fn welcome(&mut self, max_line: usize) {
         self.framer.set_max_line(max_line);
+    }
+
+    fn transport(&self, source: Source) -> &'static str {
+        match source {
+            Source::Own => "own",
+            Source::User(_) => "unix",
+            Source::Address(_) => "tcp",
+        }
     }
 
     fn has_room(&self) -> bool {

@@ -11,7 +11,7 @@ use policy::RulesConfig;
 use serde_json::{Value, json};
 use store::{Memory, Store, Verdict};
 
-use crate::support::{Transport, Wire, demo};
+use crate::support::{Transport, Wire, demo, handshake};
 
 fn rules(rules: &Value) -> RulesConfig {
     let text = rules.to_string();
@@ -94,11 +94,16 @@ fn log(folder: &Path) -> Log {
 
 /// The requests on record.
 fn recorded(folder: &Path) -> Vec<Value> {
+    of_type(folder, "request_received")
+}
+
+/// What is on record of one type.
+fn of_type(folder: &Path, event_type: &str) -> Vec<Value> {
     let (_, lines) = audit::Follower::new(folder, 1000).unwrap();
     lines
         .iter()
         .map(|line| serde_json::from_slice::<Value>(line).unwrap())
-        .filter(|record| record["event_type"] == "request_received")
+        .filter(|record| record["event_type"] == event_type)
         .collect()
 }
 
@@ -415,4 +420,88 @@ async fn without_a_record_nothing_is_done() {
     );
     assert_eq!(answer["detail"]["reason"], "audit_unavailable");
     assert_eq!(recorded(folder.path()).len(), 1);
+}
+
+/// Who came, who went, and who was not let in.
+#[tokio::test]
+async fn sessions_are_on_record_from_handshake_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = log(folder.path());
+    let host = with(&json!({})).audit(log.clone()).build();
+    let mut agent = Transport::Tcp.place(&host).await.wire().await;
+    // Before the handshake, and with nothing that is offered.
+    agent.ask(&call("1", "echo", &json!({}))).await;
+    let mut useless = handshake();
+    useless["agent_caps"] = json!(["memory"]);
+    assert_eq!(agent.ask(&useless).await["reason"], "no_caps");
+    assert_eq!(agent.ask(&handshake()).await["ok"], true);
+    let refused = agent
+        .ask(&json!({"type": "memory/init/req", "id": "2"}))
+        .await;
+    assert_eq!(refused["code"], "capability_missing");
+    agent.say(&json!({"type": "shutdown", "timeout": 0}).to_string());
+    assert!(agent.is_over().await);
+    host.stop();
+    host.stopped().await;
+    log.close();
+
+    let [handshake] = &of_type(folder.path(), "handshake")[..] else {
+        panic!("one handshake let somebody in");
+    };
+    assert_eq!(
+        (
+            &handshake["agent"],
+            &handshake["result"],
+            &handshake["transport"]
+        ),
+        (&json!("default"), &json!("approved"), &json!("tcp"))
+    );
+    let [refused] = &recorded(folder.path())[..] else {
+        panic!("one request was made in the session");
+    };
+    assert_eq!(
+        (
+            &refused["result"],
+            &refused["response_status"],
+            &refused["capability"]
+        ),
+        (
+            &json!("rejected"),
+            &json!("capability_missing"),
+            &json!("memory")
+        )
+    );
+    assert_eq!(
+        refused["policy_checks"],
+        json!({"capability_accepted": "failed"})
+    );
+    let [end] = &of_type(folder.path(), "session_end")[..] else {
+        panic!("one session ended");
+    };
+    assert_eq!(end["reason"], "shutdown");
+    for record in [refused, end] {
+        assert_eq!(record["session_id"], handshake["session_id"]);
+        assert_eq!(record["remote_ip"], "127.0.0.1");
+    }
+    let turned_away = of_type(folder.path(), "rejections");
+    let reasons: Vec<_> = turned_away
+        .iter()
+        .map(|record| (record["reason"].as_str().unwrap(), record["count"].as_u64()))
+        .collect();
+    assert_eq!(reasons, [("no_caps", Some(1)), ("no_handshake", Some(1))]);
+}
+
+/// An agent whose coming cannot be put on record does not come in.
+#[tokio::test]
+async fn without_a_record_nobody_is_let_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = log(folder.path());
+    let host = with(&json!({})).audit(log.clone()).build();
+    log.close();
+    let mut agent = Transport::Memory.place(&host).await.wire().await;
+    let answer = agent.ask(&handshake()).await;
+    assert_eq!(
+        (&answer["ok"], &answer["reason"]),
+        (&json!(false), &json!("server_error"))
+    );
 }

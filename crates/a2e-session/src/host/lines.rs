@@ -10,7 +10,7 @@ use a2e_wire::{
 
 use super::{HostSession, PendingLogin, State};
 use crate::Now;
-use crate::event::{HostEvent, Login};
+use crate::event::{HostEvent, Login, RefusedRequest};
 use crate::failure::{Failure, failures};
 
 impl HostSession {
@@ -137,7 +137,16 @@ impl HostSession {
             full.then(|| failures::queue_full(namespace))
         });
         match refusal {
-            Some(failure) => self.send(now, message.envelope.id, failure.into_message().into()),
+            Some(failure) => {
+                let (id, code) = (message.envelope.id.clone(), failure.code.clone());
+                self.send(now, id, failure.into_message().into());
+                self.events
+                    .push_back(HostEvent::Refused(Box::new(RefusedRequest {
+                        message: *message,
+                        line: line.into(),
+                        code,
+                    })));
+            }
             None => {
                 self.requests.enqueue(message, line.into());
                 self.start_requests(now);

@@ -95,7 +95,7 @@ impl Host {
                     self.session.login_accepted(now)
                 }
                 HostEvent::Login(_) => self.session.login_refused(now, HandshakeReason::AuthFailed),
-                HostEvent::Opened(_) => {}
+                HostEvent::Opened(_) | HostEvent::HandshakeRefused(_) | HostEvent::Refused(_) => {}
                 HostEvent::Start(_)
                 | HostEvent::Cancel(..)
                 | HostEvent::Reply(_)

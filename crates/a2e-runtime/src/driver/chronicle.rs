@@ -1,0 +1,126 @@
+//! What is put on record of a session beside its requests: handshakes, who was turned away, the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2e_session::RefusedRequest;
+use a2e_wire::ErrorCode;
+use a2e_wire::messages::base::HandshakeReason;
+use audit::{Body, Check, Event, PolicyChecks, Record, Verdict};
+
+use super::Driver;
+use super::login::Known;
+use super::record::SUCCESS;
+use crate::decision::Asked;
+
+impl Driver {
+    /// Takes room for the record of a handshake: one that cannot be put on record is refused.
+    pub(super) fn take_room(&mut self) -> Result<(), HandshakeReason<'static>> {
+        let room = self.host.inner.audit.as_ref().map(audit::Log::reserve);
+        match room.transpose() {
+            Ok(room) => {
+                self.room = room;
+                Ok(())
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a handshake is refused");
+                Err(HandshakeReason::ServerError)
+            }
+        }
+    }
+
+    /// Puts a handshake on record that let its agent in.
+    pub(super) fn record_handshake(&mut self, reason: Option<&str>) {
+        let Some(room) = self.room.take() else {
+            return;
+        };
+        let record = Record {
+            event: Event::Handshake,
+            body: Body {
+                reason,
+                response_status: Some(SUCCESS),
+                result: Some(Verdict::Approved),
+                ..self.session_body(self.known.as_ref())
+            },
+        };
+        match room.enqueue(&record) {
+            Ok(pending) => self.unrecorded.push_back(pending),
+            Err(error) => self.not_recorded(&error),
+        }
+    }
+
+    /// A handshake let nobody in.
+    pub(super) fn handshake_refused(&mut self, reason: &HandshakeReason<'_>) {
+        self.room = None;
+        self.host.turned_away(
+            self.source,
+            match reason {
+                HandshakeReason::AuthFailed => "auth_failed",
+                HandshakeReason::VersionMismatch => "version_mismatch",
+                HandshakeReason::NoCaps => "no_caps",
+                HandshakeReason::ServerError | HandshakeReason::Other(_) => "server_error",
+            },
+        );
+    }
+
+    /// A request was refused before it could be decided about.
+    pub(super) fn request_refused(&mut self, refused: &RefusedRequest) {
+        let Some(known) = &self.known else {
+            return self.host.turned_away(self.source, "no_handshake");
+        };
+        let session = Arc::clone(&known.session);
+        let note = self.note(Asked {
+            agent: &session.identity().agent,
+            message: &refused.message,
+            line: &refused.line,
+        });
+        match note {
+            Ok(Some(mut note)) => {
+                let accepted = match refused.code == ErrorCode::CapabilityMissing {
+                    true => Check::Failed,
+                    false => Check::Passed,
+                };
+                note.verdict = Verdict::Rejected;
+                note.checks = PolicyChecks {
+                    capability_accepted: Some(accepted),
+                    ..PolicyChecks::default()
+                };
+                let output = self.session.last_written().len();
+                self.put(*note, refused.code.as_str(), Duration::ZERO, output);
+            }
+            Ok(None) => {}
+            // Nothing was done that had to be on record.
+            Err(error) => tracing::debug!(%error, "a refusal is not on record"),
+        }
+    }
+
+    /// The session is over for good.
+    pub(super) fn record_end(&mut self, known: &Known) {
+        let Some(log) = &self.host.inner.audit else {
+            return;
+        };
+        let record = Record {
+            event: Event::SessionEnd,
+            body: Body {
+                // One that has not ended has become another.
+                reason: Some(self.closed.map_or("new_handshake", |reason| reason.code())),
+                ..self.session_body(Some(known))
+            },
+        };
+        match log.reserve().and_then(|room| room.enqueue(&record)) {
+            Ok(pending) => self.unrecorded.push_back(pending),
+            Err(error) => tracing::warn!(%error, "the end of a session is not on record"),
+        }
+    }
+
+    /// What every record of a session says.
+    pub(super) fn session_body<'a>(&self, known: Option<&'a Known>) -> Body<'a> {
+        Body {
+            agent: known.map(|known| known.session.identity().agent.as_str()),
+            remote_ip: self.source.address(),
+            session_id: known.map(|known| known.session_hash.as_str()),
+            transport: Some(self.transport),
+            ..Body::default()
+        }
+    }
+}
