@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::audit::SyncWhen;
+use ::audit::{Retention, SyncWhen};
 use ::policy::RulesConfig;
 use a2e_session::Limits;
 
@@ -78,6 +78,8 @@ pub struct Audit {
     pub enabled: bool,
     /// When it goes to the disk.
     pub sync: SyncWhen,
+    /// For how long it is kept.
+    pub retention: Retention,
 }
 
 /// Where a node listens.
@@ -279,6 +281,7 @@ impl Default for Audit {
         Self {
             enabled: true,
             sync: audit::Settings::default().sync,
+            retention: Retention::default(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `frith audit`: what agents did, and the proof that the record was not changed.
 
 pub(crate) mod keys;
-mod purge;
+pub(crate) mod purge;
 mod show;
 mod verify;
 

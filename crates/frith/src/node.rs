@@ -23,6 +23,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::keys::{NodeKeys, NodeSigner};
+use crate::audit::purge::{self, Taken, Wish};
 use crate::config::Applied;
 use crate::id;
 use crate::keystore::{Store, Stored, random};
@@ -60,6 +61,9 @@ struct Shared {
     approvals: Approvals,
     audit: Option<audit::Log>,
 }
+
+/// How often the log is looked through for what has been kept long enough.
+const RETAIN_EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// Where the node is.
 struct Endpoints {
@@ -101,11 +105,18 @@ impl Node {
         let operations = Operations::new()
             .with_tokens(&tokens, &host)
             .with_approvals(&shared.approvals)
+            .add(purge::OPERATION, {
+                let log = shared.audit.clone();
+                move |wish| purge_log(log.clone(), wish)
+            })
             .add("config.apply", move |_: Nothing| {
                 ask_to_apply(apply.clone())
             });
         let server = OperatorServer::bind(&claim, operations)?;
         tokio::spawn(server.run(operator.clone()));
+        if let Some(log) = &shared.audit {
+            tokio::spawn(keep_within(log.clone(), config.audit.retention));
+        }
         let node = Self {
             host,
             http,
@@ -191,7 +202,10 @@ impl Node {
             Ok(policies) => {
                 let looser = policies.tighten(&self.host.policies());
                 match looser.err().filter(|_| consent == Consent::Missing) {
-                    None => self.host.set_policies(policies),
+                    None => {
+                        self.host.set_policies(policies);
+                        self.record_policy(consent);
+                    }
                     Some(looser) => kept.push(format!(
                         "kept the old rules, since the new ones allow more ({looser}); \
                          `frith config apply` applies them"
@@ -215,6 +229,24 @@ impl Node {
             "read the configuration again; listeners, the store, the audit log and TLS on or off change at the next start"
         );
         kept
+    }
+
+    /// Puts on record that other rules hold from now on.
+    fn record_policy(&self, consent: Consent) {
+        let record = audit::Record {
+            event: audit::Event::PolicyChange,
+            body: audit::Body {
+                reason: Some(match consent {
+                    Consent::Given => "applied by the operator",
+                    Consent::Missing => "read again, and no looser",
+                }),
+                ..audit::Body::default()
+            },
+        };
+        let appended = self.shared.audit.as_ref().map(|log| log.append(&record));
+        if let Some(Err(error)) = appended {
+            tracing::error!(%error, "a change of the rules is not on record");
+        }
     }
 
     /// Lets requests finish and sessions end, for that long at most.
@@ -389,6 +421,36 @@ fn audit_log(
         )
     });
     log.map(Some)
+}
+
+/// Takes out of the log what has been kept long enough, from time to time.
+async fn keep_within(log: audit::Log, retention: audit::Retention) {
+    let mut times = tokio::time::interval(RETAIN_EVERY);
+    loop {
+        times.tick().await;
+        let log = log.clone();
+        let retained = tokio::task::spawn_blocking(move || log.retain(&retention)).await;
+        match retained {
+            Ok(Ok(purged)) if purged == audit::Purged::default() => {}
+            Ok(Ok(purged)) => tracing::info!(
+                records = purged.records,
+                bodies = purged.bodies,
+                addresses = purged.remote_ips,
+                "purged the audit log of what was kept long enough"
+            ),
+            Ok(Err(audit::Error::Closed)) | Err(_) => return,
+            Ok(Err(error)) => tracing::error!(%error, "cannot purge the audit log"),
+        }
+    }
+}
+
+/// Purges the log as the operator wishes.
+async fn purge_log(log: Option<audit::Log>, wish: Wish) -> Result<Taken, String> {
+    let log = log.ok_or("this node keeps no audit log (`audit.enabled` is false)")?;
+    let purged = tokio::task::spawn_blocking(move || purge::purge(&log, wish)).await;
+    purged
+        .map_err(|error| error.to_string())?
+        .map_err(|error| error.to_string())
 }
 
 /// Hands the operator's wish to whoever reads the configuration.

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use ::audit::Retention;
 use a2e_wire::{Capability, Enumeration};
 
 use super::read::{Field, Problems, Section};
@@ -262,6 +264,17 @@ fn audit(field: &Field<'_>) -> Option<Audit> {
             Err(error) => it.wrong(&format!("{error}")),
         }
     });
+    let (mut records, mut addresses) = (90, 7);
+    set(&mut records, section.field("keep_days"), |it| {
+        it.count(7..=36_500)
+    });
+    set(&mut addresses, section.field("keep_address_days"), |it| {
+        it.count(0..=36_500)
+    });
+    let days = |days: usize| Duration::from_secs(u64::from(DAY).saturating_mul(days as u64));
+    if let Ok(retention) = Retention::new(days(records), days(addresses)) {
+        audit.retention = retention;
+    }
     section.finish();
     Some(audit)
 }

@@ -112,7 +112,7 @@ fn the_sample_has_every_key() {
     let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
     assert_eq!(
         keys.len(),
-        12 + 7 + 2 + 10 + 13 + 2 + 2 + 6 + 3 + 9 + 2,
+        12 + 7 + 2 + 10 + 13 + 2 + 4 + 6 + 3 + 9 + 2,
         "{error}"
     );
     for key in keys {

@@ -1,15 +1,18 @@
-//! `frith audit purge`, on the log of a node that does not run.
+//! `frith audit purge`: by the node that runs, or on the log of one that does not.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use a2e_runtime::DataDir;
+use a2e_runtime::operator::{AskError, ask};
 use anyhow::{Context, Result, bail};
 use audit::{Log, NoRandomness, Parts, Purge, Purged, Settings, UnixMillis, segments};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use super::keys::{NodeKeys, NodeSigner};
 use crate::Outcome;
+use crate::agent::block_on;
 use crate::keystore::{Store, cannot};
 
 /// What to take away.
@@ -34,7 +37,33 @@ pub(crate) struct Arguments {
     store: Store,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+/// What the operator asks a node for.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wish {
+    /// Milliseconds since 1970.
+    before: i64,
+    only: Option<Only>,
+}
+
+/// What was taken away.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Taken {
+    records: u64,
+    bodies: u64,
+    remote_ips: u64,
+    through: Option<Through>,
+}
+
+/// The last record that was dropped.
+#[derive(Debug, Serialize, Deserialize)]
+struct Through {
+    log_id: String,
+    seq: u64,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Only {
     /// What records say; what chains them stays
     Bodies,
@@ -47,12 +76,47 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         let message = "--before must be a date, a time in UTC, or an age such as 90d";
         return Ok(Outcome::WrongArguments(message.into()));
     };
-    let folder = match &arguments.folder {
-        Some(folder) => folder.clone(),
-        None => arguments.store.data()?.join("audit"),
+    let wish = Wish {
+        before: before.0,
+        only: arguments.only,
     };
+    let (folder, by_node) = match &arguments.folder {
+        Some(folder) => (folder.clone(), None),
+        None => {
+            let data = arguments.store.data()?;
+            let node = DataDir::new(data.clone());
+            (data.join("audit"), ask_node(&node, wish)?)
+        }
+    };
+    let taken = match by_node {
+        Some(taken) => taken,
+        None => purge_here(arguments, &folder, wish)?,
+    };
+    match as_json {
+        true => writeln!(std::io::stdout(), "{}", serde_json::to_string(&taken)?)?,
+        false => print(&taken)?,
+    }
+    Ok(Outcome::Good)
+}
+
+/// The name of it among the operator's.
+pub(crate) const OPERATION: &str = "audit.purge";
+
+/// Asks the node that writes the log; `None` if there is none.
+fn ask_node(node: &DataDir, wish: Wish) -> Result<Option<Taken>> {
+    block_on(async {
+        match ask(node, OPERATION, &wish).await {
+            Ok(taken) => Ok(Some(taken)),
+            Err(AskError::NoNode { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    })
+}
+
+/// Purges a log that nobody writes.
+fn purge_here(arguments: &Arguments, folder: &Path, wish: Wish) -> Result<Taken> {
     // A log is not begun only to purge it.
-    let found = segments(&folder).with_context(|| cannot("read the audit log in", &folder))?;
+    let found = segments(folder).with_context(|| cannot("read the audit log in", folder))?;
     if found.is_empty() {
         bail!("there is no audit log in {}", folder.display());
     }
@@ -68,43 +132,46 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         clock: Box::new(now),
         alarm: Box::new(|alarm| eprintln!("frith: {alarm}")),
     };
-    let log = Log::open(&folder, settings, parts)?;
-    let outcome = purge(&log, before, arguments.only);
+    let log = Log::open(folder, settings, parts)?;
+    let outcome = purge(&log, wish);
     log.close();
-    let purged = outcome?;
-    match as_json {
-        true => print_json(&purged)?,
-        false => print(&purged)?,
-    }
-    Ok(Outcome::Good)
+    Ok(outcome?)
 }
 
-fn purge(log: &Log, before: UnixMillis, only: Option<Only>) -> Result<Purged, audit::Error> {
-    match only {
-        Some(Only::Addresses) => log.purge(&Purge::RemoteIpsBefore(before)),
-        Some(Only::Bodies) => log.purge(&Purge::BodiesBefore(before)),
+/// Takes away what is asked for.
+pub(crate) fn purge(log: &Log, wish: Wish) -> Result<Taken, audit::Error> {
+    let before = UnixMillis(wish.before);
+    let purged = match wish.only {
+        Some(Only::Addresses) => log.purge(&Purge::RemoteIpsBefore(before))?,
+        Some(Only::Bodies) => log.purge(&Purge::BodiesBefore(before))?,
         None => {
             let dropped = log.purge(&Purge::RecordsBefore(before))?;
             // Records go up to a checkpoint; those that must stay for a while say nothing any more.
             let erased = log.purge(&Purge::BodiesBefore(before))?;
-            Ok(Purged {
+            Purged {
                 bodies: erased.bodies,
                 ..dropped
-            })
+            }
         }
-    }
+    };
+    Ok(Taken {
+        records: purged.records,
+        bodies: purged.bodies,
+        remote_ips: purged.remote_ips,
+        through: purged.through.map(|(log_id, seq)| Through { log_id, seq }),
+    })
 }
 
-fn print(purged: &Purged) -> Result<()> {
+fn print(taken: &Taken) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    let Purged {
+    let Taken {
         records,
         bodies,
         remote_ips,
         through,
-    } = purged;
+    } = taken;
     match through {
-        Some((log_id, seq)) => {
+        Some(Through { log_id, seq }) => {
             writeln!(
                 out,
                 "dropped {records} records, up to record {seq} of {log_id}"
@@ -113,19 +180,6 @@ fn print(purged: &Purged) -> Result<()> {
         None => writeln!(out, "dropped no records")?,
     }
     writeln!(out, "erased {bodies} bodies and {remote_ips} addresses")?;
-    Ok(())
-}
-
-fn print_json(purged: &Purged) -> Result<()> {
-    let through = purged.through.as_ref();
-    let through = through.map(|(log_id, seq)| json!({"log_id": log_id, "seq": seq}));
-    let purged = json!({
-        "records": purged.records,
-        "bodies": purged.bodies,
-        "remote_ips": purged.remote_ips,
-        "through": through,
-    });
-    writeln!(std::io::stdout(), "{purged}")?;
     Ok(())
 }
 

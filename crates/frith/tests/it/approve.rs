@@ -187,6 +187,25 @@ fn only_the_operator_loosens_the_rules() {
     assert!(error.contains("did you mean `rules`?"), "{error}");
 }
 
+/// What the operator does to a node that runs, the node does: the rules and the record are its own.
+#[test]
+fn a_running_node_purges_its_log_and_records_its_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "{}");
+    assert_eq!(operator(&node, &["config", "apply"]).0, 0);
+    let (status, out, error) = operator(&node, &["audit", "purge", "--before", "90d"]);
+    assert_eq!((status, &*error), (0, ""));
+    assert_eq!(out, "dropped no records\nerased 0 bodies and 0 addresses\n");
+    let (status, _, error) = operator(&node, &["audit", "purge", "--before", "1d"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("at least 7 days"), "{error}");
+    let (_, out, _) = operator(&node, &["audit", "tail"]);
+    assert!(
+        out.contains("policy_change    applied by the operator"),
+        "{out}"
+    );
+}
+
 /// Rules that are written right and mean nothing are found at the start.
 #[test]
 fn rules_are_checked() {

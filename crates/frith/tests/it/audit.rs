@@ -392,8 +392,7 @@ fn statistics_are_shown() {
     );
 }
 
-/// The operator of a node that does not run purges by the command line; that of one that runs is
-/// told to stop it.
+/// A log that another process writes, but no node that could be asked, is left alone.
 #[test]
 fn a_purge_needs_the_log_for_itself() {
     let node = Node::new();
