@@ -225,7 +225,8 @@ impl Claim {
     /// If the file cannot be written.
     pub fn write_endpoints(&self, endpoints: &serde_json::Value) -> Result<(), DataError> {
         let text = format!("{endpoints:#}\n");
-        self.write_private(&self.dir.endpoints(), text.as_bytes())
+        // After a crash of the machine nobody is there any more.
+        self.write(&self.dir.endpoints(), text.as_bytes(), Durable::No)
     }
 
     /// Reads a file that only its owner may read; `None` if there is none.
@@ -248,6 +249,10 @@ impl Claim {
     /// Writes a file that only its owner may read. Whoever reads it sees the old or the new one,
     /// also after a crash.
     pub(crate) fn write_private(&self, path: &Path, bytes: &[u8]) -> Result<(), DataError> {
+        self.write(path, bytes, Durable::Yes)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8], durable: Durable) -> Result<(), DataError> {
         let temporary = path.with_extension("new");
         // One that was left by a crash may have any mode.
         match fs::remove_file(&temporary) {
@@ -263,12 +268,24 @@ impl Claim {
                 .mode(0o600)
                 .open(&temporary)?;
             file.write_all(bytes)?;
-            file.sync_all()?;
+            if durable == Durable::Yes {
+                file.sync_all()?;
+            }
             fs::rename(&temporary, path)?;
-            File::open(&self.dir.path)?.sync_all()
+            match durable {
+                Durable::Yes => File::open(&self.dir.path)?.sync_all(),
+                Durable::No => Ok(()),
+            }
         };
         write().map_err(at("write", path))
     }
+}
+
+/// Whether a file must survive a crash of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Durable {
+    Yes,
+    No,
 }
 
 /// Puts what was tried and where before why it failed.
