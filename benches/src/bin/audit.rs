@@ -106,7 +106,11 @@ fn appending(
 /// Appends as many as are in flight, then waits for all.
 fn together(log: &Log) -> bool {
     let record = record();
-    let pending: Vec<_> = (0..IN_FLIGHT).map(|_| log.append(&record)).collect();
+    // As a session does with the requests of one turn.
+    let pending: Vec<_> = (0..IN_FLIGHT)
+        .map(|_| log.reserve().and_then(|room| room.enqueue(&record)))
+        .collect();
+    log.commit();
     pending
         .into_iter()
         .all(|one| one.is_ok_and(|one| one.wait().is_ok()))
