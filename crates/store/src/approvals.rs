@@ -41,7 +41,7 @@ pub trait Approvals: fmt::Debug + Send + Sync {
 
     /// Says whether a call may be done, and until when the word stands. The call as decided.
     ///
-    /// Fails with [`Error::NotFound`] unless the call is waiting.
+    /// Fails with [`Error::NotFound`] unless the call is waiting, or was granted and is refused now.
     fn decide(
         &self,
         now: UnixMillis,
@@ -125,6 +125,15 @@ const fn check_verdict(verdict: Verdict) -> Result<(), Error> {
         Verdict::Waiting => Err(Error::NotFound { what: WHAT }),
         Verdict::Granted | Verdict::Refused => Ok(()),
     }
+}
+
+/// Whether a word can follow: the first one, and a refusal of what was granted and is not done yet.
+const fn may_become(from: Verdict, to: Verdict) -> bool {
+    matches!(
+        (from, to),
+        (Verdict::Waiting, Verdict::Granted | Verdict::Refused)
+            | (Verdict::Granted, Verdict::Refused)
+    )
 }
 
 /// `verdict` is 0 waiting, 1 granted, 2 refused.
@@ -258,9 +267,10 @@ impl Approvals for InSqlite {
         let id = id.to_owned();
         self.database.write(id.len(), move |connection| {
             check_verdict(verdict)?;
+            // As `may_become` says.
             let mut decide = connection.prepare_cached(&format!(
                 "UPDATE approvals SET verdict = ?3, expires = ?4
-                 WHERE id = ?1 AND verdict = 0 AND expires > ?2 RETURNING {COLUMNS}"
+                 WHERE id = ?1 AND verdict + 1 <= ?3 AND expires > ?2 RETURNING {COLUMNS}"
             ))?;
             let decided = (&*id, now.0, number(verdict), expires.0);
             let approval = decide.query_row(decided, approval).optional()?;

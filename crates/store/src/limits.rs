@@ -56,7 +56,7 @@ impl Default for Limits {
             snapshots: limit(64 * MIB, 10_000, 256 * MIB),
             replay_ids: limit(0, 10_000, 4 * MIB),
             rate_buckets: limit(256, 1_000, MIB),
-            approvals: limit(64 * KIB, 1_000, 16 * MIB),
+            approvals: limit(96 * KIB, 64, 4 * MIB),
             pins: limit(0, 100_000, 64 * MIB),
             secrets: limit(64 * KIB, 1_000, 4 * MIB),
         }

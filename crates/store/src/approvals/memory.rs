@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict, WHAT, check_verdict};
+use super::{
+    Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict, WHAT, check_verdict,
+    may_become,
+};
 use crate::memory::{Kept, Memory, Shelves};
 use crate::scope::Owner;
 use crate::{Error, Hash, Pending, UnixMillis};
@@ -79,7 +82,7 @@ impl InMemory {
         let table = &mut self.memory.tables().approvals.0;
         let waiting = table
             .everything(now)
-            .find(|(_, _, kept)| kept.value.id == id && kept.value.verdict == Verdict::Waiting);
+            .find(|(_, _, kept)| kept.value.id == id && may_become(kept.value.verdict, verdict));
         let Some((owner, hash)) = waiting.map(|(owner, hash, _)| (Arc::clone(owner), *hash)) else {
             return Err(missing);
         };
