@@ -1,10 +1,11 @@
 //! Calls that wait for the operator's word.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use canonical::Digest;
-use store::{AgentId, Approval, Call, Hash, Held, HeldCalls, Store, UnixMillis, Verdict};
+use store::{AgentId, Approval, Call, Hash, Held, Store, UnixMillis, Verdict};
 use tokio::sync::watch;
 
 use crate::clock::random_id;
@@ -13,8 +14,10 @@ use crate::clock::random_id;
 #[derive(Debug, Clone)]
 pub struct Approvals {
     store: Store,
-    /// How often something was decided.
+    /// How often something was decided or withdrawn.
     decided: Arc<watch::Sender<u64>>,
+    /// How many wait for the word on a call, by its id.
+    waiting: Arc<Mutex<HashMap<String, usize>>>,
     /// How long a call waits.
     patience: Duration,
 }
@@ -27,8 +30,14 @@ pub(crate) struct Question {
     pub(crate) hash: Digest,
     /// The rule that asks for it.
     pub(crate) rule: String,
-    /// The request as received.
-    pub(crate) line: Arc<[u8]>,
+    /// The request, as it will be done.
+    pub(crate) text: Vec<u8>,
+}
+
+/// Somebody who waits for the word on a call.
+struct Waiting {
+    all: Arc<Mutex<HashMap<String, usize>>>,
+    id: String,
 }
 
 /// What became of a held call.
@@ -52,6 +61,7 @@ impl Approvals {
         Self {
             store,
             decided: Arc::new(watch::channel(0).0),
+            waiting: Arc::default(),
             patience,
         }
     }
@@ -84,9 +94,28 @@ impl Approvals {
             .approvals()
             .decide(now, id, verdict, until)
             .await?;
+        self.tell();
+        Ok(decided)
+    }
+
+    /// Whether somebody waits for the word on a call at the moment.
+    #[must_use]
+    pub fn is_awaited(&self, id: &str) -> bool {
+        lock(&self.waiting).contains_key(id)
+    }
+
+    /// Nobody waits for a call of an agent's any more.
+    pub(crate) async fn withdraw(self, agent: String, call: Digest) -> Result<(), store::Error> {
+        let agent = AgentId::new(&agent)?;
+        let calls = self.store.for_agent(&agent).held_calls();
+        calls.withdraw(Hash(*call.as_bytes())).await?;
+        self.tell();
+        Ok(())
+    }
+
+    fn tell(&self) {
         self.decided
             .send_modify(|count| *count = count.wrapping_add(1));
-        Ok(decided)
     }
 
     /// Asks the operator about an agent's call and waits for the word; `held` is told the id under
@@ -94,7 +123,7 @@ impl Approvals {
     pub(crate) async fn ask<F: Future>(
         self,
         question: Question,
-        held: impl FnOnce(String) -> F,
+        held: impl Fn(String) -> F,
     ) -> Result<Word, store::Error> {
         let agent = AgentId::new(&question.agent)?;
         let calls = self.store.for_agent(&agent).held_calls();
@@ -104,35 +133,76 @@ impl Approvals {
         if let Some(word) = word(calls.take(now(), hash).await?) {
             return Ok(word);
         }
-        let asked = now();
-        let call = Call {
-            id: random_id().chars().take(12).collect(),
-            hash,
-            shown: question.shown(),
-            expires: asked.plus(self.patience),
-        };
-        let waiting = calls.hold(asked, call).await?;
-        held(waiting.id.clone()).await;
         let patience = tokio::time::sleep(self.patience);
         tokio::pin!(patience);
+        // Another call just like this one may use up the word; then this one is asked about anew.
         loop {
-            tokio::select! {
-                _ = decided.changed() => {}
-                () = &mut patience => return silence(&*calls, hash, waiting).await,
+            let call = question.call(hash, now().plus(self.patience));
+            let asked = calls.hold(now(), call).await?;
+            let _waiting = self.wait_for(&asked.id);
+            held(asked.id.clone()).await;
+            let mut is_there = true;
+            while is_there {
+                tokio::select! {
+                    biased;
+                    _ = decided.changed() => {}
+                    () = &mut patience => {
+                        calls.withdraw(hash).await?;
+                        self.tell();
+                        return Ok(Word { id: asked.id, is_granted: false });
+                    }
+                }
+                let held = calls.take(now(), hash).await?;
+                is_there = held.is_some();
+                if let Some(word) = word(held) {
+                    return Ok(word);
+                }
             }
-            if let Some(word) = word(calls.take(now(), hash).await?) {
-                return Ok(word);
+        }
+    }
+
+    fn wait_for(&self, id: &str) -> Waiting {
+        let count = &mut *lock(&self.waiting);
+        let count = count.entry(id.to_owned()).or_default();
+        *count = count.saturating_add(1);
+        Waiting {
+            all: Arc::clone(&self.waiting),
+            id: id.to_owned(),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut all = lock(&self.all);
+        if let Some(count) = all.get_mut(&self.id) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                all.remove(&self.id);
             }
         }
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Question {
+    fn call(&self, hash: Hash, expires: UnixMillis) -> Call {
+        Call {
+            id: random_id().chars().take(12).collect(),
+            hash,
+            shown: self.shown(),
+            expires,
+        }
+    }
+
     /// The call as the operator sees it: JSON. A line that came this far is JSON itself.
     fn shown(&self) -> Vec<u8> {
         let rule = serde_json::Value::from(self.rule.as_str());
         let mut shown = format!("{{\"rule\":{rule},\"request\":").into_bytes();
-        shown.extend_from_slice(&self.line);
+        shown.extend_from_slice(&self.text);
         shown.push(b'}');
         shown
     }
@@ -146,15 +216,6 @@ fn word(held: Option<Held>) -> Option<Word> {
         Verdict::Refused => false,
     };
     Some(Word { id, is_granted })
-}
-
-/// Nobody has said anything; whoever does now is too late.
-async fn silence(calls: &dyn HeldCalls, hash: Hash, waiting: Held) -> Result<Word, store::Error> {
-    calls.withdraw(hash).await?;
-    Ok(Word {
-        id: waiting.id,
-        is_granted: false,
-    })
 }
 
 fn now() -> UnixMillis {

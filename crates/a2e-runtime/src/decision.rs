@@ -1,35 +1,29 @@
 //! The one decision point: whether a request may go to its plugin.
 
+mod asked;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2e_session::{Failure, Now};
 use a2e_wire::wire::ToStatic;
-use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Tag};
-use canonical::{Digest, Value};
+use a2e_wire::{Capability, ErrorCode, Namespace};
+use canonical::Digest;
 use policy::{
-    Agent, Arguments, Buckets, Call, Effect, Exceeded, Refused, RepeatBreaker, Rules,
-    UnreadableArguments,
+    Agent, Arguments, Buckets, Call, Decision, Effect, Exceeded, Refused, RepeatBreaker, Rules,
 };
 use serde_json::json;
 
 use crate::policies::CUSTOM;
+
+pub(crate) use asked::{Asked, content};
 
 /// What is counted of agents, whatever their rules are at the moment.
 #[derive(Debug)]
 pub(crate) struct Counters {
     buckets: Mutex<Buckets<String>>,
     breakers: Mutex<HashMap<String, RepeatBreaker>>,
-}
-
-/// A request, as it is decided about.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) agent: &'a str,
-    pub(crate) message: &'a Message<'a>,
-    /// The request as received.
-    pub(crate) line: &'a [u8],
 }
 
 /// What is to happen to a request.
@@ -44,18 +38,24 @@ pub(crate) struct Ruling<'r> {
 pub(crate) enum Verdict {
     Allow,
     /// The operator is asked, if the call can be told from all others.
-    Hold(Digest),
+    Hold(Holding),
     Deny(Failure),
-    /// There were too many.
-    Limited(Failure),
+}
+
+/// A call that the operator is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holding {
+    /// Exactly this call.
+    pub(crate) call: Digest,
+    /// What it has in common with its repetitions.
+    pub(crate) repetition: Digest,
 }
 
 /// Agents that rates and repetitions are counted for.
 const AGENTS: usize = 100_000;
 
-/// What the rule is called that stops repetitions, and the one that limits rates.
+/// What the rule is called that stops repetitions.
 const REPEAT: &str = "policy.repeat";
-const RATE: &str = "policy.rate_limit";
 
 impl Default for Counters {
     fn default() -> Self {
@@ -67,27 +67,16 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Decides about a request. It is counted, whatever comes of it.
+    /// Counts a request; one too many is refused.
+    pub(crate) fn count(&self, rules: &Rules, now: Now, asked: Asked<'_>) -> Result<(), Failure> {
+        let taken = self.take(rules, now.monotonic, asked.agent);
+        taken.map_err(|exceeded| rate_limited(asked.namespace(), exceeded, now))
+    }
+
+    /// Decides about a request that was counted.
     pub(crate) fn decide<'r>(&self, rules: &'r Rules, now: Now, asked: Asked<'_>) -> Ruling<'r> {
         let namespace = asked.namespace();
-        if let Err(exceeded) = self.take(rules, now.monotonic, asked.agent) {
-            let limited = rate_limited(namespace, exceeded, now);
-            return Ruling {
-                verdict: Verdict::Limited(limited),
-                rule: RATE,
-            };
-        }
-        let capability = asked.capability();
-        let decision = rules.decide(&Call {
-            agent: Agent {
-                id: asked.agent,
-                did: None,
-                trust: None,
-            },
-            capability: capability.as_ref().map_or(CUSTOM, Capability::as_str),
-            name: asked.name(),
-            arguments: &asked,
-        });
+        let decision = ask(rules, asked);
         let repeated = match decision.effect {
             Effect::Deny => None,
             Effect::Allow | Effect::Hold => self.repeated(rules, now.monotonic, asked),
@@ -98,7 +87,10 @@ impl Counters {
         let verdict = match effect {
             Effect::Allow => Verdict::Allow,
             Effect::Hold => match asked.hash() {
-                Some(hash) => Verdict::Hold(hash),
+                Some(call) => Verdict::Hold(Holding {
+                    call,
+                    repetition: asked.repetition(),
+                }),
                 None => {
                     let reason = "what cannot be written in one way only cannot be approved";
                     Verdict::Deny(denied(namespace, rule, reason))
@@ -135,7 +127,7 @@ impl Counters {
 
     fn repeated(&self, rules: &Rules, now: Duration, asked: Asked<'_>) -> Option<Effect> {
         let repeat = rules.repeat()?;
-        let hash = asked.hash()?;
+        let hash = asked.repetition();
         let mut breakers = lock(&self.breakers);
         if breakers.len() >= AGENTS && !breakers.contains_key(asked.agent) {
             // Whoever is counted again begins at nothing; better than to refuse or to forget no one.
@@ -149,79 +141,43 @@ impl Counters {
     }
 }
 
-impl<'a> Asked<'a> {
-    pub(crate) fn namespace(self) -> Namespace {
-        self.message
-            .body
-            .tag()
-            .map_or(Namespace::Base, Tag::namespace)
+/// What the rules say of a request, and of all that is inside it: the strictest counts.
+fn ask<'r>(rules: &'r Rules, asked: Asked<'_>) -> Decision<'r> {
+    let decide = |capability: &str, name: &str, arguments: &dyn Arguments| {
+        rules.decide(&Call {
+            agent: Agent {
+                id: asked.agent,
+                did: None,
+                trust: None,
+            },
+            capability,
+            name,
+            arguments,
+        })
+    };
+    let capability = asked.capability();
+    let capability = capability.as_ref().map_or(CUSTOM, Capability::as_str);
+    let mut strictest = decide(capability, asked.name(), &asked);
+    for nested in asked.nested() {
+        let decision = decide(nested.capability, nested.name, &nested);
+        if decision.effect > strictest.effect {
+            strictest = decision;
+        }
     }
-
-    /// None of the catalogue's for types beside it.
-    pub(crate) fn capability(self) -> Option<Capability<'static>> {
-        self.namespace().capability()
-    }
-
-    /// What is called: a tool, a skill, an environment, a program; else the type of the message.
-    pub(crate) fn name(self) -> &'a str {
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "nothing else calls something by its name"
-        )]
-        let name = match &self.message.body {
-            Body::ToolCallRequest(call) => Some(&*call.tool_name),
-            Body::SkillCallRequest(call) => Some(&*call.name),
-            Body::ToolkitConfigureRequest(configure) => Some(&*configure.toolkit_name),
-            Body::EnvResetRequest(reset) => Some(&*reset.env_name),
-            Body::ProcSpawnRequest(spawn) => spawn.cmd.first().map(|program| &**program),
-            _ => None,
-        };
-        name.filter(|name| !name.is_empty())
-            .unwrap_or_else(|| self.message.type_name())
-    }
-
-    /// Exactly this call, however and however often it is sent; none if it cannot be told.
-    pub(crate) fn hash(self) -> Option<Digest> {
-        let content = content(self.line, &["id"])?;
-        Some(Digest::of(&content))
-    }
+    strictest
 }
 
-impl Arguments for Asked<'_> {
-    /// The arguments of a tool or a skill; else the message itself.
-    fn to_json(&self) -> Result<serde_json::Value, UnreadableArguments> {
-        let mut message: serde_json::Value =
-            serde_json::from_slice(self.line).map_err(|_| UnreadableArguments)?;
-        let has_arguments = matches!(
-            self.message.body,
-            Body::ToolCallRequest(_) | Body::SkillCallRequest(_)
-        );
-        match has_arguments {
-            true => Ok(message
-                .get_mut("arguments")
-                .map_or_else(|| serde_json::json!({}), serde_json::Value::take)),
-            false => Ok(message),
+/// Whether the rules still let a call be done that the operator has approved of.
+pub(crate) fn still(rules: &Rules, asked: Asked<'_>) -> Result<(), Failure> {
+    let decision = ask(rules, asked);
+    match decision.effect {
+        Effect::Allow | Effect::Hold => Ok(()),
+        Effect::Deny => {
+            let reason = decision.reason.to_string();
+            Err(denied(asked.namespace(), decision.rule, &reason))
         }
     }
 }
-
-/// The canonical form of what a request asks for, without what each sending changes and these.
-pub(crate) fn content(line: &[u8], without: &[&str]) -> Option<Vec<u8>> {
-    let Ok(Value::Object(mut request)) = Value::parse_within(line, LIMITS) else {
-        return None;
-    };
-    for name in ["a2e", "version", "ts", "session_id"].iter().chain(without) {
-        request.remove(name);
-    }
-    Some(Value::Object(request).to_canonical())
-}
-
-/// Numbers that do not fit a double have no canonical form.
-const LIMITS: a2e_wire::Limits = a2e_wire::Limits {
-    depth: 127,
-    values: usize::MAX,
-    ..canonical::LIMITS
-};
 
 /// A call that the rules refuse.
 fn denied(namespace: Namespace, rule: &str, reason: &str) -> Failure {
@@ -230,9 +186,21 @@ fn denied(namespace: Namespace, rule: &str, reason: &str) -> Failure {
     refusal(namespace, text, &detail)
 }
 
+/// A held call that is too large for anybody to have seen all of it.
+pub(crate) fn too_large(namespace: Namespace, rule: &str, most: usize) -> Failure {
+    let text = format!(
+        "the rule `{rule}` asks for the operator's approval, and a call of more than {most} bytes \
+         cannot be shown to the operator"
+    );
+    let detail = json!({"rule": rule, "reason": "not_approved"});
+    refusal(namespace, text, &detail)
+}
+
 /// A held call that the operator refused, or said nothing about.
 pub(crate) fn not_approved(namespace: Namespace, rule: &str, approval: Option<&str>) -> Failure {
-    let text = format!("the rule `{rule}` asks for the operator's approval, and there was none");
+    let text = format!(
+        "the rule `{rule}` asks for the operator's approval: it was refused, or not given in time"
+    );
     let detail = json!({"rule": rule, "reason": "not_approved", "approval_id": approval});
     refusal(namespace, text, &detail)
 }

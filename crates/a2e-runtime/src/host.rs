@@ -336,7 +336,7 @@ impl Host {
     /// Somebody was turned away before anybody knew him.
     pub(crate) fn turned_away(&self, source: Source, reason: &'static str) {
         if let Some(log) = &self.inner.audit {
-            log.reject(source.address(), reason);
+            log.reject(source.address(), None, reason);
         }
     }
 

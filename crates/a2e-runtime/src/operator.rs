@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plugin::BoxFuture;
 
-pub use approvals::{Decide, HeldCall, HeldCalls, Show};
+pub use approvals::{Decide, HeldCall, HeldCalls, Show, WaitingCall};
 pub use client::{AskError, ask};
 pub use server::Server;
 pub use tokens::{Create, Created, Listed, Revoke};
@@ -26,7 +26,14 @@ pub use tokens::{Create, Created, Listed, Revoke};
 /// What a node can be asked.
 pub struct Operations {
     handlers: BTreeMap<&'static str, Box<dyn Operation>>,
+    /// Where it is put on record what the operator did.
+    audit: Option<audit::Log>,
 }
+
+/// Operations that only look.
+const LOOKING: [&str; 4] = ["approve.list", "approve.show", "status", "token.list"];
+/// Operations that take rights away, or make room: they are done also if they cannot be put on record.
+const TAKING: [&str; 2] = ["audit.purge", "token.revoke"];
 
 /// Reads a request and gives the answer to it, as one line.
 trait Operation: Fn(&Value<'_>) -> BoxFuture<'static, Vec<u8>> + Send + Sync {}
@@ -77,6 +84,7 @@ impl Operations {
     pub fn new() -> Self {
         let empty = Self {
             handlers: BTreeMap::new(),
+            audit: None,
         };
         empty.add("status", |_: Nothing| {
             ready(Ok(Status {
@@ -84,6 +92,13 @@ impl Operations {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             }))
         })
+    }
+
+    /// Puts on record what the operator does.
+    #[must_use]
+    pub fn on_record(mut self, log: Option<audit::Log>) -> Self {
+        self.audit = log;
+        self
     }
 
     /// Adds an operation, in place of one of the same name. Its request and its answer are JSON
@@ -130,9 +145,51 @@ impl Operations {
                 "there is no operation `{name}`; there are {known}"
             ));
         };
+        let log = self.audit.as_ref();
+        let log = log.filter(|_| !LOOKING.contains(&name.as_str()));
+        let room = match log.map(audit::Log::reserve).transpose() {
+            Err(error) if !TAKING.contains(&name.as_str()) => {
+                return refusal(&format!(
+                    "nothing was done: it cannot be put on record: {error}"
+                ));
+            }
+            room => room.ok().flatten(),
+        };
+        let request = Value::Object(request);
+        let asked = room.as_ref().map(|_| request.to_canonical());
         // The borrowed request must not be held while the operation runs.
-        let answer = handler(&Value::Object(request));
-        answer.await
+        let answer = handler(&request);
+        drop(request);
+        let answer = answer.await;
+        if let (Some(room), Some(asked)) = (room, asked) {
+            record(room, &name, &asked, &answer).await;
+        }
+        answer
+    }
+}
+
+/// Puts on record what the operator asked for, and whether it was done.
+async fn record(room: audit::Permit, name: &str, asked: &[u8], answer: &[u8]) {
+    let asked = String::from_utf8_lossy(asked);
+    let is_done = answer.starts_with(br#"{"ok":true"#);
+    let record = audit::Record {
+        event: audit::Event::Operator,
+        body: audit::Body {
+            name: Some(name),
+            reason: Some(&asked),
+            result: Some(match is_done {
+                true => audit::Verdict::Approved,
+                false => audit::Verdict::Rejected,
+            }),
+            ..audit::Body::default()
+        },
+    };
+    let written = match room.append(&record) {
+        Ok(pending) => pending.await.map(drop),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = written {
+        tracing::error!(%error, operation = name, "what the operator did is not on record");
     }
 }
 

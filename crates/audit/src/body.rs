@@ -33,6 +33,8 @@ pub enum Event {
     PolicyChange,
     /// Rejections without an authenticated peer, several in one.
     Rejections,
+    /// The operator did something.
+    Operator,
     /// Payload data was erased as the agreed retention says.
     PayloadPurge,
 }
@@ -49,6 +51,7 @@ impl Event {
             Self::KeyChange => "key_change",
             Self::PolicyChange => "policy_change",
             Self::Rejections => "rejections",
+            Self::Operator => "operator",
             Self::PayloadPurge => "purge",
         }
     }

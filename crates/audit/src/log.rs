@@ -140,12 +140,13 @@ impl Log {
         })
     }
 
-    /// Counts somebody who was turned away before anybody knew him. What was counted is put on record
-    /// once a minute, for each source and reason.
-    pub fn reject(&self, source: Option<IpAddr>, reason: &'static str) {
+    /// Counts something that was refused and of which there may be any number: by those whom nobody
+    /// knows, or by an agent that sends too much. What was counted is put on record once a minute, for
+    /// each source, agent and reason.
+    pub fn reject(&self, source: Option<IpAddr>, agent: Option<&str>, reason: &'static str) {
         let shared = &self.inner.shared;
         let now = self.inner.clock.now();
-        let finished = shared.rejections().note(now, source, reason);
+        let finished = shared.rejections().note(now, source, agent, reason);
         if shared.record(&finished) {
             self.commit();
         }

@@ -11,14 +11,19 @@ use crate::{Body, Event, Record, UnixMillis, Verdict};
 #[derive(Debug, Default)]
 pub struct Rejections {
     minute: i64,
-    counts: BTreeMap<(Option<IpAddr>, &'static str), u64>,
+    counts: BTreeMap<Key, u64>,
 }
 
+/// Where they came from, whose they are, and why.
+type Key = (Option<IpAddr>, Option<String>, &'static str);
+
 /// Rejections of one source for one reason in one minute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
     /// Where they came from (of IPv6 the network); `None` for those that are not told apart.
     pub source: Option<IpAddr>,
+    /// Whose they are, of agents that are known.
+    pub agent: Option<String>,
     /// Why.
     pub reason: &'static str,
     /// How many.
@@ -35,6 +40,7 @@ impl Rejections {
         &mut self,
         now: UnixMillis,
         source: Option<IpAddr>,
+        agent: Option<&str>,
         reason: &'static str,
     ) -> Vec<Rejected> {
         let minute = now.seconds().div_euclid(60);
@@ -43,9 +49,9 @@ impl Rejections {
             false => self.take(),
         };
         self.minute = minute;
-        let mut key = (source.map(network), reason);
+        let mut key = (source.map(network), agent.map(str::to_owned), reason);
         if self.counts.len() >= Self::MAX_SOURCES && !self.counts.contains_key(&key) {
-            key = (None, "many_sources");
+            key = (None, None, "many_sources");
         }
         *self.counts.entry(key).or_default() += 1;
         finished
@@ -65,8 +71,9 @@ impl Rejections {
     pub fn take(&mut self) -> Vec<Rejected> {
         let counts = std::mem::take(&mut self.counts).into_iter();
         counts
-            .map(|((source, reason), count)| Rejected {
+            .map(|((source, agent, reason), count)| Rejected {
                 source,
+                agent,
                 reason,
                 count,
             })
@@ -77,10 +84,11 @@ impl Rejections {
 impl Rejected {
     /// The record of it.
     #[must_use]
-    pub fn record(&self) -> Record<'static> {
+    pub fn record(&self) -> Record<'_> {
         Record {
             event: Event::Rejections,
             body: Body {
+                agent: self.agent.as_deref(),
                 count: Some(self.count),
                 reason: Some(self.reason),
                 remote_ip: self.source,
@@ -112,13 +120,13 @@ mod tests {
         let mut rejections = Rejections::default();
         let address = |text: &str| Some(text.parse().unwrap());
         for _ in 0..100_000 {
-            let minute = rejections.note(NOW, address("192.0.2.1"), "bad_signature");
+            let minute = rejections.note(NOW, address("192.0.2.1"), None, "bad_signature");
             assert_eq!(minute, []);
         }
         for host in ["2001:db8::1", "2001:db8::ffff:1", "2001:db8:0:1::1"] {
-            assert_eq!(rejections.note(NOW, address(host), "flood"), []);
+            assert_eq!(rejections.note(NOW, address(host), None, "flood"), []);
         }
-        let finished = rejections.note(UnixMillis(NOW.0 + 60_000), None, "flood");
+        let finished = rejections.note(UnixMillis(NOW.0 + 60_000), None, None, "flood");
         let counts: Vec<_> = finished.iter().map(|all| (all.source, all.count)).collect();
         let expected = [
             (address("192.0.2.1"), 100_000),
@@ -136,7 +144,7 @@ mod tests {
         let mut rejections = Rejections::default();
         for number in 0..100_000 {
             let source = IpAddr::from(Ipv4Addr::from_bits(number));
-            assert_eq!(rejections.note(NOW, Some(source), "flood"), []);
+            assert_eq!(rejections.note(NOW, Some(source), None, "flood"), []);
             assert!(rejections.counts.len() <= Rejections::MAX_SOURCES + 1);
         }
         let all = rejections.take();

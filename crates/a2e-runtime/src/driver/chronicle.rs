@@ -13,6 +13,11 @@ use super::login::Known;
 use super::record::SUCCESS;
 use crate::decision::Asked;
 
+/// Why requests are refused of which only the number is on record.
+pub(super) const RATE_LIMITED: &str = "rate_limited";
+pub(super) const ID_REUSED: &str = "id_reused";
+const QUEUE_FULL: &str = "queue_full";
+
 impl Driver {
     /// Takes room for the record of a handshake: one that cannot be put on record is refused.
     pub(super) fn take_room(&mut self) -> Result<(), HandshakeReason<'static>> {
@@ -63,11 +68,21 @@ impl Driver {
         );
     }
 
+    /// A request was refused of which there may be any number: they are on record by the minute.
+    pub(super) fn count_refusal(&self, agent: &str, reason: &'static str) {
+        if let Some(log) = &self.host.inner.audit {
+            log.reject(self.source.address(), Some(agent), reason);
+        }
+    }
+
     /// A request was refused before it could be decided about.
     pub(super) fn request_refused(&mut self, refused: &RefusedRequest) {
         let Some(known) = &self.known else {
             return self.host.turned_away(self.source, "no_handshake");
         };
+        if refused.code != ErrorCode::CapabilityMissing {
+            return self.count_refusal(&known.session.identity().agent, QUEUE_FULL);
+        }
         let session = Arc::clone(&known.session);
         let note = self.note(Asked {
             agent: &session.identity().agent,
@@ -76,13 +91,9 @@ impl Driver {
         });
         match note {
             Ok(Some(mut note)) => {
-                let accepted = match refused.code == ErrorCode::CapabilityMissing {
-                    true => Check::Failed,
-                    false => Check::Passed,
-                };
                 note.verdict = Verdict::Rejected;
                 note.checks = PolicyChecks {
-                    capability_accepted: Some(accepted),
+                    capability_accepted: Some(Check::Failed),
                     ..PolicyChecks::default()
                 };
                 let output = self.session.last_written().len();

@@ -9,12 +9,12 @@ use a2e_wire::messages::tool::ToolEvent;
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, ErrorCode, Object, Tag};
 use audit::{Check, Verdict as Outcome};
-use canonical::Digest;
+use tokio::runtime::Handle;
 
 use super::work::Work;
 use super::{Command, Driver};
 use crate::approvals::{MAX_SHOWN, Question, Word};
-use crate::decision::{Asked, Verdict, not_approved, unrecorded};
+use crate::decision::{Asked, Holding, Verdict, not_approved, still, too_large, unrecorded};
 
 impl Driver {
     /// Decides about a request, and does what follows.
@@ -40,18 +40,44 @@ impl Driver {
         let ruling = self.host.inner.counters.decide(rules, self.now, asked);
         if let Some(note) = &mut work.note {
             ruling.rule.clone_into(&mut note.rule);
-            let limit = rules.rate().map(|_| Check::Passed);
-            (note.checks.rate_limit, note.checks.rule_allowed) = match ruling.verdict {
-                Verdict::Limited(_) => (Some(Check::Failed), Some(Check::Skipped)),
-                Verdict::Deny(_) => (limit, Some(Check::Failed)),
-                Verdict::Allow | Verdict::Hold(_) => (limit, Some(Check::Passed)),
-            };
+            note.checks.rate_limit = rules.rate().map(|_| Check::Passed);
+            note.checks.rule_allowed = Some(match ruling.verdict {
+                Verdict::Deny(_) => Check::Failed,
+                Verdict::Allow | Verdict::Hold(_) => Check::Passed,
+            });
         }
         match ruling.verdict {
             Verdict::Allow => self.dispatch(work, *request.message),
-            Verdict::Deny(failure) | Verdict::Limited(failure) => self.refuse(work, failure),
-            Verdict::Hold(hash) => self.hold(work, request, hash, ruling.rule),
+            Verdict::Deny(failure) => self.refuse(work, failure),
+            Verdict::Hold(holding) => {
+                let text = asked.text();
+                self.hold(work, request, text, holding, ruling.rule);
+            }
         }
+    }
+
+    /// Counts a request against its agent's rate; says whether it may go on.
+    pub(super) fn is_in_rate(&self, asked: Asked<'_>) -> Result<(), Failure> {
+        let policies = self.host.policies();
+        let rules = policies.of(asked.agent);
+        self.host.inner.counters.count(rules, self.now, asked)
+    }
+
+    /// Whether the rules of now let a call be done that was approved under those of then.
+    pub(super) fn is_still_allowed(&self, request: &Request) -> Result<(), Failure> {
+        let Some(known) = &self.known else {
+            return Ok(());
+        };
+        let agent = &known.session.identity().agent;
+        let policies = self.host.policies();
+        still(
+            policies.of(agent),
+            Asked {
+                agent,
+                message: &request.message,
+                line: &request.line,
+            },
+        )
     }
 
     /// Answers a request that goes no further.
@@ -65,20 +91,27 @@ impl Driver {
     }
 
     /// Holds a request and asks the operator.
-    fn hold(&mut self, mut work: Work, request: Request, hash: Digest, rule: &str) {
+    fn hold(
+        &mut self,
+        mut work: Work,
+        request: Request,
+        text: Vec<u8>,
+        holding: Holding,
+        rule: &str,
+    ) {
         let namespace = work.namespace();
         let (Some(approvals), Some(known)) = (&self.host.inner.approvals, &self.known) else {
             return self.refuse(work, not_approved(namespace, rule, None));
         };
         // Who approves of a call must have seen all of it.
-        if request.line.len() > MAX_SHOWN {
-            return self.refuse(work, not_approved(namespace, rule, None));
+        if text.len() > MAX_SHOWN {
+            return self.refuse(work, too_large(namespace, rule, MAX_SHOWN));
         }
         let question = Question {
             agent: known.session.identity().agent.clone(),
-            hash,
+            hash: holding.call,
             rule: rule.to_owned(),
-            line: Arc::clone(&request.line),
+            text,
         };
         let (token, commands, approvals) = (work.token(), self.commands.clone(), approvals.clone());
         let task = tokio::spawn(async move {
@@ -87,12 +120,31 @@ impl Driver {
             let _ = commands.send(Command::Decided(token, Box::new(word))).await;
         });
         work.task = Some(task.abort_handle());
-        work.held = Some((hash, rule.to_owned()));
+        work.held = Some((holding, rule.to_owned()));
         if let Some(note) = &mut work.note {
             note.set_aside();
         }
         self.add_work(work);
         let _ = self.session.hold(self.now, request);
+    }
+
+    /// Nobody waits for a held call any more, so the operator need not decide about it. The next
+    /// process of this host may go on with a session, and with what it waits for.
+    pub(super) fn withdraw(&self, work: &Work) {
+        let (Some((holding, _)), Some(known)) = (&work.held, &self.known) else {
+            return;
+        };
+        let approvals = self.host.inner.approvals.clone();
+        let approvals = approvals.filter(|_| !self.host.is_stopping());
+        if let (Some(approvals), Ok(runtime)) = (approvals, Handle::try_current()) {
+            let agent = known.session.identity().agent.clone();
+            let withdrawn = approvals.withdraw(agent, holding.call);
+            runtime.spawn(async move {
+                if let Err(error) = withdrawn.await {
+                    tracing::warn!(%error, "a call that nobody waits for still waits for a word");
+                }
+            });
+        }
     }
 
     /// Tells an agent that wants events that its call waits for the operator.
@@ -138,7 +190,7 @@ impl Driver {
             return;
         };
         let namespace = work.namespace();
-        let Some((hash, rule)) = work.held.take() else {
+        let Some((holding, rule)) = work.held.take() else {
             return;
         };
         work.task = None;
@@ -160,7 +212,10 @@ impl Driver {
                 }
                 if let Some(known) = &self.known {
                     let agent = &known.session.identity().agent;
-                    self.host.inner.counters.approved(agent, &hash);
+                    self.host
+                        .inner
+                        .counters
+                        .approved(agent, &holding.repetition);
                 }
                 self.session.release(self.now, token);
             }

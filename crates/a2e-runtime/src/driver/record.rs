@@ -52,7 +52,7 @@ impl Driver {
         Ok(Some(Box::new(Note {
             permit: Some(log.reserve()?),
             request_id: message.envelope.id.as_str().to_owned(),
-            message_type: message.type_name().to_owned(),
+            message_type: asked.type_name().to_owned(),
             capability: asked.capability(),
             name: asked.name().to_owned(),
             correlation_id: correlation_id(&message.body).to_owned(),
@@ -66,6 +66,14 @@ impl Driver {
             },
             approval: None,
         })))
+    }
+
+    /// What is on record of a request that was given up while it was held: nobody let it through.
+    pub(super) fn note_withdrawn(work: &mut Work) {
+        if let (Some(note), Some(_)) = (&mut work.note, &work.held) {
+            note.verdict = Verdict::Rejected;
+            note.checks.approval = Some(Check::Failed);
+        }
     }
 
     /// Takes room again for a request that was held.

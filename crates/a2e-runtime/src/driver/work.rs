@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use a2e_session::{EventError, Failure, Request, Token, failures};
 use a2e_wire::{Body, Decoder, ErrorCode, Message, Namespace, Sender, Tag, Timestamp};
-use canonical::Digest;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
+use super::chronicle::{ID_REUSED, RATE_LIMITED};
 use super::record::{self, Note};
 use super::{Command, Driver, MAX_ASKED};
-use crate::decision::unrecorded;
+use crate::decision::{Asked, Holding, unrecorded};
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{BoxFuture, Context, Outcome, SendError};
 use crate::retries::{Begun, Follow, Key, Ledger, Piece};
@@ -32,7 +32,7 @@ pub(super) struct Work {
     /// Where it is remembered, and by what; nowhere if another one is.
     remembered: Option<(Arc<Ledger>, Key)>,
     /// The call and the rule that holds it, while the operator is asked.
-    pub(super) held: Option<(Digest, String)>,
+    pub(super) held: Option<(Holding, String)>,
     /// Whether the agent wants events.
     streaming: bool,
     /// What will be put on record of it.
@@ -48,6 +48,9 @@ impl Driver {
             // It was held, and may go on.
             subtract(&self.host.inner.metrics.running, 1);
             work.started = now;
+            if let Err(failure) = self.is_still_allowed(&request) {
+                return self.refuse(work, failure);
+            }
             if let Err(error) = self.note_again(&mut work) {
                 tracing::debug!(%error, "an approved request is refused");
                 let failure = unrecorded(work.namespace());
@@ -68,6 +71,18 @@ impl Driver {
             streaming: wants_events(&request.message.body),
             note: None,
         };
+        let session = Arc::clone(&known.session);
+        let asked = Asked {
+            agent: &session.identity().agent,
+            message: &request.message,
+            line: &request.line,
+        };
+        // Also what is sent again counts: its answer may be large.
+        if let Err(failure) = self.is_in_rate(asked) {
+            self.count_refusal(asked.agent, RATE_LIMITED);
+            self.add_work(work);
+            return self.finish_work(token, Err(failure));
+        }
         let id = &request.message.envelope.id;
         if !id.is_empty() {
             match known.ledger.begin(now, id, Arc::clone(&request.line)) {
@@ -78,6 +93,7 @@ impl Driver {
                 }
                 Begun::Reused => {
                     let namespace = work.namespace();
+                    self.count_refusal(asked.agent, ID_REUSED);
                     self.add_work(work);
                     return self.finish_work(token, Err(failures::id_reused(namespace)));
                 }
@@ -165,10 +181,12 @@ impl Driver {
 
     /// Ends the task of a request; nobody waits for it.
     pub(super) fn give_up(&mut self, mut work: Work) {
+        Self::note_withdrawn(&mut work);
         self.put_on_record(&mut work, record::CANCELLED);
         if let Some(task) = &work.task {
             task.abort();
         }
+        self.withdraw(&work);
         if let Some((ledger, key)) = &work.remembered {
             ledger.forget(key);
         }

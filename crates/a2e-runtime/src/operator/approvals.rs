@@ -1,6 +1,8 @@
 //! `approve.list`, `approve.show`, `approve.decide`.
 
+use a2e_wire::Tag;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use store::{Approval, Verdict};
 
 use super::{Nothing, Operations};
@@ -10,7 +12,22 @@ use crate::approvals::Approvals;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HeldCalls {
     /// The calls that wait, oldest first.
-    pub calls: Vec<HeldCall>,
+    pub calls: Vec<WaitingCall>,
+}
+
+/// A call that waits, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingCall {
+    /// Names it here.
+    pub id: String,
+    /// The agent that makes it.
+    pub agent: String,
+    /// Since when it waits, and until when: milliseconds since 1970.
+    pub since: i64,
+    /// See `since`.
+    pub until: i64,
+    /// What is called, with what, in one line; one that ends in `…` goes on.
+    pub summary: String,
 }
 
 /// A call that waits for the operator's word.
@@ -28,6 +45,8 @@ pub struct HeldCall {
     pub shown: String,
     /// `waiting`, `granted` or `refused`.
     pub verdict: String,
+    /// Whether somebody waits for the word at this moment.
+    pub awaited: bool,
 }
 
 /// The request of `approve.show`; the answer is a [`HeldCall`].
@@ -48,14 +67,27 @@ pub struct Decide {
     pub grant: bool,
 }
 
-impl From<Approval> for HeldCall {
-    fn from(approval: Approval) -> Self {
+impl WaitingCall {
+    fn new(approval: &Approval) -> Self {
+        Self {
+            id: approval.id.clone(),
+            agent: approval.agent.clone(),
+            since: approval.created.0,
+            until: approval.expires.0,
+            summary: summary(&approval.shown),
+        }
+    }
+}
+
+impl HeldCall {
+    fn new(approval: Approval, approvals: &Approvals) -> Self {
         let verdict = match approval.verdict {
             Verdict::Waiting => "waiting",
             Verdict::Granted => "granted",
             Verdict::Refused => "refused",
         };
         Self {
+            awaited: approvals.is_awaited(&approval.id),
             id: approval.id,
             agent: approval.agent,
             since: approval.created.0,
@@ -76,7 +108,7 @@ impl Operations {
             let approvals = listing.clone();
             async move {
                 let calls = approvals.list().await.map_err(|error| error.to_string())?;
-                let calls = calls.into_iter().map(HeldCall::from).collect();
+                let calls = calls.iter().map(WaitingCall::new).collect();
                 Ok(HeldCalls { calls })
             }
         })
@@ -85,7 +117,8 @@ impl Operations {
             async move {
                 let call = approvals.get(&request.id).await;
                 let call = call.map_err(|error| error.to_string())?;
-                call.map(HeldCall::from).ok_or_else(|| unknown(&request.id))
+                call.map(|call| HeldCall::new(call, &approvals))
+                    .ok_or_else(|| unknown(&request.id))
             }
         })
         .add("approve.decide", move |request: Decide| {
@@ -95,8 +128,13 @@ impl Operations {
                     true => Verdict::Granted,
                     false => Verdict::Refused,
                 };
+                // Whoever waits has gone as soon as the word is out.
+                let awaited = approvals.is_awaited(&request.id);
                 match approvals.decide(&request.id, verdict).await {
-                    Ok(call) => Ok(HeldCall::from(call)),
+                    Ok(call) => Ok(HeldCall {
+                        awaited,
+                        ..HeldCall::new(call, &approvals)
+                    }),
                     Err(store::Error::NotFound { .. }) => Err(unknown(&request.id)),
                     Err(error) => Err(error.to_string()),
                 }
@@ -105,7 +143,77 @@ impl Operations {
     }
 }
 
+/// A call in one line, made of what will be done and nothing else: what is called, with what.
+fn summary(shown: &[u8]) -> String {
+    let shown: Value = serde_json::from_slice(shown).unwrap_or_default();
+    let request = shown.get("request").unwrap_or(&Value::Null);
+    let member = |name: &str| request.get(name).unwrap_or(&Value::Null);
+    let kind = member("type").as_str().unwrap_or_default();
+    let line = match kind == Tag::ToolCallRequest.as_str() {
+        true => format!("{} {}", word(member("tool_name")), member("arguments")),
+        false => format!("{kind} {request}"),
+    };
+    match line.char_indices().nth(MAX_SUMMARY) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line,
+    }
+}
+
+/// Characters of a summary.
+const MAX_SUMMARY: usize = 160;
+
+/// A name as it is, if it cannot be taken for anything else.
+fn word(name: &Value) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.:/".contains(letter);
+    match name.as_str() {
+        Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),
+        _ => name.to_string(),
+    }
+}
+
 fn unknown(id: &str) -> String {
     let id: String = id.chars().take(64).collect();
     format!("no call `{id}` waits for a word; `frith approve list` shows those that do")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(request: &Value) -> String {
+        summary(
+            serde_json::json!({"rule": "ask", "request": request})
+                .to_string()
+                .as_bytes(),
+        )
+    }
+
+    #[test]
+    fn a_call_in_one_line() {
+        let call = serde_json::json!({"type": "tool/call/req", "tool_name": "write", "arguments": {"path": "a"}});
+        assert_eq!(shown(&call), r#"write {"path":"a"}"#);
+        // What only looks like a call of a tool is none.
+        let list =
+            serde_json::json!({"type": "tool/list/req", "tool_name": "write", "arguments": {}});
+        assert!(
+            shown(&list).starts_with("tool/list/req {"),
+            "{}",
+            shown(&list)
+        );
+    }
+
+    #[test]
+    fn a_name_makes_no_second_line() {
+        let name = "a\n48d7abb84f43  default  299 s left  echo {}";
+        let call = serde_json::json!({"type": "tool/call/req", "tool_name": name, "arguments": {}});
+        assert!(shown(&call).starts_with(r#""a\n48d7"#), "{}", shown(&call));
+    }
+
+    #[test]
+    fn a_cut_is_seen() {
+        let call = |length: usize| serde_json::json!({"type": "tool/call/req", "tool_name": "x".repeat(length), "arguments": {}});
+        let full = MAX_SUMMARY - " {}".len();
+        assert!(shown(&call(full)).ends_with(" {}"));
+        assert!(shown(&call(full + 1)).ends_with('…'));
+    }
 }

@@ -97,7 +97,9 @@ impl Server {
             }
         }
         while connections.join_next().await.is_some() {}
-        if let Err(error) = fs::remove_file(&self.path) {
+        if let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             tracing::warn!(%error, "cannot remove the operator's socket");
         }
     }

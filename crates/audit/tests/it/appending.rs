@@ -346,7 +346,7 @@ fn threat_143_rejections_become_few_records() {
     let log = place.open();
     for n in 0..100_000_i64 {
         let source = [198, 51, 100, (n % 4) as u8];
-        log.reject(Some(source.into()), "verification_failed");
+        log.reject(Some(source.into()), None, "verification_failed");
         place.pass(1);
     }
     log.close();
