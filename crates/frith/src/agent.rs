@@ -1,6 +1,8 @@
 //! `frith ping`, `caps`, `tools`, `call`: the agent's side, from the command line.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use a2e_runtime::{CallOptions, ClientError, Handler, nearest};
@@ -102,18 +104,27 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
     let request = ToolCallRequest {
         tool_name: call.tool.clone().into(),
         arguments: a2e_wire::wire::ToStatic::to_static(arguments),
-        streaming: call.events,
+        // Also for who wants no events: that a call waits for the operator comes as one.
+        streaming: true,
         timeout: call.timeout.into(),
         ..ToolCallRequest::new()
     };
     block_on(async {
         let connection = call.host.connect(&["tools"]).await?;
+        let (all, held) = (call.events, Arc::new(AtomicBool::new(false)));
+        let seen = Arc::clone(&held);
         let options = CallOptions {
-            // The host ends it first, if it can.
-            timeout: Duration::from_secs(u64::from(call.timeout) + 5),
-            on_event: Handler::new(|event| print_event(&event)),
+            timeout: LONGEST,
+            on_event: Handler::new(move |event| {
+                if is_held(&event) {
+                    seen.store(true, Ordering::Relaxed);
+                } else if all {
+                    print_event(&event);
+                }
+            }),
         };
-        let response = connection.client.rpc(request, options).await;
+        let response = connection.client.rpc(request, options);
+        let response = within(response, call.timeout, &held).await;
         let is_unknown = matches!(
             &response,
             Err(ClientError::Host(error)) if error.code == ErrorCode::UnknownTool
@@ -130,6 +141,41 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
             _ => show_result(response, as_json),
         }
     })
+}
+
+/// Nobody waits longer, not even for an operator: a host holds no call for so long.
+const LONGEST: Duration = Duration::from_secs(25 * 3600);
+
+/// Waits for a response so many seconds, and a little more, since the host ends it first if it can.
+/// The time in which it waits for the operator does not count.
+async fn within<T>(
+    response: impl Future<Output = Result<T, ClientError>>,
+    seconds: u32,
+    held: &AtomicBool,
+) -> Result<T, ClientError> {
+    let patience = Duration::from_secs(u64::from(seconds) + 5);
+    tokio::pin!(response);
+    loop {
+        match tokio::time::timeout(patience, &mut response).await {
+            Ok(response) => return response,
+            Err(_) if held.load(Ordering::Relaxed) => {}
+            Err(_) => return Err(ClientError::Timeout(patience)),
+        }
+    }
+}
+
+/// Says so if a call waits for the operator.
+fn is_held(event: &Message<'_>) -> bool {
+    let Body::ToolEvent(event) = &event.body else {
+        return false;
+    };
+    let data: Value = event.data.raw().deserialize().unwrap_or_default();
+    let id = data["approval_id"].as_str();
+    let id = id.filter(|_| data["status"] == "held");
+    if let Some(id) = id {
+        eprintln!("frith: this waits for the operator: frith approve show {id}");
+    }
+    id.is_some()
 }
 
 /// What to do about a tool that is not there.

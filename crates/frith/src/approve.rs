@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use a2e_runtime::DataDir;
 use a2e_runtime::operator::{Decide, HeldCall, HeldCalls, Nothing, Show, ask};
 use anyhow::Result;
+use audit::printable;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
@@ -70,8 +71,8 @@ async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
     let now = i64::try_from(now)?;
     for call in &held.calls {
         let left = call.until.saturating_sub(now) / 1000;
-        let agent = plain(&call.agent);
-        let what: String = plain(&summary(&call.shown)).chars().take(100).collect();
+        let agent = printable(&call.agent);
+        let what = printable(&call.summary);
         print(&format!(
             "{}  {agent:12}  {left:>4} s left  {what}",
             call.id
@@ -87,13 +88,16 @@ fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
     }
     let shown: Value = serde_json::from_str(&call.shown).unwrap_or_default();
     print(&format!("id     {}", call.id))?;
-    print(&format!("agent  {}", plain(&call.agent)))?;
+    print(&format!("agent  {}", printable(&call.agent)))?;
     print(&format!("state  {}", call.verdict))?;
     print(&format!(
         "rule   {}",
-        plain(shown["rule"].as_str().unwrap_or_default())
+        printable(shown["rule"].as_str().unwrap_or_default())
     ))?;
-    print(&plain(&serde_json::to_string_pretty(&shown["request"])?))?;
+    // The line breaks are those of the form; in texts they are escaped.
+    for line in serde_json::to_string_pretty(&shown["request"])?.lines() {
+        print(&printable(line))?;
+    }
     Ok(Outcome::Good)
 }
 
@@ -106,54 +110,12 @@ async fn decide(dir: &DataDir, id: &str, grant: bool, as_json: bool) -> Result<O
     match as_json {
         true => print(&json!(call))?,
         false => {
-            let what: String = plain(&summary(&call.shown)).chars().take(100).collect();
-            print(&format!("{} {}: {what}", call.verdict, call.id))?;
+            show(&call, false)?;
+            if !call.awaited {
+                let until = "the next call just like it has the word, for as long as a call waits";
+                print(&format!("nobody waits for it at the moment: {until}"))?;
+            }
         }
     }
     Ok(Outcome::Good)
-}
-
-/// A call in one line: what is called, with what.
-fn summary(shown: &str) -> String {
-    let shown: Value = serde_json::from_str(shown).unwrap_or_default();
-    let request = &shown["request"];
-    let kind = request["type"].as_str().unwrap_or_default();
-    match (request["tool_name"].as_str(), &request["arguments"]) {
-        (Some(tool), arguments) => format!("{tool} {arguments}"),
-        (None, _) => format!("{kind} {request}"),
-    }
-}
-
-/// A text of an agent's, without what a terminal would act on.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|letter| match letter {
-            '\n' => '\n',
-            letter if letter.is_control() => '\u{fffd}',
-            letter => letter,
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_in_one_line() {
-        let shown = r#"{"rule":"ask","request":{"type":"tool/call/req","tool_name":"write","arguments":{"path":"a"}}}"#;
-        assert_eq!(summary(shown), r#"write {"path":"a"}"#);
-        assert_eq!(
-            summary("{\"request\":{\"type\":\"x\"}}"),
-            "x {\"type\":\"x\"}"
-        );
-    }
-
-    #[test]
-    fn terminals_are_not_commanded() {
-        assert_eq!(
-            plain("a\u{1b}[2Jb\u{9b}c\r"),
-            "a\u{fffd}[2Jb\u{fffd}c\u{fffd}"
-        );
-    }
 }

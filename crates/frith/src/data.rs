@@ -7,7 +7,7 @@ use a2e_runtime::{DataDir, DataError};
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataArguments {
     /// The node's data directory; without it, `$XDG_DATA_HOME/frith` or `~/.local/share/frith`
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", env = "FRITH_DATA", global = true)]
     data: Option<PathBuf>,
 }
 

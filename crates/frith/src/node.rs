@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ::store::Sqlite;
@@ -35,6 +35,8 @@ pub(crate) struct Node {
     tls: Option<Tls>,
     tokens: Arc<TokenStore>,
     shared: Shared,
+    /// What it was started with, or what of a later one was taken.
+    config: std::sync::Mutex<Config>,
     /// Told to read its configuration again by the operator.
     applies: Mutex<mpsc::Receiver<Apply>>,
     claim: Claim,
@@ -105,6 +107,7 @@ impl Node {
         let operations = Operations::new()
             .with_tokens(&tokens, &host)
             .with_approvals(&shared.approvals)
+            .on_record(shared.audit.clone())
             .add(purge::OPERATION, {
                 let log = shared.audit.clone();
                 move |wish| purge_log(log.clone(), wish)
@@ -123,6 +126,7 @@ impl Node {
             tls,
             tokens,
             shared,
+            config: std::sync::Mutex::new(config.clone()),
             applies: Mutex::new(applies),
             claim,
             endpoints,
@@ -193,7 +197,12 @@ impl Node {
     /// Goes on with another configuration; says what of it was not taken. Sessions keep what they
     /// began with, but for the rules: those are new for all.
     pub(crate) async fn reload(&self, config: &Config, consent: Consent) -> Vec<String> {
-        let mut kept = Vec::new();
+        let mut config = config.clone();
+        let mut kept = match consent {
+            Consent::Given => Vec::new(),
+            Consent::Missing => keep_doors(&mut config, &self.current()),
+        };
+        let config = &config;
         match builder(config, &self.shared).await {
             Ok(builder) => self.host.reload(builder),
             Err(error) => kept.push(format!("kept the old plugins and limits: {error:#}")),
@@ -202,6 +211,7 @@ impl Node {
             Ok(policies) => {
                 let looser = policies.tighten(&self.host.policies());
                 match looser.err().filter(|_| consent == Consent::Missing) {
+                    None if config.policy == self.current().policy => {}
                     None => {
                         self.host.set_policies(policies);
                         self.record_policy(consent);
@@ -222,6 +232,7 @@ impl Node {
         if let Some(Err(error)) = self.tls.as_ref().map(Tls::reload) {
             kept.push(format!("kept the old certificate: {error}"));
         }
+        *self.current() = config.clone();
         for kept in &kept {
             tracing::error!("{kept}");
         }
@@ -229,6 +240,10 @@ impl Node {
             "read the configuration again; listeners, the store, the audit log and TLS on or off change at the next start"
         );
         kept
+    }
+
+    fn current(&self) -> MutexGuard<'_, Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts on record that other rules hold from now on.
@@ -274,6 +289,43 @@ impl Node {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// Leaves as they are what decides who comes in and what runs here; says what of it has changed.
+/// Whoever can write the file and send a signal is not necessarily the operator.
+fn keep_doors(config: &mut Config, current: &Config) -> Vec<String> {
+    fn keep<T: PartialEq + Clone>(key: &str, new: &mut T, old: &T, kept: &mut Vec<String>) {
+        if new != old {
+            new.clone_from(old);
+            kept.push(format!(
+                "kept the old `{key}`; `frith config apply` applies the new one"
+            ));
+        }
+    }
+    let mut kept = Vec::new();
+    let (server, old) = (&mut config.server, &current.server);
+    let open = &mut server.allow_unauthenticated;
+    keep(
+        "server.allow_unauthenticated",
+        open,
+        &old.allow_unauthenticated,
+        &mut kept,
+    );
+    keep("server.names", &mut server.names, &old.names, &mut kept);
+    keep(
+        "server.origins",
+        &mut server.origins,
+        &old.origins,
+        &mut kept,
+    );
+    keep(
+        "auth_token",
+        &mut config.auth_token,
+        &current.auth_token,
+        &mut kept,
+    );
+    keep("plugins", &mut config.plugins, &current.plugins, &mut kept);
+    kept
 }
 
 /// The host that a configuration describes. Other hosts are asked what they have; one that cannot be
