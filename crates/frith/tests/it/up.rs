@@ -270,7 +270,7 @@ fn a_revoked_token_ends_sessions() {
     let data = node.data();
     let data = data.to_str().unwrap();
     let (mut wire, session) = opened(&node);
-    let (status, out, _) = crate::frith(&["token", "revoke", "default", "--data", data], "");
+    let (status, out, _) = frith(&["token", "revoke", "default", "--data", data], "");
     assert_eq!(status, 0);
     assert!(out.contains("revoked tok_file"), "{out}");
     assert!(out.contains("ended 1 session of `default`"), "{out}");
