@@ -59,6 +59,8 @@ pub(crate) enum Command {
         body: Box<Body<'static>>,
         answered: oneshot::Sender<Message<'static>>,
     },
+    /// A request gets on, with nothing to send.
+    Progress(Token),
     /// The events of a request go on after its response.
     KeepStream(Token),
     /// They have ended.

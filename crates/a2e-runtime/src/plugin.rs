@@ -160,6 +160,13 @@ impl Context {
         outcome.await.map_err(|_| SendError)?
     }
 
+    /// Says that a tool call gets on, though there is nothing to send: its `timeout` begins anew.
+    /// Events do the same.
+    pub fn progress(&self) {
+        // A full queue means that the session is about to hear of more than this.
+        self.session().try_command(Command::Progress(self.0.token));
+    }
+
     /// Lets events go on after the response (of a process that goes on), until
     /// [`Context::end_stream`].
     ///

@@ -82,6 +82,11 @@ impl Session {
         answer.map_err(|_| SendError)?.map_err(|_| SendError)
     }
 
+    /// Says something that may as well not be heard.
+    pub(crate) fn try_command(&self, command: Command) {
+        let _ = self.commands.try_send(command);
+    }
+
     pub(crate) async fn command(&self, command: Command) -> Result<(), SendError> {
         self.commands.send(command).await.map_err(|_| SendError)
     }

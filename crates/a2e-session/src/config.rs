@@ -22,6 +22,9 @@ pub struct Limits {
     pub resume: Duration,
     /// How long a request may take that sets no time itself.
     pub request: Duration,
+    /// How long a tool call may take in all while it gets on; its own `timeout` counts from its last
+    /// progress. One that asks for more without progress has that.
+    pub progress: Duration,
 }
 
 impl Default for Limits {
@@ -35,6 +38,7 @@ impl Default for Limits {
             idle: Duration::from_secs(3600),
             resume: Duration::from_secs(300),
             request: Duration::from_secs(300),
+            progress: Duration::from_secs(3600),
         }
     }
 }

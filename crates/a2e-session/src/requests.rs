@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use a2e_wire::{Body, Message, MessageId, Namespace, Tag};
 
+use crate::Limits;
 use crate::event::{Request, Token};
 
 /// The requests of one session.
@@ -47,6 +48,8 @@ pub(crate) struct Running {
     pub(crate) spelling: Option<Cow<'static, str>>,
     /// When it has taken too long.
     pub(crate) deadline: Duration,
+    /// Of a tool call: how long it may be without progress, and when it must end in any case.
+    patience: Option<(Duration, Duration)>,
     /// Its events go on after its response.
     pub(crate) keep_stream: bool,
 }
@@ -73,8 +76,8 @@ impl Requests {
         });
     }
 
-    /// Starts the next request; `limit` is the time of one that sets none.
-    pub(crate) fn start(&mut self, now: Duration, limit: Duration) -> Option<Request> {
+    /// Starts the next request; `limits` has the time of one that sets none.
+    pub(crate) fn start(&mut self, now: Duration, limits: &Limits) -> Option<Request> {
         let Waiting { request, next_seq } = self.waiting.pop_front()?;
         let tag = request.message.body.tag();
         let asked = request.message.envelope.spelling.as_deref();
@@ -82,7 +85,9 @@ impl Requests {
             (Some(tag), Some(asked)) => tag.response_spelling(asked),
             _ => None,
         };
-        let wait = time_limit(&request.message.body).unwrap_or(limit);
+        let wait = time_limit(&request.message.body).unwrap_or(limits.request);
+        let is_call = tag == Some(Tag::ToolCallRequest);
+        let end = now.saturating_add(wait.max(limits.progress));
         self.running.push(Running {
             token: request.token,
             stream: Stream {
@@ -92,6 +97,7 @@ impl Requests {
             namespace: tag.map_or(Namespace::Base, Tag::namespace),
             spelling: spelling.map(Cow::Borrowed),
             deadline: now.saturating_add(wait),
+            patience: is_call.then_some((wait, end)),
             keep_stream: false,
         });
         Some(request)
@@ -124,6 +130,16 @@ impl Requests {
             self.streams.insert(token, running.stream.clone());
         }
         Some(running)
+    }
+
+    /// A request gets on: if it is a tool call, its time begins anew.
+    pub(crate) fn progress(&mut self, now: Duration, token: Token) {
+        let mut running = self.running.iter_mut();
+        if let Some(running) = running.find(|running| running.token == token)
+            && let Some((wait, end)) = running.patience
+        {
+            running.deadline = now.saturating_add(wait).min(end);
+        }
     }
 
     /// Lets a request's events go on after its response.

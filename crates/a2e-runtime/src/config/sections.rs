@@ -237,6 +237,7 @@ fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
         ("idle_seconds", 0..=30 * DAY, &mut session.idle),
         ("resume_seconds", 0..=30 * DAY, &mut session.resume),
         ("request_seconds", 1..=DAY, &mut session.request),
+        ("progress_seconds", 1..=7 * DAY, &mut session.progress),
         ("drain_seconds", 0..=600, &mut limits.drain),
         ("approval_seconds", 1..=DAY, &mut limits.approval),
     ];

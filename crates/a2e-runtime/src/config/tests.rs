@@ -112,7 +112,7 @@ fn the_sample_has_every_key() {
     let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
     assert_eq!(
         keys.len(),
-        12 + 7 + 2 + 10 + 13 + 2 + 4 + 6 + 3 + 9 + 2,
+        12 + 7 + 2 + 10 + 14 + 2 + 4 + 6 + 3 + 9 + 2,
         "{error}"
     );
     for key in keys {
@@ -277,6 +277,7 @@ fn numbers_have_limits() {
         ("idle_seconds", 0, 2_592_000),
         ("resume_seconds", 0, 2_592_000),
         ("request_seconds", 1, 86_400),
+        ("progress_seconds", 1, 604_800),
         ("drain_seconds", 0, 600_i64),
     ] {
         let with = |value: i64| parse(&format!("global_limits: {{{key}: {value}}}"), Format::Yaml);

@@ -213,6 +213,7 @@ impl Driver {
                     self.asked.insert(id, answered);
                 }
             }
+            Command::Progress(token) => self.session.progress(now, token),
             Command::KeepStream(token) => self.session.keep_stream(token),
             Command::EndStream(token) => self.session.end_stream(token),
             Command::Held(token, approval) => self.tell_held(token, &approval),

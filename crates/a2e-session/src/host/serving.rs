@@ -86,8 +86,15 @@ impl HostSession {
         set_seq(&mut body, stream.next_seq);
         stream.next_seq = stream.next_seq.saturating_add(1);
         let req_id = stream.req_id.clone();
+        self.requests.progress(now.monotonic, token);
         self.send(now, req_id, body);
         Ok(())
+    }
+
+    /// A tool call gets on, though there is nothing to send: its `timeout` begins anew, up to
+    /// [`Limits::progress`](crate::Limits::progress). Events do the same.
+    pub fn progress(&mut self, now: Now, token: Token) {
+        self.requests.progress(now.monotonic, token);
     }
 
     /// Lets the events of a request go on after its response, until [`HostSession::end_stream`].
@@ -121,7 +128,7 @@ impl HostSession {
     /// Starts what may start: in order, no more at once than agreed, none for a peer that is behind.
     pub(super) fn start_requests(&mut self, now: Now) {
         while self.requests.count_running() < self.limits.max_parallel && !self.outbox.is_full() {
-            match self.requests.start(now.monotonic, self.limits.request) {
+            match self.requests.start(now.monotonic, &self.limits) {
                 Some(request) => self.events.push_back(HostEvent::Start(request)),
                 None => break,
             }

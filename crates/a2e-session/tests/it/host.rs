@@ -161,6 +161,49 @@ fn a_request_that_takes_too_long_is_cancelled() {
     );
 }
 
+/// `timeout` counts from the last progress, sent or only reported, up to a limit.
+#[test]
+fn a_tool_call_that_gets_on_has_more_time() {
+    let limits = Limits {
+        progress: Duration::from_secs(12),
+        ..Limits::default()
+    };
+    let mut host = Host::active(limits);
+    let mut slow = call("1");
+    slow["timeout"] = json!(5);
+    host.say(&slow);
+    let token = host.started()[0].token;
+    assert!(host.wait(4).is_empty());
+    let now = host.now();
+    let event = ToolEvent::new();
+    host.session.event(now, token, event.into()).unwrap();
+    assert_eq!(kinds(&host.wait(4)), ["tool/event"]);
+    let now = host.now();
+    host.session.progress(now, token);
+    // The fifth second after that would be the thirteenth of all.
+    assert!(host.wait(3).is_empty());
+    assert_eq!(kinds(&host.wait(1)), ["timeout"]);
+}
+
+/// The limit is for progress: a call that asks for more time than that has it.
+#[test]
+fn a_long_timeout_needs_no_progress() {
+    let limits = Limits {
+        progress: Duration::from_secs(12),
+        ..Limits::default()
+    };
+    let mut host = Host::active(limits);
+    let mut slow = call("1");
+    slow["timeout"] = json!(20);
+    host.say(&slow);
+    let token = host.started()[0].token;
+    host.wait(15);
+    let now = host.now();
+    host.session.progress(now, token);
+    assert!(host.wait(4).is_empty());
+    assert_eq!(kinds(&host.wait(1)), ["timeout"]);
+}
+
 #[test]
 fn shutdown_lets_requests_finish() {
     let mut host = Host::active(Limits {
