@@ -1,0 +1,35 @@
+//! The built-in capabilities of A2E, one module each: plugins that a host is given.
+//!
+//! - [`tool`]: what a tool is, whoever makes it, and the catalogue of those there are
+//! - [`tools`]: the capability `tools`: lists, searches and calls them
+//! - [`time`]: the tool that tells the time
+//!
+//! A host that tells the time:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use a2e_caps::tool::{Catalogue, Source};
+//! use a2e_caps::tools::{Settings, Tools};
+//! use a2e_runtime::Host;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let catalogue = Arc::new(Catalogue::default());
+//! catalogue.set(Source::BuiltIn, a2e_caps::time::tools()?);
+//! let tools = Tools::new(Arc::clone(&catalogue), Settings::default())?;
+//! let host = Host::builder().plugin(tools).build();
+//! # drop(host);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It is deliberately without decisions about who may do what: those fell before a plugin sees a
+//! request (`a2e_runtime::Policies`). What a tool may reach is given to it when it is made.
+//!
+//! Reading order: [`tool`], `tool::definition`, `tool::schema`, `tool::catalogue`, [`tools`].
+
+#![cfg_attr(not(test), warn(clippy::indexing_slicing))]
+
+pub mod time;
+pub mod tool;
+pub mod tools;

@@ -1,0 +1,313 @@
+//! The capability `tools`: lists, searches and calls the tools of a catalogue.
+//!
+//! A call is looked up, its arguments are checked, what is known already is given again, the tool
+//! runs, its result is checked, and what is too large to send becomes an artifact.
+
+mod artifact_tools;
+mod artifacts;
+mod cache;
+mod cut;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
+use a2e_wire::messages::tool::{ToolCallRequest, ToolCallResponse, ToolListResponse, ToolResult};
+use a2e_wire::{
+    Body, Capability, Envelope, ErrorCode, Message, MessageId, Namespace, Object, Raw, Tag,
+    Timestamp,
+};
+use serde_json::json;
+
+use crate::tool::{
+    Call, Caller, Catalogue, Definition, DefinitionError, Output, Progress, Quarantined, Source,
+    ToolFailure, Violation,
+};
+
+pub use artifacts::{Artifacts, MAX_ARTIFACT_BYTES};
+use cache::Cache;
+pub use cache::MAX_CACHED;
+pub use cut::INLINE_LIMIT;
+
+/// The plugin.
+#[derive(Debug)]
+pub struct Tools {
+    settings: Settings,
+    catalogue: Arc<Catalogue>,
+    artifacts: Arc<Artifacts>,
+    /// Counts what may have changed the results of tools, of all sessions: they share the world.
+    changes: AtomicU64,
+}
+
+/// How the plugin is configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Its name.
+    pub name: String,
+    /// Its priority among plugins.
+    pub priority: i64,
+    /// Whether no other plugin serves tools.
+    pub exclusive: bool,
+    /// How many bytes of JSON a result may have; what is larger becomes an artifact.
+    pub inline_limit: usize,
+    /// How many bytes of artifacts each agent may have; the oldest go first.
+    pub artifact_bytes: usize,
+}
+
+/// What came of a call, ready to be answered with.
+#[derive(Debug, Clone)]
+struct Finished {
+    data: Raw<'static>,
+    summary: Option<String>,
+    truncated: bool,
+    exit_code: Option<i64>,
+    error: Option<String>,
+}
+
+/// A tool runs that may change what others give; when it starts and when it ends, however it ends.
+struct Change<'a>(&'a AtomicU64);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: "tools".into(),
+            priority: 0,
+            exclusive: false,
+            inline_limit: INLINE_LIMIT,
+            artifact_bytes: MAX_ARTIFACT_BYTES,
+        }
+    }
+}
+
+impl Tools {
+    /// The plugin for a catalogue, to which it adds the tools that read artifacts.
+    ///
+    /// # Errors
+    /// If a definition of these tools cannot be used, which no configuration can bring about.
+    pub fn new(catalogue: Arc<Catalogue>, settings: Settings) -> Result<Self, DefinitionError> {
+        let artifacts = Arc::new(Artifacts::new(settings.artifact_bytes));
+        let tools = artifact_tools::tools(&artifacts)?;
+        catalogue.set(Source::Toolkit("artifacts".into()), tools);
+        Ok(Self {
+            settings,
+            catalogue,
+            artifacts,
+            changes: AtomicU64::new(0),
+        })
+    }
+
+    async fn call(
+        &self,
+        request: &MessageId<'static>,
+        call: ToolCallRequest<'static>,
+        context: Context,
+    ) -> Result<Outcome, Failure> {
+        let started = Instant::now();
+        let snapshot = self.catalogue.current();
+        let Some(entry) = snapshot.find(&call.tool_name) else {
+            return match snapshot.quarantined(&call.tool_name) {
+                Some(quarantined) => Err(in_quarantine(quarantined)),
+                None => Ok(Outcome::Pass),
+            };
+        };
+        let definition = entry.tool.definition();
+        let arguments = definition
+            .input_schema()
+            .arguments(call.arguments.into_raw());
+        let arguments = arguments.map_err(|violations| {
+            let what = format!(
+                "the arguments of `{}` are not what it takes",
+                definition.name()
+            );
+            violated(&what, &violations)
+        })?;
+        let caller = caller(context.session());
+        let progress = Progress::of(context.clone(), call.streaming);
+        let work = Call {
+            arguments,
+            caller: caller.clone(),
+            progress: progress.clone(),
+            over: context.over().clone(),
+        };
+        let cache = context.session().state::<Cache>();
+        let key = definition.is_cacheable();
+        let key = key.then(|| Cache::key(definition, &work.arguments));
+        let before = self.changes.load(Ordering::SeqCst);
+        let known = key.and_then(|key| cache.get(&key, before));
+        let finished = match known {
+            Some(known) => known,
+            None => {
+                let changing = definition.changes_others().then(|| self.change());
+                let output = entry.tool.call(work).await?;
+                drop(changing);
+                let finished = self.finish(definition, &caller, output)?;
+                if let Some(key) = key {
+                    cache.put(key, before, &finished);
+                }
+                finished
+            }
+        };
+        let events = progress.take_kept().into_iter().map(|event| {
+            let id = format!("{}.{}", request.as_str(), event.seq);
+            let envelope = Envelope::new(id, now()).in_reply_to(request.clone());
+            Message::new(envelope, event)
+        });
+        let took = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let result = ToolResult {
+            data: Some(finished.data),
+            summary: finished
+                .summary
+                .and_then(|text| Raw::from_serialize(&text).ok()),
+            truncated: Some(finished.truncated),
+            exit_code: finished.exit_code,
+            error_code: finished
+                .error
+                .as_ref()
+                .map(|_| ErrorCode::ToolError.as_str().to_owned().into()),
+            error: finished.error.clone().map(Into::into),
+            events: events.collect(),
+            ..ToolResult::new(finished.error.is_none(), call.tool_name, took)
+        };
+        Ok(Outcome::answer(ToolCallResponse::new(result, now())))
+    }
+
+    /// Checks a result and cuts it to size.
+    fn finish(
+        &self,
+        definition: &Definition,
+        caller: &Caller,
+        output: Output,
+    ) -> Result<Finished, Failure> {
+        if let Some(schema) = definition.output_schema()
+            && let Err(violations) = schema.check(&output.data)
+        {
+            let what = format!(
+                "the result of `{}` is not what its definition says; tell whoever maintains it",
+                definition.name()
+            );
+            return Err(violated(&what, &violations));
+        }
+        let exit_code = exit_code(&output.data);
+        let keep = |text: String| self.artifacts.keep(caller, text);
+        let cut = cut::cut(output.data, self.settings.inline_limit, keep);
+        Ok(Finished {
+            summary: output.summary.or(cut.summary),
+            data: cut.data,
+            truncated: output.truncated || cut.truncated,
+            exit_code,
+            error: output.error,
+        })
+    }
+
+    fn change(&self) -> Change<'_> {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        Change(&self.changes)
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Plugin for Tools {
+    fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(Capability::Tools)
+    }
+
+    fn priority(&self) -> i64 {
+        self.settings.priority
+    }
+
+    fn exclusive(&self) -> bool {
+        self.settings.exclusive
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Tags(vec![Tag::ToolListRequest, Tag::ToolCallRequest])
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(async move {
+            #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
+            match request.body {
+                Body::ToolListRequest(list) => {
+                    let tools = self.catalogue.current().list(&list);
+                    Ok(Outcome::answer(ToolListResponse { tools }))
+                }
+                Body::ToolCallRequest(call) => self.call(&request.envelope.id, call, context).await,
+                _ => Ok(Outcome::Pass),
+            }
+        })
+    }
+
+    fn clear(&self, session: &Session) {
+        self.artifacts.clear(&caller(session));
+    }
+}
+
+fn caller(session: &Session) -> Caller {
+    Caller {
+        agent: session.identity().agent.as_str().into(),
+        session: session.key().into(),
+    }
+}
+
+/// The `exit_code` of a result that has one.
+fn exit_code(data: &Raw<'_>) -> Option<i64> {
+    #[derive(serde::Deserialize)]
+    struct Ended {
+        exit_code: i64,
+    }
+    // Most results have none, and are not read again to find that out.
+    let may_have = data.as_str().starts_with('{') && data.as_str().contains("\"exit_code\"");
+    let ended = may_have.then(|| data.deserialize::<Ended>().ok());
+    ended.flatten().map(|ended| ended.exit_code)
+}
+
+fn violated(what: &str, violations: &[Violation]) -> Failure {
+    let place = |path: &str| match path {
+        "" => "as a whole".to_owned(),
+        path => format!("at `{path}`"),
+    };
+    let told = violations
+        .iter()
+        .map(|violation| format!("{}: {}", place(&violation.path), violation.text));
+    let told: Vec<String> = told.collect();
+    let text = format!("{what}, {}", told.join("; "));
+    let list = violations
+        .iter()
+        .map(|violation| json!({"path": violation.path, "message": violation.text}));
+    let first = violations.first().map(|violation| violation.path.as_str());
+    let detail = json!({"path": first, "violations": list.collect::<Vec<_>>()});
+    Failure {
+        detail: Object::from_serialize(&detail).unwrap_or_default(),
+        ..Failure::new(ErrorCode::SchemaViolation, Namespace::Tool, text)
+    }
+}
+
+fn in_quarantine(tool: &Quarantined) -> Failure {
+    let text = format!(
+        "the definition of `{}` has changed since it was approved; the operator can approve it \
+         with `frith tools approve {}`",
+        tool.name, tool.pin
+    );
+    ToolFailure::denied("quarantined", text).into()
+}
+
+fn now() -> Timestamp {
+    let elapsed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp::from_unix_seconds(elapsed.as_secs_f64()).unwrap_or_default()
+}

@@ -1,0 +1,13 @@
+//! The built-in capabilities behind a real host, asked by a real client.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod calls;
+mod large_results;
+mod pinning;
+mod ranking;
+mod support;
+mod wire;
