@@ -2,20 +2,24 @@
 //!
 //! - [`tool`]: what a tool is, whoever makes it, and the catalogue of those there are
 //! - [`tools`]: the capability `tools`: lists, searches and calls them
+//! - [`files`]: tools that read, write and search files below given folders
 //! - [`time`]: the tool that tells the time
 //!
-//! A host that tells the time:
+//! A host with tools for one folder:
 //!
 //! ```
 //! use std::sync::Arc;
 //!
+//! use a2e_caps::files::{Access, Roots};
 //! use a2e_caps::tool::{Catalogue, Source};
 //! use a2e_caps::tools::{Settings, Tools};
 //! use a2e_runtime::Host;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = std::env::temp_dir();
+//! let roots = Roots::one(&folder, Access::ReadWrite)?;
 //! let catalogue = Arc::new(Catalogue::default());
-//! catalogue.set(Source::BuiltIn, a2e_caps::time::tools()?);
+//! catalogue.set(Source::BuiltIn, a2e_caps::files::tools(roots)?);
 //! let tools = Tools::new(Arc::clone(&catalogue), Settings::default())?;
 //! let host = Host::builder().plugin(tools).build();
 //! # drop(host);
@@ -26,10 +30,14 @@
 //! It is deliberately without decisions about who may do what: those fell before a plugin sees a
 //! request (`a2e_runtime::Policies`). What a tool may reach is given to it when it is made.
 //!
-//! Reading order: [`tool`], `tool::definition`, `tool::schema`, `tool::catalogue`, [`tools`].
+//! Reading order: [`tool`], `tool::definition`, `tool::schema`, `tool::catalogue`, [`tools`],
+//! [`files`], `files::roots`.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
+pub mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod time;
 pub mod tool;
 pub mod tools;

@@ -6,6 +6,9 @@
 )]
 
 mod calls;
+mod confinement;
+mod corpora;
+mod files;
 mod large_results;
 mod pinning;
 mod ranking;

@@ -1,8 +1,10 @@
 //! Hosts with tools, and clients that have shaken hands.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use a2e_caps::files::{Access, Roots};
 use a2e_caps::tool::{Call, Catalogue, Definition, Output, Source, Tool, ToolFailure};
 use a2e_caps::tools::{Settings, Tools};
 use a2e_runtime::{
@@ -89,6 +91,12 @@ pub(crate) async fn client(host: &Host) -> Client {
     Client::connect(stream, config, Handler::none())
         .await
         .unwrap()
+}
+
+/// A client of a host with file tools for a folder.
+pub(crate) async fn on_files(folder: &Path) -> Client {
+    let roots = Roots::one(folder, Access::ReadWrite).unwrap();
+    client(&host(a2e_caps::files::tools(roots).unwrap())).await
 }
 
 /// The result of a call that succeeds.

@@ -1,0 +1,119 @@
+//! `glob`.
+
+use std::ffi::CStr;
+use std::ops::ControlFlow;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::walk::{Visitor, Which, walk};
+use super::{Roots, cancelled};
+use crate::tool::{Call, Definition, DefinitionError, Output, ToolFailure};
+
+#[derive(Deserialize)]
+struct Asked {
+    pattern: String,
+    #[serde(default)]
+    path: String,
+    limit: Option<usize>,
+    #[serde(default)]
+    all: bool,
+}
+
+/// A pattern for paths. Without a `/` it is for names.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    matcher: GlobMatcher,
+    is_name: bool,
+}
+
+/// How many files are told at most, and how many are looked for to tell the first of them.
+const MAX_TOLD: usize = 1000;
+const MAX_FOUND: usize = 100_000;
+
+const USUAL: usize = 200;
+
+impl Pattern {
+    pub(super) fn new(text: &str) -> Result<Self, ToolFailure> {
+        let glob = GlobBuilder::new(text).literal_separator(true).build();
+        let glob = glob.map_err(|error| ToolFailure::new(format!("not a pattern: {error}")))?;
+        Ok(Self {
+            matcher: glob.compile_matcher(),
+            is_name: !text.contains('/'),
+        })
+    }
+
+    pub(super) fn has(&self, path: &Path) -> bool {
+        match (self.is_name, path.file_name()) {
+            (true, Some(name)) => self.matcher.is_match(name),
+            _ => self.matcher.is_match(path),
+        }
+    }
+}
+
+pub(super) fn definition() -> Result<Definition, DefinitionError> {
+    let schema = json!({
+        "type": "object", "additionalProperties": false, "required": ["pattern"],
+        "properties": {
+            "pattern": {"type": "string",
+                "description": "Such as `*.rs` or `src/**/test_*.py`; without `/` it is for names"},
+            "path": {"type": "string", "description": "The folder to look in; the root unless given"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_TOLD,
+                "description": "How many files at most; 200 unless given"},
+            "all": {"type": "boolean",
+                "description": "Hidden files too, and those that .gitignore leaves out"},
+        },
+    });
+    let text = "Finds files by a pattern for their paths";
+    let definition = Definition::new("glob", text, &schema)?;
+    Ok(definition.read_only().volatile().tags(["file", "search"]))
+}
+
+pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
+    let asked: Asked = call.arguments.read()?;
+    let place = roots.locate(&asked.path)?;
+    let pattern = Pattern::new(&asked.pattern)?;
+    let which = if asked.all { Which::All } else { Which::Usual };
+    let found = Mutex::new(Vec::new());
+    walk(&place, which, &call.over, || Finder {
+        pattern: &pattern,
+        found: &found,
+    })?;
+    if call.over.is_cancelled() {
+        return Err(cancelled());
+    }
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort();
+    let (count, limit) = (found.len(), asked.limit.unwrap_or(USUAL));
+    found.truncate(limit);
+    let paths: Vec<String> = found
+        .iter()
+        .map(|path| place.show(Path::new(path)))
+        .collect();
+    let truncated = count > limit;
+    let data = json!({"paths": paths, "count": count, "truncated": truncated});
+    Ok(Output::new(&data)?.truncated(truncated))
+}
+
+struct Finder<'f> {
+    pattern: &'f Pattern,
+    found: &'f Mutex<Vec<std::path::PathBuf>>,
+}
+
+impl Visitor for Finder<'_> {
+    fn file(&mut self, _: BorrowedFd<'_>, _: &CStr, path: &Path) -> ControlFlow<()> {
+        if !self.pattern.has(path) {
+            return ControlFlow::Continue(());
+        }
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.push(path.to_owned());
+        match found.len() < MAX_FOUND {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Walking a tree with several threads, from descriptor to descriptor.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{FileType, Mode, OFlags, RawDir};
+use tokio_util::sync::CancellationToken;
+
+use super::ignored::{Ignored, NAMES};
+use super::roots::{Place, stat_in};
+use crate::tool::ToolFailure;
+
+/// Sees the files of a tree. Each thread has its own.
+pub(super) trait Visitor: Send {
+    /// A file of a folder; `path` is relative to where the walk began. It may be gone by now.
+    fn file(&mut self, folder: BorrowedFd<'_>, name: &CStr, path: &Path) -> ControlFlow<()>;
+}
+
+/// Which files are seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Neither hidden ones nor those that ignore files leave out.
+    Usual,
+    All,
+}
+
+/// Folders that lie deeper are not seen. Each level may keep a descriptor open in each thread.
+pub const MAX_DEPTH: usize = 128;
+
+/// A thread gives away its files so many at a time.
+const BATCH: usize = 64;
+
+const MAX_THREADS: usize = 8;
+
+/// Shows all files below a folder to visitors, each thread its own, until one of them has enough or
+/// nobody waits any more. Symbolic links are not followed.
+pub(super) fn walk<V: Visitor>(
+    place: &Place<'_>,
+    which: Which,
+    over: &CancellationToken,
+    visitor: impl Fn() -> V + Sync,
+) -> Result<(), ToolFailure> {
+    let folder = Arc::new(place.folder()?);
+    let from = match place.path == Path::new(".") {
+        true => PathBuf::new(),
+        false => place.path.clone(),
+    };
+    let ignored = match which {
+        Which::Usual => around(place, &from),
+        Which::All => None,
+    };
+    let first = Folder {
+        open: folder,
+        path: PathBuf::new(),
+        ignored,
+        depth: 0,
+    };
+    let walk = Walk {
+        which,
+        from,
+        over,
+        queue: Mutex::new(Queue {
+            work: vec![Work::Read(first)],
+            ..Queue::default()
+        }),
+        changed: Condvar::new(),
+    };
+    let threads =
+        std::thread::available_parallelism().map_or(1, |threads| threads.get().min(MAX_THREADS));
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(|| walk.work(visitor()));
+        }
+        walk.work(visitor());
+    });
+    Ok(())
+}
+
+/// What is to be done.
+enum Work {
+    /// A folder that is open.
+    Read(Folder),
+    /// A folder inside another.
+    Open(Arc<Folder>, CString),
+    /// Files of a folder.
+    See(Arc<Folder>, Vec<CString>),
+}
+
+/// A folder on the way.
+struct Folder {
+    open: Arc<OwnedFd>,
+    /// From where the walk began.
+    path: PathBuf,
+    ignored: Option<Arc<Ignored>>,
+    depth: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// The last comes first: a tree is done in depth, so that few folders are open.
+    work: Vec<Work>,
+    /// Threads that may still find more.
+    busy: usize,
+    is_over: bool,
+}
+
+struct Walk<'w> {
+    which: Which,
+    /// Where the walk began, from the root: this is what patterns refer to.
+    from: PathBuf,
+    over: &'w CancellationToken,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// A thread that works. When it ends, as it must even by a panic, the others hear of it: nobody
+/// waits for what does not come.
+struct Turn<'w> {
+    walk: &'w Walk<'w>,
+    found: ControlFlow<(), Vec<Work>>,
+}
+
+impl Turn<'_> {
+    fn end(mut self, found: ControlFlow<(), Vec<Work>>) {
+        self.found = found;
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.walk.queue();
+        queue.busy = queue.busy.saturating_sub(1);
+        match &mut self.found {
+            ControlFlow::Continue(work) => queue.work.append(work),
+            ControlFlow::Break(()) => queue.is_over = true,
+        }
+        if queue.is_over || !queue.work.is_empty() || queue.busy == 0 {
+            self.walk.changed.notify_all();
+        }
+    }
+}
+
+impl Walk<'_> {
+    fn work(&self, mut visitor: impl Visitor) {
+        let mut buffer = Vec::with_capacity(32 * 1024);
+        while let Some((work, turn)) = self.take() {
+            let found = match work {
+                Work::Read(folder) => self.read(folder, &mut visitor, &mut buffer),
+                Work::Open(outer, name) => match open(&outer, &name) {
+                    Some(folder) => self.read(folder, &mut visitor, &mut buffer),
+                    None => ControlFlow::Continue(Vec::new()),
+                },
+                Work::See(folder, names) => {
+                    see(&folder, &names, &mut visitor).map_continue(|()| Vec::new())
+                }
+            };
+            turn.end(found);
+        }
+    }
+
+    /// The next work; nothing when all is done.
+    fn take(&self) -> Option<(Work, Turn<'_>)> {
+        let mut queue = self.queue();
+        loop {
+            if queue.is_over || self.over.is_cancelled() {
+                return None;
+            }
+            if let Some(work) = queue.work.pop() {
+                queue.busy = queue.busy.saturating_add(1);
+                let found = ControlFlow::Break(());
+                return Some((work, Turn { walk: self, found }));
+            }
+            if queue.busy == 0 {
+                return None;
+            }
+            let woken = self.changed.wait(queue);
+            queue = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads a folder; sees its files, or gives them away if they are many.
+    fn read(
+        &self,
+        mut folder: Folder,
+        visitor: &mut impl Visitor,
+        buffer: &mut Vec<u8>,
+    ) -> ControlFlow<(), Vec<Work>> {
+        let (mut folders, mut files) = (Vec::new(), Vec::new());
+        let mut rules = [false; NAMES.len()];
+        buffer.clear();
+        let mut entries = RawDir::new(&*folder.open, spare(buffer));
+        while let Some(Ok(entry)) = entries.next() {
+            let name = entry.file_name();
+            let is_dots = [c".", c".."].contains(&name);
+            let is_hidden = name.to_bytes().first() == Some(&b'.');
+            for (slot, known) in rules.iter_mut().zip(NAMES) {
+                *slot |= name.to_bytes() == known.as_bytes();
+            }
+            if is_dots || (is_hidden && self.which == Which::Usual) {
+                continue;
+            }
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown
+                && let Ok(stat) = stat_in(&folder.open, name)
+            {
+                kind = FileType::from_raw_mode(stat.st_mode);
+            }
+            if kind == FileType::Directory && folder.depth < MAX_DEPTH {
+                folders.push(name.to_owned());
+            } else if kind == FileType::RegularFile {
+                files.push(name.to_owned());
+            }
+        }
+        if self.which == Which::Usual {
+            let names = rules
+                .iter()
+                .zip(NAMES)
+                .filter(|(has, _)| **has)
+                .map(|(_, name)| name);
+            let outer = folder.ignored.take();
+            let at = self.from.join(&folder.path);
+            folder.ignored = match rules.contains(&true) {
+                true => Ignored::read(folder.open.as_fd(), &at, names, outer),
+                false => outer,
+            };
+            self.leave_out(&folder, &mut folders, true);
+            self.leave_out(&folder, &mut files, false);
+        }
+        let folder = Arc::new(folder);
+        let mut work: Vec<Work> = Vec::new();
+        // Folders lie below the files, which are done first: then their folder can be closed.
+        work.extend(
+            folders
+                .into_iter()
+                .rev()
+                .map(|name| Work::Open(Arc::clone(&folder), name)),
+        );
+        let mut files = files.into_iter();
+        let mut own: Vec<CString> = files.by_ref().take(BATCH).collect();
+        loop {
+            let more: Vec<CString> = files.by_ref().take(BATCH).collect();
+            if more.is_empty() {
+                break;
+            }
+            work.push(Work::See(
+                Arc::clone(&folder),
+                std::mem::replace(&mut own, more),
+            ));
+        }
+        see(&folder, &own, visitor)?;
+        ControlFlow::Continue(work)
+    }
+
+    fn leave_out(&self, folder: &Folder, names: &mut Vec<CString>, is_folder: bool) {
+        let Some(ignored) = &folder.ignored else {
+            return;
+        };
+        let mut path = self.from.join(&folder.path);
+        names.retain(|name| {
+            path.push(OsStr::from_bytes(name.to_bytes()));
+            let is_kept = !ignored.has(&path, is_folder);
+            path.pop();
+            is_kept
+        });
+    }
+}
+
+fn see(folder: &Folder, names: &[CString], visitor: &mut impl Visitor) -> ControlFlow<()> {
+    let mut path = folder.path.clone();
+    for name in names {
+        path.push(OsStr::from_bytes(name.to_bytes()));
+        visitor.file(folder.open.as_fd(), name, &path)?;
+        path.pop();
+    }
+    ControlFlow::Continue(())
+}
+
+/// Opens a folder inside another, if it still is one.
+fn open(outer: &Folder, name: &CStr) -> Option<Folder> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = rustix::fs::openat(&outer.open, name, flags, Mode::empty()).ok()?;
+    Some(Folder {
+        open: Arc::new(open),
+        path: outer.path.join(OsStr::from_bytes(name.to_bytes())),
+        ignored: outer.ignored.clone(),
+        depth: outer.depth.saturating_add(1),
+    })
+}
+
+/// The patterns of the folders between the root and where the walk begins.
+fn around(place: &Place<'_>, from: &Path) -> Option<Arc<Ignored>> {
+    let mut ignored = None;
+    let mut outer: Vec<&Path> = from.ancestors().skip(1).collect();
+    outer.reverse();
+    for path in outer {
+        let folder = place.root.place(path).folder().ok()?;
+        ignored = Ignored::read(folder.as_fd(), path, NAMES, ignored);
+    }
+    ignored
+}
+
+fn spare(buffer: &mut Vec<u8>) -> &mut [MaybeUninit<u8>] {
+    buffer.spare_capacity_mut()
+}
