@@ -253,7 +253,7 @@ async fn swapped_links_lead_nowhere() {
     let client = ground.client().await;
     let swapper = Swapper::start(&ground.root(), &ground.outside());
     let mut reads = 0;
-    for round in 0..300 {
+    for round in 0..80 {
         for (tool, arguments) in [
             ("read_file", json!({"path": "swap/secret"})),
             ("read_file", json!({"path": "swap/../swap/secret"})),
