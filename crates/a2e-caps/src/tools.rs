@@ -88,7 +88,7 @@ impl Tools {
     pub fn new(catalogue: Arc<Catalogue>, settings: Settings) -> Result<Self, DefinitionError> {
         let artifacts = Arc::new(Artifacts::new(settings.artifact_bytes));
         let tools = artifact_tools::tools(&artifacts)?;
-        catalogue.set(Source::Toolkit("artifacts".into()), tools);
+        catalogue.set(Source::Artifacts, tools);
         Ok(Self {
             settings,
             catalogue,
@@ -132,7 +132,7 @@ impl Tools {
         };
         let cache = context.session().state::<Cache>();
         let key = definition.is_cacheable();
-        let key = key.then(|| Cache::key(definition, &work.arguments));
+        let key = key.then(|| Cache::key(&entry.hash, &work.arguments));
         let before = self.changes.load(Ordering::SeqCst);
         let known = key.and_then(|key| cache.get(&key, before));
         let finished = match known {

@@ -61,6 +61,9 @@ const USUAL: usize = 100;
 
 const MAX_CONTEXT: usize = 20;
 
+/// How large a compiled pattern may get, in bytes; the usual is ten times that.
+const PATTERN_SIZE: usize = 10 * 1024 * 1024;
+
 pub(super) fn definition() -> Result<Definition, DefinitionError> {
     let schema = json!({
         "type": "object", "additionalProperties": false, "required": ["pattern"],
@@ -137,6 +140,8 @@ impl Search {
             .fixed_strings(asked.literal)
             .multi_line(true)
             .line_terminator(Some(b'\n'))
+            .size_limit(PATTERN_SIZE)
+            .dfa_size_limit(PATTERN_SIZE)
             .build(&asked.pattern)
             .map_err(|error| {
                 let text = "set literal if it is plain text";

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use a2e_wire::messages::tool::{ToolDefinition, ToolListRequest};
 use arc_swap::ArcSwap;
+use canonical::Digest;
 
 use super::Tool;
 use super::pinning::{Admitted, Quarantined};
@@ -24,6 +25,8 @@ pub enum Source {
     Component(String),
     /// Another host, or a server of another protocol.
     Mounted(String),
+    /// The plugin itself: what reads results that were too large.
+    Artifacts,
 }
 
 /// The tools there are. Whoever has some sets them; everybody else sees them all at once or not yet.
@@ -59,6 +62,8 @@ pub struct Entry {
     pub source: Source,
     /// As it is listed.
     pub listed: ToolDefinition<'static>,
+    /// The hash of its definition.
+    pub hash: Digest,
 }
 
 /// A name that two sources have. The one that came first has it.
@@ -149,6 +154,7 @@ impl Snapshot {
             tool: Arc::clone(tool),
             source: source.clone(),
             listed: tool.definition().to_wire(),
+            hash: tool.definition().hash(),
         });
     }
 
@@ -190,7 +196,7 @@ impl Snapshot {
             .iter()
             .map(|tag| tag.to_lowercase())
             .collect();
-        let fits = |entry: &&Entry| {
+        let fits = |entry: &Entry| {
             let has = |wanted: &String| {
                 let mut tags = entry.listed.tags.iter();
                 tags.any(|tag| tag.to_lowercase() == *wanted)
@@ -199,11 +205,14 @@ impl Snapshot {
         };
         let listed = |entry: &Entry| entry.listed.clone();
         if request.query.trim().is_empty() {
-            return self.entries.iter().filter(fits).map(listed).collect();
+            let fitting = self.entries.iter().filter(|entry| fits(entry));
+            return fitting.map(listed).collect();
         }
-        let found = self.index.search(&request.query).into_iter();
-        let found = found.filter_map(|at| self.entries.get(at));
-        found.filter(fits).map(listed).collect()
+        let found = self
+            .index
+            .search_among(&request.query, |at| self.entries.get(at).is_some_and(fits));
+        let found = found.into_iter().filter_map(|at| self.entries.get(at));
+        found.map(listed).collect()
     }
 }
 
@@ -232,6 +241,7 @@ impl fmt::Display for Source {
             Self::Toolkit(name) => write!(f, "toolkit:{name}"),
             Self::Component(name) => write!(f, "component:{name}"),
             Self::Mounted(name) => write!(f, "mounted:{name}"),
+            Self::Artifacts => f.write_str("artifacts"),
         }
     }
 }

@@ -80,9 +80,16 @@ impl Index {
     /// then what has the query only as a part of some word.
     #[must_use]
     pub fn search(&self, query: &str) -> Vec<usize> {
+        self.search_among(query, |_| true)
+    }
+
+    /// The same among some of them: those at places that fit.
+    #[must_use]
+    pub fn search_among(&self, query: &str, fits: impl Fn(usize) -> bool) -> Vec<usize> {
         let query = query.trim().to_lowercase();
         let scores = self.scores(&query);
-        let mut ranked: Vec<(usize, f64)> = scores.into_iter().collect();
+        let scores = scores.into_iter().filter(|(at, _)| fits(*at));
+        let mut ranked: Vec<(usize, f64)> = scores.collect();
         ranked.sort_by(|(at, score), (other_at, other)| {
             other.total_cmp(score).then_with(|| at.cmp(other_at))
         });
@@ -90,7 +97,7 @@ impl Index {
             let texts = self.texts.get(at).into_iter().flatten();
             texts.into_iter().any(|text| text.contains(&query))
         };
-        let exact = self.by_name.get(&query).copied();
+        let exact = self.by_name.get(&query).copied().filter(|at| fits(*at));
         let mut found: Vec<usize> = exact.into_iter().collect();
         let by_words = ranked.iter().enumerate();
         let by_words = by_words.filter(|(rank, (at, _))| *rank < MAX_RANKED || has_it(*at));
@@ -107,7 +114,8 @@ impl Index {
             .iter()
             .enumerate()
             .filter(|(_, is_found)| !**is_found);
-        let rest: Vec<usize> = rest.map(|(at, _)| at).filter(|at| has_it(*at)).collect();
+        let rest = rest.map(|(at, _)| at).filter(|at| fits(*at) && has_it(*at));
+        let rest: Vec<usize> = rest.collect();
         found.extend(rest);
         found
     }
@@ -292,6 +300,19 @@ mod tests {
         assert_eq!(index.search("goods order").len(), MAX_RANKED);
         assert_eq!(index.search("order of goods").len(), 40);
         assert_eq!(index.search("").len(), 40);
+    }
+
+    /// What may not be found takes no place from what may.
+    #[test]
+    fn some_are_searched_as_if_there_were_no_others() {
+        let tools: Vec<String> = (0..40).map(|number| format!("get{number}")).collect();
+        let tools: Vec<_> = tools
+            .iter()
+            .map(|name| (name.as_str(), "an order of goods", &[][..]))
+            .collect();
+        let index = index(&tools);
+        assert_eq!(index.search_among("goods order", |at| at > 37), [38, 39]);
+        assert_eq!(index.search_among("GET3", |at| at != 3).len(), 10);
     }
 
     #[test]

@@ -31,6 +31,9 @@ const PIECE: usize = 16_000;
 const MAX_FOUND: usize = 200;
 const MAX_SHOWN: usize = 200;
 
+/// How large a compiled pattern may get, in bytes.
+const PATTERN_SIZE: usize = 10 * 1024 * 1024;
+
 pub(super) fn tools(artifacts: &Arc<Artifacts>) -> Result<Vec<Arc<dyn Tool>>, DefinitionError> {
     let id = json!({"type": "string", "description": "The id of the artifact"});
     let read = json!({
@@ -149,6 +152,8 @@ fn search(text: &str, asked: &SearchArguments) -> Result<Output, ToolFailure> {
     let limit = asked.limit.unwrap_or(50);
     let matcher = RegexMatcherBuilder::new()
         .line_terminator(Some(b'\n'))
+        .size_limit(PATTERN_SIZE)
+        .dfa_size_limit(PATTERN_SIZE)
         .build(&asked.pattern)
         .map_err(|error| ToolFailure::new(format!("`pattern` cannot be used: {error}")))?;
     let mut found = Vec::new();

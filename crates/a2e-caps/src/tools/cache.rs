@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use canonical::Digest;
 
 use super::Finished;
-use crate::tool::{Arguments, Definition};
+use crate::tool::Arguments;
 
 /// The results of one session. They hold until something may have changed.
 #[derive(Debug, Default)]
@@ -25,8 +25,8 @@ pub const MAX_CACHED: usize = 64;
 
 impl Cache {
     /// What a call is known by: the same tool, unchanged, with the same arguments.
-    pub(super) fn key(definition: &Definition, arguments: &Arguments) -> Digest {
-        let mut text = definition.hash().to_string();
+    pub(super) fn key(definition: &Digest, arguments: &Arguments) -> Digest {
+        let mut text = definition.to_string();
         // Members of a tree are sorted, so the order in which an agent wrote them does not count.
         text.push_str(&arguments.value().to_string());
         Digest::of(text.as_bytes())

@@ -421,6 +421,13 @@ async fn text_is_found_by_pattern() {
     assert_eq!(literal["file_count"], 1);
     let error = refused(&client, "grep", json!({"pattern": "needle("})).await;
     assert!(error.message.contains("literal"), "{}", error.message);
+    // A few letters must not fill the memory.
+    refused(
+        &client,
+        "grep",
+        json!({"pattern": "(((a{100}){100}){100}){100}"}),
+    )
+    .await;
     let all = grep(json!({"pattern": "needle", "mode": "files_with_matches", "all": true})).await;
     assert_eq!(all["file_count"], 8, "{all}");
 }
