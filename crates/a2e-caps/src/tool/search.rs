@@ -86,8 +86,9 @@ impl Index {
     /// The same among some of them: those at places that fit.
     #[must_use]
     pub fn search_among(&self, query: &str, fits: impl Fn(usize) -> bool) -> Vec<usize> {
+        // Before its case is lost, which parts `camelCase`.
+        let scores = self.scores(query);
         let query = query.trim().to_lowercase();
-        let scores = self.scores(&query);
         let scores = scores.into_iter().filter(|(at, _)| fits(*at));
         let mut ranked: Vec<(usize, f64)> = scores.collect();
         ranked.sort_by(|(at, score), (other_at, other)| {
@@ -320,6 +321,7 @@ mod tests {
         let index = index(&[("x", "y", &[]), ("repository_list", "z", &[])]);
         assert_eq!(index.search("recipients").len(), 2);
         assert_eq!(index.search("all repos there are"), [1]);
+        assert_eq!(index.search("listRepository"), [1]);
         assert!(index.search("nothing").is_empty());
         assert!(Index::default().search("x").is_empty());
     }

@@ -12,5 +12,6 @@ mod files;
 mod large_results;
 mod pinning;
 mod ranking;
+mod searching;
 mod support;
 mod wire;
