@@ -1,0 +1,246 @@
+//! A host with one command: what the tests drive, and a way to try a profile by hand.
+//!
+//! `sandbox-host [option value]... -- program [argument]...` runs a program and says on standard
+//! error how it ended; `sandbox-host [option value]... doctor` tries every guard.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use sandbox::{
+    Child, Command, Exit, Input, Launcher, MemoryLevel, Network, Profile, Settings, Size,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, stdin};
+
+fn main() -> ExitCode {
+    sandbox::enter_if_asked();
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let result = match runtime {
+        Ok(runtime) => {
+            let result = runtime.block_on(run(&arguments));
+            // Whoever waits for input would keep it.
+            runtime.shutdown_background();
+            result
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    match result {
+        Ok(text) => {
+            say(&format!("sandbox: {text}"));
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            say(&format!("sandbox: error: {text}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What was asked for.
+struct Options {
+    script: Option<String>,
+    settings: Option<Settings>,
+    profile: Profile,
+    command: Command,
+}
+
+async fn run(arguments: &[OsString]) -> Result<String, String> {
+    let options = Options::parse(arguments)?;
+    let launcher = match options.settings {
+        Some(settings) => Launcher::new(settings),
+        None => Launcher::none(),
+    };
+    let launcher = launcher.map_err(|error| error.to_string())?;
+    if options.command.program.is_empty() {
+        return Ok(doctor(&launcher).await);
+    }
+    if let Some(script) = &options.script {
+        return play(script, &launcher, &options.command, &options.profile).await;
+    }
+    let child = launcher.spawn(&options.command, &options.profile).await;
+    let exit = attend(child.map_err(|error| error.to_string())?).await;
+    Ok(exit.to_string())
+}
+
+impl Options {
+    fn parse(arguments: &[OsString]) -> Result<Self, String> {
+        let mut options = Self {
+            script: None,
+            settings: Some(Settings::default()),
+            profile: Profile::default(),
+            command: Command::new(""),
+        };
+        let mut rest = arguments.iter();
+        while let Some(name) = rest.next() {
+            if name == "doctor" {
+                return Ok(options);
+            }
+            if name == "--" {
+                let program = rest.next().ok_or("a program is missing")?;
+                options.command.program = program.clone();
+                options.command.args = rest.cloned().collect();
+                return Ok(options);
+            }
+            let name = name.to_string_lossy();
+            let value = rest.next().ok_or_else(|| format!("{name} needs a value"))?;
+            options.set(&name, value)?;
+        }
+        Err("-- and a program are missing".into())
+    }
+
+    fn set(&mut self, name: &str, value: &OsString) -> Result<(), String> {
+        let limits = &mut self.profile.limits;
+        let text = value.to_string_lossy();
+        let number = || text.parse::<u64>().map_err(|_| format!("{name} {text}?"));
+        match name {
+            "--read" => self.profile.readable.push(value.into()),
+            "--write" => self.profile.writable.push(value.into()),
+            "--memory" => limits.memory = number()?,
+            "--cpu-seconds" => limits.cpu_seconds = number()?,
+            "--processes" => limits.processes = number()?,
+            "--open-files" => limits.open_files = number()?,
+            "--file-bytes" => limits.file_bytes = number()?,
+            "--tmp-bytes" => limits.tmp_bytes = number()?,
+            "--output-bytes" => limits.output_bytes = number()?,
+            "--wall-ms" => limits.wall_time = Duration::from_millis(number()?),
+            "--script" => self.script = Some(text.into_owned()),
+            "--uid" => self.profile.uid = u32::try_from(number()?).ok(),
+            "--cwd" => self.command.cwd = value.into(),
+            "--env" => {
+                let (name, value) = text.split_once('=').unwrap_or((&text, ""));
+                self.command.env.push((name.into(), value.into()));
+            }
+            _ => return self.set_word(name, &text),
+        }
+        Ok(())
+    }
+
+    fn set_word(&mut self, name: &str, word: &str) -> Result<(), String> {
+        let size = Size {
+            rows: 24,
+            columns: 80,
+        };
+        match (name, word) {
+            ("--network", "none") => self.profile.network = Network::None,
+            ("--network", "loopback") => self.profile.network = Network::Loopback,
+            ("--network", "all") => self.profile.network = Network::All,
+            ("--stdin", "null") => self.command.stdin = Input::Null,
+            ("--stdin", "pipe") => self.command.stdin = Input::Pipe,
+            ("--stdin", "terminal") => self.command.stdin = Input::Terminal(size),
+            ("--sandbox", "none") => self.settings = None,
+            _ => return self.set_setting(name, word),
+        }
+        Ok(())
+    }
+
+    fn set_setting(&mut self, name: &str, word: &str) -> Result<(), String> {
+        let wrong = || format!("{name} {word}?");
+        let settings = self.settings.as_mut().ok_or_else(wrong)?;
+        match (name, word) {
+            ("--level", "process") => settings.memory = MemoryLevel::Process,
+            ("--level", "tree") => settings.memory = MemoryLevel::Tree,
+            ("--hide", path) => settings.hidden.push(path.into()),
+            ("--landlock", level) => settings.landlock = level.parse().map_err(|_| wrong())?,
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+}
+
+/// Gives a command this program's input and output until it ends.
+async fn attend(mut child: Child) -> Exit {
+    if let Some(mut input) = child.stdin.take() {
+        tokio::spawn(async move {
+            let mut bytes = [0; 4096];
+            while let Ok(got) = stdin().read(&mut bytes).await {
+                let some = bytes.get(..got).unwrap_or_default();
+                if got == 0 || input.write_all(some).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    let mut stdout = child.stdout.take();
+    let mut stderr = child.stderr.take();
+    let copied = async {
+        if let Some(output) = &mut stdout {
+            let _ = tokio::io::copy(output, &mut tokio::io::stdout()).await;
+        }
+    };
+    let errors = async {
+        if let Some(output) = &mut stderr {
+            let _ = tokio::io::copy(output, &mut tokio::io::stderr()).await;
+        }
+    };
+    let (exit, (), ()) = tokio::join!(child.wait(), copied, errors);
+    exit
+}
+
+/// Does what a script says, word by word, with the command that was started last. How the commands
+/// ended that were waited for.
+async fn play(
+    script: &str,
+    launcher: &Launcher,
+    command: &Command,
+    profile: &Profile,
+) -> Result<String, String> {
+    let mut children: Vec<Child> = Vec::new();
+    let mut exits = Vec::new();
+    for word in script.split_whitespace() {
+        if word == "spawn" {
+            let child = launcher.spawn(command, profile).await;
+            children.push(child.map_err(|error| error.to_string())?);
+            continue;
+        }
+        let Some(child) = children.last_mut() else {
+            continue;
+        };
+        match word.split_once(':').unwrap_or((word, "")) {
+            // One line of it: it is as far as it wants to be.
+            ("line", _) => line(child).await,
+            ("signal", number) => {
+                let number = number.parse().map_err(|_| word.to_owned())?;
+                // One that has ended needs no signal.
+                let _ = child.signal(number);
+            }
+            ("kill", _) => child.kill_tree(),
+            ("wait", _) => exits.push(child.wait().await.to_string()),
+            ("drop", _) => drop(children.pop()),
+            // Until this program is killed.
+            ("stay", _) => std::future::pending().await,
+            _ => return Err(word.to_owned()),
+        }
+    }
+    Ok(exits.join(", "))
+}
+
+/// Passes one line of output on.
+async fn line(child: &mut Child) {
+    let Some(output) = &mut child.stdout else {
+        return;
+    };
+    let mut byte = [0];
+    while let Ok(1) = output.read(&mut byte).await {
+        let _ = std::io::stdout().write_all(&byte);
+        if byte == *b"\n" {
+            break;
+        }
+    }
+    let _ = std::io::stdout().flush();
+}
+
+/// One line for each guard.
+async fn doctor(launcher: &Launcher) -> String {
+    for report in sandbox::doctor::report(launcher).await {
+        say(&format!("{}: {:?}", report.guard, report.proof));
+    }
+    "that is all".into()
+}
+
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,242 @@
+//! What the stages are told to do, as the host sends it to them.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::codec::{Reader, Writer};
+use crate::settings::MemoryLevel;
+use crate::{Limits, Network};
+
+/// All that a supervisor needs to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// What to put around the command; nothing for `sandbox: none`.
+    pub(crate) confinement: Option<Confinement>,
+    /// What to run; nothing to only try the guards.
+    pub(crate) program: Option<OsString>,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) cwd: PathBuf,
+    /// Whether the input is a terminal, and the output the same.
+    pub(crate) terminal: bool,
+    pub(crate) wall_time: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Confinement {
+    pub(crate) identity: Identity,
+    pub(crate) network: Network,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) limits: Limits,
+    pub(crate) memory: MemoryLevel,
+    /// The lowest level of Landlock that will do.
+    pub(crate) landlock: u8,
+    /// The group to be in, if memory is counted for the whole tree.
+    pub(crate) cgroup: Option<PathBuf>,
+}
+
+/// Whose rights the command has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// Those of the host, in a user namespace.
+    Mapped { uid: u32, gid: u32 },
+    /// Those of a user without any; the host is root.
+    Dropped { id: u32 },
+}
+
+/// One thing in the file tree of the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Mount {
+    /// What is at this path here. No part of the path is a symbolic link.
+    Bind {
+        path: PathBuf,
+        kind: Kind,
+        writable: bool,
+    },
+    /// A symbolic link.
+    Link { at: PathBuf, to: PathBuf },
+    /// Nothing, whatever is there.
+    Hide { path: PathBuf, kind: Kind },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File,
+    Folder,
+}
+
+impl Plan {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.flag(self.confinement.is_some());
+        if let Some(confinement) = &self.confinement {
+            confinement.encode(&mut to);
+        }
+        to.flag(self.program.is_some());
+        to.text(&self.program.clone().unwrap_or_default());
+        to.count(self.args.len());
+        self.args.iter().for_each(|arg| to.text(arg));
+        to.count(self.env.len());
+        for (name, value) in &self.env {
+            to.text(name);
+            to.text(value);
+        }
+        to.text(self.cwd.as_os_str());
+        to.flag(self.terminal);
+        to.number(self.wall_time.as_secs());
+        to.number(self.wall_time.subsec_nanos().into());
+        to.0
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> io::Result<Self> {
+        let mut from = Reader(bytes);
+        let from = &mut from;
+        let confinement = match from.flag()? {
+            true => Some(Confinement::decode(from)?),
+            false => None,
+        };
+        let named = from.flag()?;
+        let program = from.text()?;
+        Ok(Self {
+            confinement,
+            program: named.then_some(program),
+            args: from.list(Reader::text)?,
+            env: from.list(|from| Ok((from.text()?, from.text()?)))?,
+            cwd: from.text()?.into(),
+            terminal: from.flag()?,
+            wall_time: Duration::new(from.number()?, from.small()?),
+        })
+    }
+}
+
+impl Confinement {
+    fn encode(&self, to: &mut Writer) {
+        match self.identity {
+            Identity::Mapped { uid, gid } => {
+                to.flag(true);
+                to.number(uid.into());
+                to.number(gid.into());
+            }
+            Identity::Dropped { id } => {
+                to.flag(false);
+                to.number(id.into());
+            }
+        }
+        to.number(match self.network {
+            Network::None => 0,
+            Network::Loopback => 1,
+            Network::All => 2,
+        });
+        to.count(self.mounts.len());
+        self.mounts.iter().for_each(|mount| mount.encode(to));
+        let limits = &self.limits;
+        for limit in [
+            limits.memory,
+            limits.cpu_seconds,
+            limits.processes,
+            limits.open_files,
+            limits.file_bytes,
+            limits.tmp_bytes,
+        ] {
+            to.number(limit);
+        }
+        to.flag(self.memory == MemoryLevel::Tree);
+        to.number(self.landlock.into());
+        to.flag(self.cgroup.is_some());
+        if let Some(group) = &self.cgroup {
+            to.text(group.as_os_str());
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> io::Result<Self> {
+        Ok(Self {
+            identity: match from.flag()? {
+                true => Identity::Mapped {
+                    uid: from.small()?,
+                    gid: from.small()?,
+                },
+                false => Identity::Dropped { id: from.small()? },
+            },
+            network: match from.number()? {
+                0 => Network::None,
+                1 => Network::Loopback,
+                _ => Network::All,
+            },
+            mounts: from.list(Mount::decode)?,
+            limits: Limits {
+                memory: from.number()?,
+                cpu_seconds: from.number()?,
+                processes: from.number()?,
+                open_files: from.number()?,
+                file_bytes: from.number()?,
+                tmp_bytes: from.number()?,
+                // The host counts these two.
+                output_bytes: u64::MAX,
+                wall_time: Duration::MAX,
+            },
+            memory: match from.flag()? {
+                true => MemoryLevel::Tree,
+                false => MemoryLevel::Process,
+            },
+            landlock: from.small()?,
+            cgroup: match from.flag()? {
+                true => Some(from.text()?.into()),
+                false => None,
+            },
+        })
+    }
+}
+
+impl Mount {
+    fn encode(&self, to: &mut Writer) {
+        let kind = |kind: &Kind| *kind == Kind::Folder;
+        match self {
+            Self::Bind {
+                path,
+                kind: of,
+                writable,
+            } => {
+                to.number(0);
+                to.text(path.as_os_str());
+                to.flag(kind(of));
+                to.flag(*writable);
+            }
+            Self::Link { at, to: target } => {
+                to.number(1);
+                to.text(at.as_os_str());
+                to.text(target.as_os_str());
+            }
+            Self::Hide { path, kind: of } => {
+                to.number(2);
+                to.text(path.as_os_str());
+                to.flag(kind(of));
+            }
+        }
+    }
+
+    fn decode(from: &mut Reader<'_>) -> io::Result<Self> {
+        let tag = from.number()?;
+        let path = PathBuf::from(from.text()?);
+        if tag == 1 {
+            let to = from.text()?.into();
+            return Ok(Self::Link { at: path, to });
+        }
+        let kind = match from.flag()? {
+            true => Kind::Folder,
+            false => Kind::File,
+        };
+        Ok(match tag {
+            0 => Self::Bind {
+                path,
+                kind,
+                writable: from.flag()?,
+            },
+            _ => Self::Hide { path, kind },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! The stages: what this program does when it is started again to run a command.
+//!
+//! The host starts the supervisor (`supervisor`), which makes the namespaces and starts the first
+//! process in them (`init`). That one builds the file tree (`mounts`), gives up its rights
+//! (`confine`, `syscalls`), and starts the command. Both stages tell the next one what to do over a
+//! socket that is their standard input, so nothing of it is in arguments or the environment.
+
+mod confine;
+mod init;
+mod loopback;
+mod mounts;
+mod supervisor;
+mod syscalls;
+
+use std::fmt::Display;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::channel::send_message;
+use crate::report::{Fault, Report};
+use crate::{Guard, attempt};
+
+/// The names under which the program is started as a stage.
+pub(crate) const SUPERVISOR: &str = "sandbox: supervisor";
+const INIT: &str = "sandbox: init";
+
+/// Where the running program is, whatever has become of its file.
+pub(crate) const MYSELF: &str = "/proc/self/exe";
+
+/// Whether this program began with [`enter_if_asked`].
+static PREPARED: AtomicBool = AtomicBool::new(false);
+
+/// Becomes a stage of the sandbox, if that is what the program was started as; otherwise returns at
+/// once.
+///
+/// To be called first thing in `main`, before there is a second thread.
+pub fn enter_if_asked() {
+    PREPARED.store(true, Ordering::Relaxed);
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    if name == SUPERVISOR {
+        leave(supervisor::run());
+    }
+    if name == INIT {
+        leave(init::run());
+    }
+    if arguments
+        .next()
+        .is_some_and(|first| first == attempt::ASKED)
+    {
+        let name = arguments.next().unwrap_or_default();
+        let rest: Vec<_> = arguments.collect();
+        end(attempt::run(&name.to_string_lossy(), &rest));
+    }
+}
+
+/// Whether this program can be its own supervisor.
+pub(crate) fn prepared() -> bool {
+    PREPARED.load(Ordering::Relaxed)
+}
+
+/// Why a stage did not come to run the command.
+#[derive(Debug)]
+struct Failure {
+    what: Fault,
+    why: String,
+}
+
+/// What to say when a guard cannot be put up.
+fn missing<E: Display>(guard: Guard) -> impl FnOnce(E) -> Failure {
+    move |why| Failure {
+        what: Fault::Guard(guard),
+        why: why.to_string(),
+    }
+}
+
+/// Ends a stage, and says why if it failed.
+fn leave(result: Result<(), Failure>) -> ! {
+    if let Err(Failure { what, why }) = result {
+        let report = Report::Failed { what, why };
+        // If nobody listens any more there is nobody to tell.
+        let _ = send_message(io::stdin().as_fd(), &report.encode(), None);
+    }
+    end(0)
+}
+
+#[expect(clippy::exit, reason = "a stage has nothing to return to")]
+fn end(code: i32) -> ! {
+    std::process::exit(code)
+}

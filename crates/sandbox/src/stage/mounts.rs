@@ -1,0 +1,210 @@
+//! The file tree of the command: an empty one, with what the profile names put into it.
+
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use rustix::fs::{
+    CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatvfs, open, openat2, symlink,
+};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_change, mount_remount, move_mount, open_tree, unmount,
+};
+use rustix::process::{chdir, pivot_root, umask};
+
+use super::{Failure, missing};
+use crate::Guard;
+use crate::plan::{Confinement, Kind, Mount};
+use crate::settings::MemoryLevel;
+
+/// Where the new tree is built: a folder that every system has. What it hides comes back when the
+/// trees change places.
+const SITE: &str = "/tmp";
+/// Where the tree of the host is while the new one is built.
+const OLD: &str = "/.host";
+/// Devices that hold nothing of anyone.
+const DEVICES: [&str; 4] = ["null", "full", "random", "urandom"];
+/// One file for so many bytes of `/tmp`; each takes some of the kernel's memory.
+const BYTES_PER_FILE: u64 = 4096;
+
+pub(super) fn build(confinement: &Confinement, terminal: bool) -> Result<(), Failure> {
+    assemble(confinement, terminal).map_err(missing(Guard::MountNamespace))
+}
+
+fn assemble(confinement: &Confinement, terminal: bool) -> Result<(), String> {
+    let at = |what: &'static str| move |why: Errno| format!("{what}: {why}");
+    umask(Mode::from_raw_mode(0o022));
+    // Nothing mounted from here on is seen by the host.
+    mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .map_err(at("/"))?;
+    let plain = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("sandbox", SITE, "tmpfs", plain, c"size=1m,mode=755").map_err(at("root"))?;
+    chdir(SITE).map_err(at(SITE))?;
+    folder(Path::new(&OLD[1..])).map_err(|why| why.to_string())?;
+    pivot_root(".", &OLD[1..]).map_err(at("pivot_root"))?;
+    chdir("/").map_err(at("/"))?;
+    let old = open(
+        OLD,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(at(OLD))?;
+
+    folder(Path::new("/proc")).map_err(|why| why.to_string())?;
+    mount("proc", "/proc", "proc", plain | MountFlags::NOEXEC, None).map_err(at("/proc"))?;
+    temporary(confinement.limits.tmp_bytes).map_err(at("/tmp"))?;
+    devices(&old, confinement.memory, terminal).map_err(|why| format!("/dev: {why}"))?;
+    for one in &confinement.mounts {
+        put(&old, one)?;
+    }
+
+    unmount(OLD, UnmountFlags::DETACH).map_err(at("unmount"))?;
+    std::fs::remove_dir(OLD).map_err(|why| why.to_string())?;
+    let whole = plain | MountFlags::BIND | MountFlags::RDONLY;
+    mount_remount("/", whole, "").map_err(at("/"))
+}
+
+/// The one place that everybody may write to, of a fixed size.
+fn temporary(bytes: u64) -> rustix::io::Result<()> {
+    let files = (bytes / BYTES_PER_FILE).max(64);
+    let options = match bytes {
+        u64::MAX => "mode=1777".to_owned(),
+        _ => format!("size={bytes},nr_inodes={files},mode=1777"),
+    };
+    folder(Path::new("/tmp")).map_err(|_| Errno::IO)?;
+    let options = std::ffi::CString::new(options).unwrap_or_default();
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmp", "/tmp", "tmpfs", flags, options.as_c_str())
+}
+
+fn devices(old: &OwnedFd, memory: MemoryLevel, terminal: bool) -> io::Result<()> {
+    folder(Path::new("/dev"))?;
+    // Mapping `/dev/zero` gives shared memory that no limit of a process counts. `/dev/full` reads
+    // the same and cannot be mapped.
+    let zero = match memory {
+        MemoryLevel::Process => "full",
+        MemoryLevel::Tree => "zero",
+    };
+    let same = DEVICES.into_iter().chain(terminal.then_some("tty"));
+    for (name, source) in same.map(|name| (name, name)).chain([("zero", zero)]) {
+        let path = format!("/dev/{name}");
+        File::create(&path)?;
+        let source = open_host(old, Path::new(&format!("/dev/{source}")))?;
+        attach(&source, Path::new(&path))?;
+    }
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("shm", "/tmp"),
+    ] {
+        symlink(target, format!("/dev/{name}"))?;
+    }
+    Ok(())
+}
+
+fn put(old: &OwnedFd, one: &Mount) -> Result<(), String> {
+    match one {
+        Mount::Bind {
+            path,
+            kind,
+            writable,
+        } => bind(old, path, *kind, *writable).map_err(|why| format!("{}: {why}", path.display())),
+        Mount::Link { at, to } => {
+            let parent = at.parent().unwrap_or(at);
+            match folder(parent).and_then(|()| Ok(symlink(to, at)?)) {
+                Ok(()) => Ok(()),
+                // Then it is in a folder of the host that is here, and as it is there.
+                Err(_) if at.is_symlink() => Ok(()),
+                Err(why) => Err(format!("{}: {why}", at.display())),
+            }
+        }
+        Mount::Hide { path, kind } => {
+            hide(old, path, *kind).map_err(|why| format!("{}: {why}", path.display()))
+        }
+    }
+}
+
+fn bind(old: &OwnedFd, path: &Path, kind: Kind, writable: bool) -> io::Result<()> {
+    if path.symlink_metadata().is_err() {
+        match kind {
+            Kind::Folder => folder(path)?,
+            Kind::File => {
+                folder(path.parent().unwrap_or(path))?;
+                File::create(path)?;
+            }
+        }
+    }
+    let source = open_host(old, path)?;
+    attach(&source, path)?;
+    let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+    if !writable {
+        flags |= MountFlags::RDONLY;
+    }
+    // A user namespace may not take away what the host's mount has.
+    let has = fstatvfs(&source)?.f_flag;
+    for (theirs, ours) in [
+        (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ] {
+        if has.contains(theirs) {
+            flags |= ours;
+        }
+    }
+    Ok(mount_remount(path, flags, "")?)
+}
+
+/// Puts what is open here.
+fn attach(source: &OwnedFd, path: &Path) -> rustix::io::Result<()> {
+    let tree = open_tree(
+        source.as_fd(),
+        "",
+        OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_EMPTY_PATH
+            | OpenTreeFlags::AT_RECURSIVE,
+    )?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(tree.as_fd(), "", CWD, path, flags)
+}
+
+/// What the host has at a path. One that has come to lead over a symbolic link since it was looked
+/// at is refused.
+fn open_host(old: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    openat2(
+        old,
+        path.strip_prefix("/").unwrap_or(path),
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )
+}
+
+/// Covers what is at a path, if the command would see it.
+fn hide(old: &OwnedFd, path: &Path, kind: Kind) -> io::Result<()> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    match kind {
+        Kind::Folder => {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+            Ok(mount("hidden", path, "tmpfs", flags, c"size=4k,mode=000")?)
+        }
+        Kind::File => Ok(attach(&open_host(old, Path::new("/dev/null"))?, path)?),
+    }
+}
+
+fn folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path)
+}
