@@ -26,7 +26,6 @@ pub struct Child {
     /// Its errors, if it has no terminal.
     pub stderr: Option<Output>,
     control: Arc<Control>,
-    terminal: Option<OwnedFd>,
     /// The supervisor, until it has ended.
     process: Option<process::Child>,
     pid: u32,
@@ -61,25 +60,27 @@ pub(crate) struct Started {
 #[derive(Debug)]
 pub(crate) struct Control {
     socket: UnixStream,
+    /// Its terminal, if it has one.
+    terminal: Option<OwnedFd>,
     output_left: AtomicU64,
     flooded: AtomicBool,
 }
 
 impl Child {
     pub(crate) fn new(started: Started, held: Held, output_bytes: u64) -> Self {
+        let streams = started.streams;
         let control = Arc::new(Control {
             socket: started.socket,
+            terminal: streams.terminal,
             output_left: AtomicU64::new(output_bytes),
             flooded: AtomicBool::new(false),
         });
-        let streams = started.streams;
         let output = |source| Output::new(source, Arc::clone(&control));
         Self {
             stdin: streams.stdin,
             stdout: streams.stdout.map(output),
             stderr: streams.stderr.map(output),
             control,
-            terminal: streams.terminal,
             pid: started.process.id().unwrap_or_default(),
             process: Some(started.process),
             received: Vec::new(),
@@ -130,9 +131,7 @@ impl Child {
     /// # Errors
     /// If it has no terminal.
     pub fn resize(&self, size: Size) -> io::Result<()> {
-        let terminal = self.terminal.as_ref();
-        let terminal = terminal.ok_or_else(|| io::Error::other("the command has no terminal"))?;
-        Ok(resize(terminal, size)?)
+        self.control.resize(size)
     }
 
     /// Sends a signal to the command and its process group.
@@ -212,6 +211,14 @@ impl Drop for Child {
 }
 
 impl Handle {
+    /// Tells the programs on its terminal a new size.
+    ///
+    /// # Errors
+    /// If it has no terminal.
+    pub fn resize(&self, size: Size) -> io::Result<()> {
+        self.0.resize(size)
+    }
+
     /// Sends a signal to the command and its process group.
     ///
     /// # Errors
@@ -247,6 +254,12 @@ impl Control {
 
     pub(crate) fn is_flooded(&self) -> bool {
         self.flooded.load(Ordering::Relaxed)
+    }
+
+    fn resize(&self, size: Size) -> io::Result<()> {
+        let terminal = self.terminal.as_ref();
+        let terminal = terminal.ok_or_else(|| io::Error::other("the command has no terminal"))?;
+        Ok(resize(terminal, size)?)
     }
 
     fn send(&self, request: Request) -> io::Result<()> {

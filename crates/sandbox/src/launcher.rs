@@ -1,11 +1,13 @@
 //! Starting commands.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -124,6 +126,22 @@ impl Launcher {
         Ok(child)
     }
 
+    /// Makes a folder one that commands of different users can work in together. Only root needs
+    /// that: the commands of any other user are all that user's.
+    ///
+    /// # Errors
+    /// If the folder cannot be given to their group.
+    pub fn share(&self, folder: &Path) -> io::Result<()> {
+        match &self.0.guards {
+            Some(guards) if geteuid().is_root() => {
+                std::os::unix::fs::chown(folder, None, Some(guards.settings.group))?;
+                // What is made in it belongs to the group too.
+                std::fs::set_permissions(folder, Permissions::from_mode(0o2770))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The settings of its guards; none for `sandbox: none`.
     pub fn settings(&self) -> Option<&Settings> {
         self.0.guards.as_ref().map(|guards| &guards.settings)
@@ -187,9 +205,12 @@ impl Guards {
         let identity = match geteuid() {
             root if root.is_root() => {
                 let lease = self.uids.lease(profile.uid)?;
-                let id = lease.uid;
+                let uid = lease.uid;
                 held.lease = Some(lease);
-                Identity::Dropped { id }
+                Identity::Dropped {
+                    uid,
+                    gid: self.settings.group,
+                }
             }
             user => Identity::Mapped {
                 uid: user.as_raw(),

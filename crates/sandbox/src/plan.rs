@@ -42,8 +42,8 @@ pub(crate) struct Confinement {
 pub(crate) enum Identity {
     /// Those of the host, in a user namespace.
     Mapped { uid: u32, gid: u32 },
-    /// Those of a user without any; the host is root.
-    Dropped { id: u32 },
+    /// Those of a user without any, in a group; the host is root.
+    Dropped { uid: u32, gid: u32 },
 }
 
 /// One thing in the file tree of the command.
@@ -119,9 +119,10 @@ impl Confinement {
                 to.number(uid.into());
                 to.number(gid.into());
             }
-            Identity::Dropped { id } => {
+            Identity::Dropped { uid, gid } => {
                 to.flag(false);
-                to.number(id.into());
+                to.number(uid.into());
+                to.number(gid.into());
             }
         }
         to.number(match self.network {
@@ -157,7 +158,10 @@ impl Confinement {
                     uid: from.small()?,
                     gid: from.small()?,
                 },
-                false => Identity::Dropped { id: from.small()? },
+                false => Identity::Dropped {
+                    uid: from.small()?,
+                    gid: from.small()?,
+                },
             },
             network: match from.number()? {
                 0 => Network::None,

@@ -12,6 +12,8 @@ pub struct Settings {
     pub memory: MemoryLevel,
     /// User ids for commands when the host is root; nobody else may have them.
     pub uids: Range<u32>,
+    /// The group that all commands are in when the host is root; nobody else may be in it.
+    pub group: u32,
     /// Files and folders that no command sees, whatever its profile: the data directory.
     pub hidden: Vec<PathBuf>,
     /// The program that calls [`enter_if_asked`](crate::enter_if_asked), if it is not this one.
@@ -39,6 +41,7 @@ impl Default for Settings {
             memory: MemoryLevel::Process,
             // Above what systems give to users, services and containers.
             uids: 2_100_000_000..2_100_065_536,
+            group: 2_100_065_536,
             hidden: Vec::new(),
             supervisor: None,
         }

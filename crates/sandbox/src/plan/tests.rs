@@ -43,7 +43,7 @@ fn a_plan_arrives_as_it_was_sent() {
     let mut sent = plan();
     assert_eq!(Plan::decode(&sent.encode()).unwrap(), sent);
     let confinement = sent.confinement.as_mut().unwrap();
-    confinement.identity = Identity::Dropped { id: 9 };
+    confinement.identity = Identity::Dropped { uid: 9, gid: 10 };
     confinement.network = Network::All;
     confinement.cgroup = None;
     confinement.memory = MemoryLevel::Process;

@@ -4,10 +4,11 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreatedAttr, Scope,
 };
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Gid, Resource, Rlimit, Signal, Uid, getrlimit, set_dumpable_behavior,
-    set_parent_process_death_signal, setrlimit,
+    set_parent_process_death_signal, setrlimit, umask,
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set,
@@ -26,8 +27,10 @@ pub(super) fn give_up(confinement: &Confinement) -> Result<(), Failure> {
         loopback::up().map_err(missing(Guard::NetworkNamespace))?;
     }
     bounding_set().map_err(missing(Guard::Capabilities))?;
-    if let Identity::Dropped { id } = confinement.identity {
-        become_user(id).map_err(missing(Guard::Uid))?;
+    if let Identity::Dropped { uid, gid } = confinement.identity {
+        become_user(uid, gid).map_err(missing(Guard::Uid))?;
+        // Its group is that of the commands it shares folders with.
+        umask(Mode::from_raw_mode(0o002));
     }
     clear_ambient_capability_set()
         .and_then(|()| {
@@ -63,8 +66,8 @@ fn bounding_set() -> rustix::io::Result<()> {
     Ok(())
 }
 
-fn become_user(id: u32) -> rustix::io::Result<()> {
-    let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
+fn become_user(uid: u32, gid: u32) -> rustix::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)
