@@ -3,7 +3,10 @@
 //! - [`tool`]: what a tool is, whoever makes it, and the catalogue of those there are
 //! - [`tools`]: the capability `tools`: lists, searches and calls them
 //! - [`files`]: tools that read, write and search files below given folders
+//! - [`commands`]: tools that run commands and code in the sandbox
 //! - [`time`]: the tool that tells the time
+//! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
+//! - [`workplace`]: where foreign programs run
 //!
 //! A host with tools for one folder:
 //!
@@ -35,9 +38,12 @@
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
+pub mod commands;
 pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod proc;
 pub mod time;
 pub mod tool;
 pub mod tools;
+pub mod workplace;

@@ -73,7 +73,11 @@ pub(super) fn replace(
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o666);
     let made = rustix::fs::openat(&folder, &temporary, flags, mode).map_err(explain)?;
-    let written = write(made, content, known.as_ref()).map_err(explain);
+    let mode = match &known {
+        Some(stat) => Some(Mode::from_raw_mode(stat.st_mode & 0o777)),
+        None => shared_mode(&folder).map_err(explain)?,
+    };
+    let written = write(made, content, mode).map_err(explain);
     let renamed = written.and_then(|()| {
         let now = stat_in(&folder, name).ok();
         if before.is_some() && now.map(|stat| Stamp::of(&stat)) != before {
@@ -92,15 +96,18 @@ pub(super) fn replace(
 }
 
 /// The rename is what counts: it is not made durable, as no program's writing to a file is.
-fn write(file: OwnedFd, content: &[u8], known: Option<&Stat>) -> Result<(), Errno> {
+fn write(file: OwnedFd, content: &[u8], mode: Option<Mode>) -> Result<(), Errno> {
     let mut file = File::from(file);
     let failed = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     file.write_all(content).map_err(failed)?;
-    if let Some(stat) = known {
-        let mode = Mode::from_raw_mode(stat.st_mode & 0o777);
-        rustix::fs::fchmod(&file, mode)?;
-    }
-    Ok(())
+    mode.map_or(Ok(()), |mode| rustix::fs::fchmod(&file, mode))
+}
+
+/// The mode of a new file in a folder whose files belong to a group: the group works on them too.
+fn shared_mode(folder: &OwnedFd) -> Result<Option<Mode>, Errno> {
+    let shared = Mode::SGID | Mode::WGRP;
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode);
+    Ok(mode.contains(shared).then(|| Mode::from_raw_mode(0o664)))
 }
 
 /// The path of what a symbolic link in the last place leads to, below the root; else the path itself.
@@ -142,13 +149,21 @@ fn make_folders(place: &Place<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let mut below = PathBuf::new();
     let mut folder = open_folder(place, &below)?;
     for part in path.components() {
+        let mut is_new = false;
         if let Component::Normal(name) = part {
             match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
-                Ok(()) | Err(Errno::EXIST) => {}
+                Ok(()) => is_new = true,
+                Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
         }
         below.push(part);
+        if is_new && shared_mode(&folder)?.is_some() {
+            // By its descriptor: somebody else may have put a link in its place.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+            let made = place.root.resolve(&below, flags)?;
+            rustix::fs::fchmod(&made, Mode::from_raw_mode(0o2775))?;
+        }
         folder = open_folder(place, &below)?;
     }
     Ok(folder)
