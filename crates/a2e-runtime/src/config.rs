@@ -6,6 +6,7 @@
 mod error;
 mod policy;
 mod read;
+mod sandbox;
 mod secrets;
 mod sections;
 mod toml;
@@ -24,6 +25,7 @@ use crate::secret::Secret;
 use crate::snapshot::SnapshotMode;
 
 pub use error::{ConfigError, Problem};
+pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use tree::Location;
 
 /// A node's configuration.
@@ -35,6 +37,10 @@ pub struct Config {
     pub server: Server,
     /// The credential of the agent `default`, instead of the one in the data directory.
     pub auth_token: Option<Secret>,
+    /// The folder that agents work in; `workspace` in the data directory if nothing is said.
+    pub workspace: Option<PathBuf>,
+    /// What programs may do that agents have run.
+    pub sandbox: Sandbox,
     /// What serves requests.
     pub plugins: Vec<Plugin>,
     /// Where sessions are kept.
@@ -141,8 +147,21 @@ pub struct Plugin {
 pub enum PluginKind {
     /// Five small tools to try things with.
     Demo,
+    /// The built-in tools.
+    Tools,
+    /// Processes.
+    Proc(Proc),
     /// Another A2E host.
     Mounted(Mounted),
+}
+
+/// Processes of agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proc {
+    /// The words that may stand first in a command; any, if nothing is said.
+    pub allowed_commands: Option<Vec<String>>,
+    /// How many may run in one session at a time.
+    pub max_procs: usize,
 }
 
 /// Another A2E host that appears as a plugin of this one.
@@ -237,6 +256,8 @@ impl Default for Config {
             host_id: "frith".to_owned(),
             server: Server::default(),
             auth_token: None,
+            workspace: None,
+            sandbox: Sandbox::default(),
             plugins: Vec::new(),
             snapshot_store: SnapshotPlace::File,
             snapshot_mode: SnapshotMode::default(),
@@ -272,6 +293,15 @@ impl Default for GlobalLimits {
             drain: Duration::from_secs(10),
             approval: crate::approvals::PATIENCE,
             session: Limits::default(),
+        }
+    }
+}
+
+impl Default for Proc {
+    fn default() -> Self {
+        Self {
+            allowed_commands: None,
+            max_procs: 16,
         }
     }
 }

@@ -7,6 +7,7 @@
 mod agent;
 mod approve;
 mod audit;
+mod capabilities;
 mod check;
 mod config;
 mod connect;
@@ -146,6 +147,8 @@ Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 
 wrong.";
 
 fn main() -> ExitCode {
+    // Before anything else: this process may be one that guards what an agent runs.
+    sandbox::enter_if_asked();
     // The allocator asks for huge pages, of which an idle node would use a fraction. A kernel that
     // knows none needs no telling.
     let _ = rustix::thread::disable_transparent_huge_pages(true);

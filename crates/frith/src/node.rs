@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::keys::{NodeKeys, NodeSigner};
 use crate::audit::purge::{self, Taken, Wish};
+use crate::capabilities::Capabilities;
 use crate::config::Applied;
 use crate::id;
 use crate::keystore::{Store, Stored, random};
@@ -62,6 +63,7 @@ struct Shared {
     snapshots: Arc<dyn SnapshotStore>,
     approvals: Approvals,
     audit: Option<audit::Log>,
+    capabilities: Capabilities,
 }
 
 /// How often the log is looked through for what has been kept long enough.
@@ -78,7 +80,11 @@ struct Endpoints {
 
 impl Node {
     /// Starts everything; when this returns, all listeners take connections.
-    pub(crate) async fn start(config: &Config, data: &DataDir) -> Result<Self> {
+    pub(crate) async fn start(
+        config: &Config,
+        file: Option<&Path>,
+        data: &DataDir,
+    ) -> Result<Self> {
         for note in &config.notes {
             tracing::info!("{note}");
         }
@@ -93,6 +99,7 @@ impl Node {
             snapshots: snapshots(config, data)?,
             approvals: approvals(config, data)?,
             audit: audit_log(config, data, &identity, &identities)?,
+            capabilities: Capabilities::new(config, file, data)?,
         };
         let host = builder(config, &shared).await?.build();
         let tls = match &config.server.tls {
@@ -351,14 +358,17 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
     if let Ok(policies) = Policies::compile(&config.policy) {
         builder = builder.policies(policies);
     }
+    let capabilities = &shared.capabilities;
     if config.plugins.is_empty() {
-        builder = builder.plugin(Demo::default());
+        builder = capabilities.all(builder)?;
     }
     for plugin in config.plugins.iter().filter(|plugin| plugin.enabled) {
         builder = match &plugin.kind {
             PluginKind::Demo => {
                 builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
             }
+            PluginKind::Tools => capabilities.tools(builder, plugin)?,
+            PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted)?;
                 let text = format!("the plugin `{}` at {}", plugin.name, mount.address);

@@ -1,6 +1,6 @@
 //! `frith up`: the node.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2e_runtime::config::{Config, listen_address};
@@ -28,14 +28,15 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
-    let config = arguments.load()?;
+    let file = arguments.file()?;
+    let config = arguments.load(file.as_deref())?;
     let log = Log::start(&config.telemetry)?;
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
-    let outcome = runtime.block_on(serve(arguments, &config, &log, as_json));
+    let outcome = runtime.block_on(serve(arguments, &config, file.as_deref(), &log, as_json));
     // Whatever still runs was told to end and had its time.
     runtime.shutdown_background();
     outcome
@@ -44,6 +45,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 async fn serve(
     arguments: &Arguments,
     config: &Config,
+    file: Option<&Path>,
     log: &Log,
     as_json: bool,
 ) -> Result<Outcome> {
@@ -51,7 +53,7 @@ async fn serve(
     let dir = arguments.data.dir()?;
     // A mounted host may be slow to answer; whoever has started this need not wait for it.
     let node = tokio::select! {
-        node = Node::start(config, &dir) => node?,
+        node = Node::start(config, file, &dir) => node?,
         () = signals.stop_again() => return Ok(Outcome::Good),
     };
     node.announce(config, as_json)?;
@@ -63,7 +65,10 @@ async fn serve(
             },
             answer = node.told_to_apply() => (Consent::Given, Some(answer)),
         };
-        let applied = match arguments.load() {
+        let applied = match arguments
+            .file()
+            .and_then(|file| arguments.load(file.as_deref()))
+        {
             Ok(config) => {
                 log.set(&config.telemetry);
                 tokio::select! {
@@ -90,13 +95,17 @@ async fn serve(
 }
 
 impl Arguments {
-    fn load(&self) -> Result<Config> {
-        let file = match &self.config {
+    /// The configuration file, if there is one.
+    fn file(&self) -> Result<Option<PathBuf>> {
+        Ok(match &self.config {
             Some(file) => Some(file.clone()),
             None => Config::find(&std::env::current_dir()?)?,
-        };
+        })
+    }
+
+    fn load(&self, file: Option<&Path>) -> Result<Config> {
         let mut config = match file {
-            Some(file) => Config::load(&file)?,
+            Some(file) => Config::load(file)?,
             None => Config::default(),
         };
         if let Some(listen) = self.listen {

@@ -10,8 +10,8 @@ use a2e_wire::{Capability, Enumeration};
 use super::read::{Field, Problems, Section};
 use super::tree::Node;
 use super::{
-    Audit, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind, Problem, Server,
-    SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket, policy, secrets,
+    Audit, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind, Problem, Proc,
+    Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket, policy, secrets,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -25,6 +25,8 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 enum Kind {
     Demo,
     Mounted,
+    Proc,
+    Tools,
 }
 
 /// The configuration that a tree says, or all that is wrong with it.
@@ -49,6 +51,12 @@ pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Con
                     says where; for a parent process there is `frith stdio`";
         config.notes.push(note.to_owned());
     }
+    set_some(&mut config.workspace, root.field("workspace"), |it| {
+        reader.path(it)
+    });
+    set(&mut config.sandbox, root.field("sandbox"), |it| {
+        reader.sandbox(it)
+    });
     set(&mut config.plugins, root.field("plugins"), |it| {
         Some(
             it.list()?
@@ -101,7 +109,7 @@ pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Con
     }
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     surroundings: &'a Surroundings<'a>,
 }
 
@@ -151,8 +159,14 @@ impl Reader<'_> {
             .required("name", field.at())
             .and_then(|it| it.word());
         let kind = section.required("type", field.at());
-        let kind =
-            kind.and_then(|it| it.choice(&[("demo", Kind::Demo), ("mounted", Kind::Mounted)]));
+        let kind = kind.and_then(|it| {
+            it.choice(&[
+                ("demo", Kind::Demo),
+                ("mounted", Kind::Mounted),
+                ("proc", Kind::Proc),
+                ("tools", Kind::Tools),
+            ])
+        });
         let (mut priority, mut exclusive, mut enabled) = (0, false, true);
         set(&mut priority, section.field("priority"), |it| {
             it.integer(-1_000_000..=1_000_000)
@@ -164,6 +178,8 @@ impl Reader<'_> {
         let kind = match kind? {
             Kind::Demo => Some(PluginKind::Demo),
             Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
+            Kind::Proc => Some(PluginKind::Proc(proc(&mut section))),
+            Kind::Tools => Some(PluginKind::Tools),
         };
         section.finish();
         Some(Plugin {
@@ -200,7 +216,7 @@ impl Reader<'_> {
         })
     }
 
-    fn path(&self, field: &Field<'_>) -> Option<PathBuf> {
+    pub(super) fn path(&self, field: &Field<'_>) -> Option<PathBuf> {
         Some(self.surroundings.folder.join(field.word()?))
     }
 
@@ -210,6 +226,20 @@ impl Reader<'_> {
             Err(text) => field.wrong(&text),
         }
     }
+}
+
+fn proc(section: &mut Section<'_>) -> Proc {
+    let mut proc = Proc::default();
+    // Configurations of other hosts have it in capitals.
+    for name in ["allowed_commands", "ALLOWED_COMMANDS"] {
+        set_some(&mut proc.allowed_commands, section.field(name), |it| {
+            it.words()
+        });
+    }
+    set(&mut proc.max_procs, section.field("max_procs"), |it| {
+        it.count(1..=1000)
+    });
+    proc
 }
 
 fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
@@ -366,7 +396,11 @@ fn url(field: &Field<'_>) -> Option<String> {
 }
 
 /// Puts a value that is there and good in the place of its default.
-fn set<'a, T>(slot: &mut T, field: Option<Field<'a>>, read: impl FnOnce(&Field<'a>) -> Option<T>) {
+pub(super) fn set<'a, T>(
+    slot: &mut T,
+    field: Option<Field<'a>>,
+    read: impl FnOnce(&Field<'a>) -> Option<T>,
+) {
     if let Some(value) = field.and_then(|field| read(&field)) {
         *slot = value;
     }

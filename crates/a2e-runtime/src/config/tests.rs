@@ -87,7 +87,7 @@ fn mistakes(text: &str, format: Format) -> String {
 #[test]
 fn the_sample_is_good_and_shows_the_defaults() {
     let config = Config::load(Path::new(SAMPLE)).unwrap();
-    assert_eq!(config.plugins.len(), 2);
+    assert_eq!(config.plugins.len(), 4);
     let rest = Config {
         plugins: Vec::new(),
         ..config
@@ -100,7 +100,8 @@ fn the_sample_has_every_key() {
     let sample = std::fs::read_to_string(SAMPLE).unwrap();
     let error = mistakes(
         "zzzzzz: 1\nserver: {zzzzzz: 1, tls: {zzzzzz: 1, key: k, certificate: c}}\n\
-         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}]\n\
+         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}, {zzzzzz: 1, name: b, type: proc}]\n\
+         sandbox: {zzzzzz: 1}\n\
          global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\naudit: {zzzzzz: 1}\n\
          policy: {zzzzzz: 1, repeat: {zzzzzz: 1, calls: 2, window: 1, then: hold}, rules: [{zzzzzz: 1, then: deny}]}\n\
          agents: [{zzzzzz: 1, name: a, policy: {}}]\n",
@@ -112,7 +113,7 @@ fn the_sample_has_every_key() {
     let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
     assert_eq!(
         keys.len(),
-        12 + 7 + 2 + 10 + 14 + 2 + 4 + 6 + 3 + 9 + 2,
+        14 + 7 + 2 + 10 + 8 + 13 + 14 + 2 + 4 + 6 + 3 + 9 + 2,
         "{error}"
     );
     for key in keys {
@@ -189,7 +190,7 @@ telemetry: [1]
 4:3: unknown key `lisen` in `server`; did you mean `listen`?
 5:8: `server.tls` lacks `key`
 7:5: `plugins[0]` lacks `name`
-8:21: `plugins[1].type` must be one of demo, mounted; did you mean `demo`?
+8:21: `plugins[1].type` must be one of demo, mounted, proc, tools; did you mean `demo`?
 9:27: unknown key `url` in `plugins[2]`; known are name, type, priority, exclusive, enabled
 10:5: `plugins[3]` needs either `command` or `url`
 11:35: `plugins[4].url` must begin with one of http://, https://, ws://, wss://, tcp:, unix:

@@ -11,6 +11,7 @@ mod manifests;
 mod mounted;
 mod newcomer;
 mod node;
+mod sandboxed;
 mod store;
 mod token;
 mod up;

@@ -1,0 +1,174 @@
+//! The built-in capabilities, as the configuration describes them.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use a2e_caps::files::{Access, Roots};
+use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
+use a2e_caps::tool::{Catalogue, Source};
+use a2e_caps::tools::{Settings as ToolSettings, Tools};
+use a2e_caps::workplace::Workplace;
+use a2e_caps::{commands, files, time};
+use a2e_runtime::config::{Config, Network, Plugin, Proc, Sandbox};
+use a2e_runtime::{DataDir, HostBuilder};
+use anyhow::{Context, Result, bail};
+use sandbox::{Launcher, MemoryLevel, Profile, Settings};
+
+/// What the built-in capabilities stand on. It stays when the configuration is read again.
+pub(crate) struct Capabilities {
+    workplace: Arc<Workplace>,
+    catalogue: Arc<Catalogue>,
+}
+
+impl Capabilities {
+    /// Prepares the workspace and the sandbox, and looks for the tools there are.
+    pub(crate) fn new(config: &Config, file: Option<&Path>, data: &DataDir) -> Result<Self> {
+        let workspace = workspace(config, data)?;
+        let profile = profile(config, &workspace);
+        check(&profile, data.path(), file)?;
+        let launcher = launcher(config)?;
+        if config.workspace.is_none() {
+            let shared = launcher.share(&workspace);
+            shared.with_context(|| format!("cannot share {}", workspace.display()))?;
+        }
+        let workplace = Arc::new(Workplace {
+            launcher,
+            profile,
+            folder: workspace.clone(),
+        });
+        let roots = Roots::one(&workspace, Access::ReadWrite)?;
+        let mut tools = files::tools(roots)?;
+        tools.extend(commands::tools(&workplace)?);
+        tools.extend(time::tools()?);
+        let catalogue = Arc::new(Catalogue::default());
+        catalogue.set(Source::BuiltIn, tools);
+        Ok(Self {
+            workplace,
+            catalogue,
+        })
+    }
+
+    /// Adds all capabilities, as a node has them that is told nothing else.
+    pub(crate) fn all(&self, builder: HostBuilder) -> Result<HostBuilder> {
+        let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
+        Ok(self.proc(builder, &Proc::default()))
+    }
+
+    /// Adds the tools.
+    pub(crate) fn tools(&self, builder: HostBuilder, plugin: &Plugin) -> Result<HostBuilder> {
+        let tools = self.make_tools(ToolSettings {
+            name: plugin.name.clone(),
+            priority: plugin.priority,
+            exclusive: plugin.exclusive,
+            ..ToolSettings::default()
+        })?;
+        Ok(builder.plugin(tools))
+    }
+
+    /// Adds processes.
+    pub(crate) fn proc(&self, builder: HostBuilder, proc: &Proc) -> HostBuilder {
+        let procs = Procs::new(ProcSettings {
+            workplace: Arc::clone(&self.workplace),
+            allowed: proc.allowed_commands.clone(),
+            max_running: proc.max_procs,
+        });
+        builder.plugin(procs).plugin(Resize)
+    }
+
+    fn make_tools(&self, settings: ToolSettings) -> Result<Tools> {
+        Ok(Tools::new(Arc::clone(&self.catalogue), settings)?)
+    }
+}
+
+/// The folder that agents work in; the default one is made.
+fn workspace(config: &Config, data: &DataDir) -> Result<PathBuf> {
+    let Some(path) = &config.workspace else {
+        let path = data.path().join("workspace");
+        if !path.is_dir() {
+            fs::DirBuilder::new()
+                .mode(0o700)
+                .create(&path)
+                .with_context(|| format!("cannot make the workspace {}", path.display()))?;
+        }
+        return Ok(path.canonicalize()?);
+    };
+    let found = path.canonicalize().ok().filter(|path| path.is_dir());
+    found.with_context(|| format!("`workspace` is no folder: {}", path.display()))
+}
+
+fn launcher(config: &Config) -> Result<Launcher> {
+    let Sandbox::Guarded(guarded) = &config.sandbox else {
+        tracing::warn!("`sandbox: none`: what agents run has all rights of this process");
+        return Ok(Launcher::none()?);
+    };
+    let settings = Settings {
+        landlock: guarded.landlock,
+        memory: match guarded.tree_memory {
+            true => MemoryLevel::Tree,
+            false => MemoryLevel::Process,
+        },
+        ..Settings::default()
+    };
+    Launcher::new(settings)
+        .context("the sandbox cannot be set up (`frith doctor` shows each guard)")
+}
+
+fn profile(config: &Config, workspace: &Path) -> Profile {
+    let mut profile = Profile::default();
+    profile.writable.push(workspace.to_owned());
+    let Sandbox::Guarded(guarded) = &config.sandbox else {
+        return profile;
+    };
+    let told = &guarded.profile;
+    profile.readable.extend(told.readable.iter().cloned());
+    profile.writable.extend(told.writable.iter().cloned());
+    profile.network = match told.network {
+        Network::None => sandbox::Network::None,
+        Network::Loopback => sandbox::Network::Loopback,
+        Network::All => sandbox::Network::All,
+    };
+    profile.limits = sandbox::Limits {
+        memory: told.memory,
+        cpu_seconds: told.cpu_seconds,
+        processes: told.processes,
+        open_files: told.open_files,
+        file_bytes: told.file_bytes,
+        tmp_bytes: told.tmp_bytes,
+        output_bytes: told.output_bytes,
+        wall_time: told.wall_time,
+    };
+    profile
+}
+
+/// An agent must not be able to rewrite its own rules, nor read what keeps others out.
+fn check(profile: &Profile, data: &Path, file: Option<&Path>) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let data = real(data);
+    for path in profile.readable.iter().chain(&profile.writable) {
+        if data.starts_with(real(path)) {
+            bail!(
+                "agents could read the data directory {}, since {} is open to what they run; \
+                 change `workspace`, `sandbox.readable` or `sandbox.writable`, or move it (--data)",
+                data.display(),
+                path.display()
+            );
+        }
+    }
+    let Some(file) = file.map(real) else {
+        return Ok(());
+    };
+    if let Some(path) = profile
+        .writable
+        .iter()
+        .find(|path| file.starts_with(real(path)))
+    {
+        bail!(
+            "agents could rewrite the configuration {}, since {} is open to them; move one of them",
+            file.display(),
+            path.display()
+        );
+    }
+    Ok(())
+}

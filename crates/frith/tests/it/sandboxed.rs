@@ -1,0 +1,423 @@
+//! What agents run: tools, commands and processes of a node, in the sandbox.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::frith;
+use crate::node::{Node, Wire};
+
+/// A node with everything that is built in.
+const ALL: &str = "plugins: [{name: tools, type: tools}, {name: proc, type: proc, max_procs: 2}]\n";
+
+fn agent(node: &Node) -> Wire {
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools", "proc"], "auth_token": node.token});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    wire
+}
+
+fn call(wire: &mut Wire, id: &str, tool: &str, arguments: &Value) -> Value {
+    wire.ask(&json!({"type": "tool/call/req", "id": id, "tool_name": tool, "arguments": arguments, "streaming": false}))
+}
+
+fn spawn(wire: &mut Wire, id: &str, cmd: &[&str], more: &Value) -> Value {
+    let mut request = json!({"type": "proc/spawn/req", "id": id, "cmd": cmd});
+    let members = request.as_object_mut().unwrap();
+    members.extend(more.as_object().unwrap().clone());
+    wire.ask(&request)
+}
+
+/// What comes over the streams of a process up to its exit code, which is last.
+fn until_exit(wire: &mut Wire) -> (Vec<(String, Value)>, i64) {
+    let mut heard = Vec::new();
+    for seq in 0.. {
+        let event = wire.hear().unwrap();
+        assert_eq!(event["type"], "proc/read/event", "{event}");
+        assert_eq!(event["seq"], seq, "{event}");
+        if let Some(code) = event["data"]["code"].as_i64() {
+            let stream = if code == 0 { "stdout" } else { "stderr" };
+            assert_eq!(event["stream_type"], stream);
+            return (heard, code);
+        }
+        let stream = event["stream_type"].as_str().unwrap().to_owned();
+        heard.push((stream, event["data"].clone()));
+    }
+    unreachable!()
+}
+
+/// Files that tools write are there for commands, and the other way round.
+#[test]
+fn tools_and_commands_share_the_workspace() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), ALL);
+    let mut wire = agent(&node);
+    let written = call(
+        &mut wire,
+        "1",
+        "write_file",
+        &json!({"path": "a/b.txt", "content": "one\n", "create_parents": true}),
+    );
+    assert_eq!(written["data"]["success"], true, "{written}");
+    let ran = call(
+        &mut wire,
+        "2",
+        "run_command",
+        &json!({"command": "echo two >> a/b.txt; mkdir c; pwd"}),
+    );
+    assert_eq!(ran["data"]["exit_code"], 0, "{ran}");
+    let code = "import os; open('c/d', 'w').write(open('a/b.txt').read()); print(os.getuid() != 0)";
+    let ran = call(
+        &mut wire,
+        "3",
+        "run_code",
+        &json!({"language": "python", "code": code}),
+    );
+    assert_eq!(ran["data"]["data"]["stdout"], "True\n", "{ran}");
+    let read = call(&mut wire, "4", "read_file", &json!({"path": "c/d"}));
+    assert!(read.to_string().contains("one\\ntwo\\n"), "{read}");
+    // What fails says so, and what it wrote.
+    let failed = call(
+        &mut wire,
+        "5",
+        "run_command",
+        &json!({"command": "echo no >&2; exit 3"}),
+    );
+    assert_eq!(
+        (&failed["data"]["success"], &failed["data"]["exit_code"]),
+        (&json!(false), &json!(3))
+    );
+    assert_eq!(failed["data"]["data"]["stderr"], "no\n");
+}
+
+/// The doors of the node and its secrets are not there for what agents run.
+#[test]
+fn commands_do_not_reach_the_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), ALL);
+    let mut wire = agent(&node);
+    let data = node.data().canonicalize().unwrap();
+    let port = node.at("http").rsplit(':').next().unwrap().to_owned();
+    for (index, (command, complaint)) in [
+        (format!("cat {}/token", data.display()), "No such file"),
+        (format!("ls {}/audit", data.display()), "No such file"),
+        (format!("ls {}", folder.path().join("frith.yaml").display()), "No such file"),
+        ("cat /etc/shadow".to_owned(), "No such file"),
+        ("touch /usr/x".to_owned(), "Read-only file system"),
+        (format!("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}/operator.sock\")'", data.display()), "Error"),
+        (format!("python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'"), "Error"),
+        (format!("kill -9 {}", std::process::id()), "No such process"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let ran = call(&mut wire, &format!("e{index}"), "run_command", &json!({"command": command}));
+        let errors = ran["data"]["data"]["stderr"].as_str().unwrap();
+        assert!(errors.contains(complaint), "{command}: {ran}");
+    }
+}
+
+#[test]
+fn a_process_is_followed_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), ALL);
+    let mut wire = agent(&node);
+    let script = "echo out; echo err >&2; read line; echo \"got $line\"; exit 5";
+    let spawned = spawn(
+        &mut wire,
+        "1",
+        &["bash", "-c", script],
+        &json!({"env": {"A": "b"}}),
+    );
+    assert_eq!(
+        (&spawned["ok"], &spawned["error"]),
+        (&json!(true), &json!("")),
+        "{spawned}"
+    );
+    assert!(spawned["pid"].as_i64().unwrap() > 1);
+    let id = &spawned["proc_id"];
+    let first: Vec<Value> = (0..2).map(|_| wire.hear().unwrap()).collect();
+    let texts: Vec<_> = first
+        .iter()
+        .map(|event| (&event["stream_type"], &event["data"]["text"]))
+        .collect();
+    for expected in [
+        (&json!("stdout"), &json!("out\n")),
+        (&json!("stderr"), &json!("err\n")),
+    ] {
+        assert!(texts.contains(&expected), "{texts:?}");
+    }
+    let status = wire.ask(&json!({"type": "proc/status/req", "id": "s", "proc_id": id}));
+    assert_eq!(status["status"], "running");
+    wire.say(
+        &json!({"type": "proc/write/req", "id": "w", "proc_id": id, "data": "hi\n", "eof": true}),
+    );
+    let mut rest = Vec::new();
+    while rest.len() < 3 {
+        rest.push(wire.hear().unwrap());
+    }
+    let of = |kind: &str| {
+        rest.iter()
+            .filter(|it| it["type"] == kind)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("proc/write/resp")[0]["ok"], true);
+    let events = of("proc/read/event");
+    assert_eq!(events[0]["data"], json!({"text": "got hi\n"}));
+    assert_eq!(
+        (&events[1]["data"], &events[1]["stream_type"]),
+        (&json!({"code": 5}), &json!("stderr"))
+    );
+    let status = wire.ask(&json!({"type": "proc/status/req", "id": "s2", "proc_id": id}));
+    assert_eq!(
+        (&status["status"], &status["exit_code"], &status["error"]),
+        (
+            &json!("failed"),
+            &json!(5),
+            &json!("it ended with exit code 5")
+        )
+    );
+    let all = wire.ask(&json!({"type": "proc/status/req", "id": "s3"}));
+    assert_eq!(all["status"], "ok");
+    assert_eq!(
+        all["procs"][0]["cmd"].as_str().unwrap().split(' ').next(),
+        Some("bash")
+    );
+}
+
+#[test]
+fn a_killed_process_says_so_last_but_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), ALL);
+    let mut wire = agent(&node);
+    let spawned = spawn(
+        &mut wire,
+        "1",
+        &["bash", "-c", "sleep 1000 & sleep 1000"],
+        &json!({"stdin_mode": "null"}),
+    );
+    let id = spawned["proc_id"].clone();
+    wire.say(&json!({"type": "proc/kill/req", "id": "k", "proc_id": id, "signal": "SIGKILL"}));
+    let mut events = Vec::new();
+    let mut killed = None;
+    while events.len() < 2 || killed.is_none() {
+        let message = wire.hear().unwrap();
+        match message["type"].as_str() {
+            Some("proc/kill/resp") => killed = Some(message),
+            _ => events.push(message),
+        }
+    }
+    let killed = killed.unwrap();
+    assert_eq!(
+        (&killed["ok"], &killed["state"]),
+        (&json!(true), &json!("killed"))
+    );
+    assert_eq!(
+        (&events[0]["stream_type"], &events[0]["data"]),
+        (&json!("killed"), &json!({}))
+    );
+    assert_eq!(events[1]["data"], json!({"code": -9}));
+    let again = wire.ask(&json!({"type": "proc/kill/req", "id": "k2", "proc_id": id}));
+    assert_eq!(
+        (&again["ok"], &again["state"]),
+        (&json!(false), &json!("killed"))
+    );
+
+    let spawned = spawn(&mut wire, "2", &["sleep", "1000"], &json!({"timeout": 1}));
+    assert_eq!(spawned["ok"], true);
+    let (heard, code) = until_exit(&mut wire);
+    assert_eq!((heard.last().unwrap().0.as_str(), code), ("killed", -9));
+    let status =
+        wire.ask(&json!({"type": "proc/status/req", "id": "s", "proc_id": spawned["proc_id"]}));
+    assert_eq!(
+        (&status["status"], &status["error"]),
+        (&json!("killed"), &json!("timeout"))
+    );
+}
+
+#[test]
+fn what_cannot_be_started_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "plugins: [{name: proc, type: proc, max_procs: 2, allowed_commands: [bash, sleep, nothing]}]\n";
+    let node = Node::start(folder.path(), config);
+    let mut wire = agent(&node);
+    for (index, (cmd, more, complaint)) in [
+        (vec![], json!({}), "`cmd` is empty"),
+        (
+            vec!["ls"],
+            json!({}),
+            "`ls` is not among the allowed commands",
+        ),
+        (vec!["nothing"], json!({}), "nothing"),
+        (
+            vec!["bash"],
+            json!({"cwd": "/etc"}),
+            "must be a folder below the workspace",
+        ),
+        (
+            vec!["bash"],
+            json!({"cwd": "../.."}),
+            "must be a folder below the workspace",
+        ),
+        (
+            vec!["bash"],
+            json!({"cwd": "none"}),
+            "`cwd` cannot be `none`",
+        ),
+        (
+            vec!["bash"],
+            json!({"stdin_mode": "tty"}),
+            "must be pipe, null or pty",
+        ),
+        (
+            vec!["bash"],
+            json!({"env": {"LD_PRELOAD": "x"}}),
+            "LD_PRELOAD",
+        ),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let answer = spawn(&mut wire, &format!("f{index}"), cmd, more);
+        assert_eq!(
+            (&answer["ok"], &answer["proc_id"], &answer["pid"]),
+            (&json!(false), &json!(""), &json!(0))
+        );
+        let error = answer["error"].as_str().unwrap();
+        assert!(error.contains(complaint), "{error}");
+    }
+    // At the limit and past it.
+    for (id, ok) in [("1", true), ("2", true), ("3", false)] {
+        let answer = spawn(&mut wire, id, &["sleep", "1000"], &json!({}));
+        assert_eq!(answer["ok"], ok, "{answer}");
+        assert_eq!(answer["error"], if ok { "" } else { "proc_limit" });
+    }
+    let missing = wire.ask(&json!({"type": "proc/status/req", "id": "s", "proc_id": "none"}));
+    assert_eq!(missing["status"], "not_found");
+    let missing = wire.ask(&json!({"type": "proc/kill/req", "id": "k", "proc_id": "none"}));
+    assert_eq!(
+        (&missing["ok"], &missing["state"]),
+        (&json!(false), &json!("not_found"))
+    );
+}
+
+#[test]
+fn a_terminal_has_a_size_and_no_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), ALL);
+    let mut wire = agent(&node);
+    let script = "trap 'stty size' WINCH; stty size; printf 'name? '; read name; echo \"[$name]\"; read rest; exit 0";
+    let size = json!({"stdin_mode": "pty", "env": {"LINES": "30", "COLUMNS": "100"}});
+    let spawned = spawn(&mut wire, "1", &["bash", "-c", script], &size);
+    assert_eq!(spawned["ok"], true, "{spawned}");
+    let id = spawned["proc_id"].clone();
+    let mut text = String::new();
+    let mut say = |wire: &mut Wire, until: &str| {
+        while !text.contains(until) {
+            let message = wire.hear().unwrap();
+            text.push_str(message["data"]["text"].as_str().unwrap_or_default());
+        }
+        std::mem::take(&mut text)
+    };
+    assert!(say(&mut wire, "name? ").contains("30 100"));
+    wire.say(
+        &json!({"type": "proc/resize/req", "id": "r", "proc_id": id, "rows": 40, "cols": 120}),
+    );
+    wire.say(&json!({"type": "proc/write/req", "id": "w", "proc_id": id, "data": "Ada\n"}));
+    let shown = say(&mut wire, "[Ada]");
+    wire.say(&json!({"type": "proc/write/req", "id": "w2", "proc_id": id, "data": "x\n"}));
+    assert!(shown.contains("40 120") || say(&mut wire, "40 120").contains("40 120"));
+}
+
+/// Processes end with their session, and with the node, however that ends.
+#[test]
+fn nothing_is_left_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), ALL);
+    let mark = format!("1000{}", std::process::id());
+    let script = format!("(setsid sleep {mark} & ) ; sleep {mark}");
+    let mut wire = agent(&node);
+    assert_eq!(
+        spawn(&mut wire, "1", &["bash", "-c", &script], &json!({}))["ok"],
+        true
+    );
+    while running(&mark) < 2 {}
+    wire.say(&json!({"type": "shutdown", "timeout": 0}));
+    while wire.hear().is_some() {}
+    while running(&mark) > 0 {}
+
+    let mut wire = agent(&node);
+    assert_eq!(
+        spawn(&mut wire, "2", &["bash", "-c", &script], &json!({}))["ok"],
+        true
+    );
+    while running(&mark) < 2 {}
+    node.crash();
+    while running(&mark) > 0 {}
+}
+
+/// How many processes have this word among theirs.
+fn running(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let has = |path: &Path| {
+        let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).into_owned();
+        words.starts_with("sleep") && words.contains(word)
+    };
+    processes.filter(|entry| has(&entry.path())).count()
+}
+
+/// An agent could rewrite its own rules, or read what keeps others out.
+#[test]
+fn the_workspace_must_not_hold_the_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let data = path.join("data");
+    for (config, complaint) in [
+        ("workspace: .", "agents could read the data directory"),
+        (
+            "sandbox: {readable: [.]}",
+            "agents could read the data directory",
+        ),
+        ("workspace: nowhere", "`workspace` is no folder"),
+    ] {
+        let file = path.join("frith.yaml");
+        std::fs::write(&file, config).unwrap();
+        let (status, _, error) = frith(
+            &[
+                "up",
+                "--listen",
+                "127.0.0.1:0",
+                "--config",
+                file.to_str().unwrap(),
+                "--data",
+                data.to_str().unwrap(),
+            ],
+            "",
+        );
+        assert_eq!(status, 1, "{config}");
+        assert!(error.contains(complaint), "{error}");
+    }
+    let work = path.join("work");
+    std::fs::create_dir(&work).unwrap();
+    let file = work.join("frith.yaml");
+    std::fs::write(&file, "workspace: .").unwrap();
+    let (status, _, error) = frith(
+        &[
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--config",
+            file.to_str().unwrap(),
+            "--data",
+            data.to_str().unwrap(),
+        ],
+        "",
+    );
+    assert_eq!(status, 1);
+    assert!(
+        error.contains("agents could rewrite the configuration"),
+        "{error}"
+    );
+}
