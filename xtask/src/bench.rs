@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: release builds, side by side in one run.
 
 mod a2e;
+mod tools;
 mod wire;
 
 use std::process::Command;
@@ -15,14 +16,17 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             single("policy")?;
             single("audit")?;
             single("store")?;
+            tools::run()?;
             a2e::run()
         }
         ["wire"] => wire::run(),
         [name @ ("identity" | "policy" | "audit" | "store")] => single(name),
+        ["tools"] => tools::run(),
         ["a2e"] => a2e::run(),
-        _ => {
-            Err("usage: cargo xtask bench [wire | identity | policy | audit | store | a2e]".into())
-        }
+        _ => Err(
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | tools | a2e]"
+                .into(),
+        ),
     }
 }
 
