@@ -35,6 +35,19 @@ pub(crate) struct CallArguments {
     host: connect::Arguments,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct ToolsArguments {
+    /// Words to look for in names, descriptions, tags and parameters
+    query: Vec<String>,
+
+    /// Also those that are only found by searching
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    host: connect::Arguments,
+}
+
 pub(crate) fn ping(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
         let connection = host.connect_elsewhere(&[]).await?;
@@ -77,16 +90,27 @@ pub(crate) fn caps(host: &connect::Arguments, as_json: bool) -> Result<Outcome> 
     })
 }
 
-pub(crate) fn tools(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
+pub(crate) fn tools(arguments: &ToolsArguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
-        let connection = host.connect(&["tools"]).await?;
-        let list = connection.client.request(ToolListRequest::new()).await;
+        let connection = arguments.host.connect(&["tools"]).await?;
+        let request = ToolListRequest {
+            query: arguments.query.join(" ").into(),
+            include_deferred: arguments.all,
+            ..ToolListRequest::new()
+        };
+        let list = connection.client.request(request).await;
         let list = list.context("cannot list the tools")?;
         for tool in &list.tools {
             match as_json {
                 true => print(&tool_json(tool)?)?,
-                false => print(&format!("{:28} {}", signature(tool), tool.description))?,
+                false => {
+                    print(&signature(tool))?;
+                    print(&format!("    {}", tool.description))?;
+                }
             }
+        }
+        if list.tools.is_empty() && !as_json {
+            print(&"no tool fits; `frith tools` lists all")?;
         }
         connection.close().await;
         Ok(Outcome::Good)

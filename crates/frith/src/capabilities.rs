@@ -98,7 +98,8 @@ fn workspace(config: &Config, data: &DataDir) -> Result<PathBuf> {
     found.with_context(|| format!("`workspace` is no folder: {}", path.display()))
 }
 
-fn launcher(config: &Config) -> Result<Launcher> {
+/// What starts programs of agents, with the guards that the configuration asks for.
+pub(crate) fn launcher(config: &Config) -> Result<Launcher> {
     let Sandbox::Guarded(guarded) = &config.sandbox else {
         tracing::warn!("`sandbox: none`: what agents run has all rights of this process");
         return Ok(Launcher::none()?);

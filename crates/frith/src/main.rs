@@ -13,6 +13,7 @@ mod config;
 mod connect;
 mod data;
 mod database;
+mod doctor;
 mod endorse;
 mod hint;
 mod id;
@@ -21,6 +22,7 @@ mod log;
 mod manifest;
 mod node;
 mod resolve;
+mod run;
 mod screen;
 mod send;
 mod stdio;
@@ -64,12 +66,18 @@ enum Command {
     /// Show which capabilities a host has
     #[command(after_help = EXIT_STATUS)]
     Caps(connect::Arguments),
-    /// List the tools of a host
+    /// List the tools of a host, or those that fit some words, the best first
     #[command(after_help = EXIT_STATUS)]
-    Tools(connect::Arguments),
+    Tools(agent::ToolsArguments),
     /// Call a tool of a host
     #[command(after_help = EXIT_STATUS)]
     Call(agent::CallArguments),
+    /// Run a program in the sandbox of a node: its output as it comes, and its exit status
+    #[command(after_help = RUN_EXIT_STATUS)]
+    Run(run::Arguments),
+    /// Show which guards stand around what agents run, and try to get past each
+    #[command(after_help = EXIT_STATUS)]
+    Doctor(doctor::Arguments),
     /// Send lines to a host as they are, and print what comes back
     ///
     /// Shakes hands first, unless the first line does. Ends when every request is answered.
@@ -118,26 +126,35 @@ enum Outcome {
     Bad,
     /// The command line asks for what does not exist.
     WrongArguments(String),
+    /// As another program did.
+    Exit(u8),
 }
 
 const EXIT_STATUS: &str = "\
 Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
 wrong.";
 
+const RUN_EXIT_STATUS: &str = "\
+Exit status: that of the program, or 128 and the signal that ended it; 1 also if it could not be run, 2 if
+the command line was wrong.";
+
 const SEND_EXIT_STATUS: &str = "\
 Exit status: 0 every request was answered (be it with an error: the lines say), 1 one was not, or the host
 could not be reached, 2 the command line was wrong.";
 
 const AFTER_HELP: &str = "\
-Frith is young: today it is an A2E host and client with five small demonstration tools, and the identity
-of an agent with its keys, signed manifest and endorsements. The real capabilities and the node that
-talks to other agents come next (see README.md).
+Frith is young: today it is an A2E host and client with tools and processes in a sandbox, rules, approvals
+and a tamper-evident record, and the identity of an agent with its keys, signed manifest and endorsements.
+The other capabilities and the node that talks to other agents come next (see README.md).
 
 Try:
   frith up &
   frith tools
-  frith call echo '{\"text\":\"hi\"}'
-  frith call stream '{\"count\":3}' --events --host 'cmd:frith stdio'
+  frith tools file
+  frith call run_command '{\"command\":\"uname -a\"}'
+  frith run -- python3 -c 'print(6 * 7)'
+  frith audit tail && frith audit verify
+  frith doctor
   echo '{\"type\":\"ping\",\"id\":\"1\"}' | frith send -
   frith types tool/call/req
   echo '{\"type\":\"ping\",\"id\":5}' | frith check      # finds that an id must be a string
@@ -160,6 +177,8 @@ fn main() -> ExitCode {
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
+        Some(Command::Run(options)) => run::run(&options),
+        Some(Command::Doctor(options)) => doctor::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),
         Some(Command::Token(options)) => token::run(&options, arguments.json),
         Some(Command::Approve(options)) => approve::run(&options, arguments.json),
@@ -177,6 +196,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Bad) => ExitCode::from(1),
+        Ok(Outcome::Exit(code)) => ExitCode::from(code),
         Ok(Outcome::WrongArguments(message)) => {
             eprintln!("frith: {}", screen::message(message));
             ExitCode::from(2)

@@ -251,7 +251,10 @@ struct Start {
 impl Start {
     fn command(&self, theirs: UnixStream) -> std::process::Command {
         let mut command = std::process::Command::new(&self.supervisor);
-        command.arg0(stage::SUPERVISOR).env_clear();
+        command
+            .arg0(stage::SUPERVISOR)
+            .env_clear()
+            .envs([stage::FRUGAL]);
         command.current_dir("/").stdin(OwnedFd::from(theirs));
         command.stdout((self.output)()).stderr((self.output)());
         command

@@ -22,6 +22,9 @@ use crate::report::{Fault, Report};
 use crate::{Guard, attempt};
 
 /// The names under which the program is started as a stage.
+/// Tells mimalloc, if that is the allocator, to reserve no memory: what the first process has reserved
+/// counts against the limit of the command that it is about to start.
+pub(crate) const FRUGAL: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "0");
 pub(crate) const SUPERVISOR: &str = "sandbox: supervisor";
 const INIT: &str = "sandbox: init";
 

@@ -15,7 +15,7 @@ fn commands_find_the_node_of_a_data_directory() {
         )
     };
     let (status, out, error) = ask(&["tools"], "");
-    assert_eq!((status, out.lines().count()), (0, 5), "{error}");
+    assert_eq!((status, out.lines().count()), (0, 10), "{error}");
     let (status, out, error) = ask(&["send", "-"], r#"{"type":"ping","id":"1"}"#);
     assert_eq!(status, 0, "{error}");
     assert!(out.contains("\"pong\""), "{out}");

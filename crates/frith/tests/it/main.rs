@@ -84,7 +84,8 @@ fn a_host_can_be_asked_from_the_command_line() {
         "{out}"
     );
     let (_, out, _) = on_own_host(&["tools"]);
-    assert_eq!(out.lines().count(), 5, "{out}");
+    // Each with what it is for.
+    assert_eq!(out.lines().count(), 10, "{out}");
     let (status, out, _) = on_own_host(&["call", "echo", r#"{"text":"hi"}"#, "--json"]);
     assert_eq!(status, 0);
     let result: serde_json::Value = serde_json::from_str(&out).unwrap();

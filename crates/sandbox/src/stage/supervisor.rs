@@ -20,7 +20,7 @@ use rustix::thread::{
     set_capabilities,
 };
 
-use super::{Failure, INIT, MYSELF, init, missing};
+use super::{FRUGAL, Failure, INIT, MYSELF, init, missing};
 use crate::channel::{receive, send_message};
 use crate::plan::{Confinement, Identity, Plan};
 use crate::report::{Report, Request};
@@ -54,6 +54,7 @@ pub(super) fn run() -> Result<(), Failure> {
     let child = Command::new(MYSELF)
         .arg0(INIT)
         .env_clear()
+        .envs([FRUGAL])
         .stdin(OwnedFd::from(theirs))
         .stdout(Stdio::inherit())
         .stderr(Stdio::inherit())
