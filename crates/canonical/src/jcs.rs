@@ -109,13 +109,13 @@ fn push_value(out: &mut impl Sink, value: &Value<'_>) {
 
 /// Writes an object without its own members of these names.
 fn push_object(out: &mut impl Sink, object: &Object<'_>, without: &[&str]) {
-    // Many programs write members in order; theirs need not be brought into it.
-    let in_order = |a: &(&str, _), b: &(&str, _)| compare_utf16(a.0, b.0).is_lt();
-    if without.is_empty() && object.iter().is_sorted_by(in_order) {
-        return push_list(out, [b'{', b'}'], object.iter(), push_member);
-    }
     let members = object.iter().filter(|(name, _)| !without.contains(name));
     if object.iter().len() > FEW {
+        // Many programs write members in order; theirs need not be brought into it.
+        let in_order = |a: &(&str, _), b: &(&str, _)| compare_utf16(a.0, b.0).is_lt();
+        if without.is_empty() && object.iter().is_sorted_by(in_order) {
+            return push_list(out, [b'{', b'}'], object.iter(), push_member);
+        }
         return push_members(out, &mut members.collect::<Vec<_>>());
     }
     // Most objects are small; putting those in order takes no memory.
