@@ -18,6 +18,7 @@ FORMS = {"event_type": "[a-z_]{1,64}", "log_id": "[A-Za-z0-9_-]{1,64}", "remote_
 
 digest = lambda data: "sha256:" + hashlib.sha256(data).hexdigest()
 unb64 = lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+when = lambda text: text if "." in text else text[:-1] + ".000Z"
 ordinal = lambda log: int((re.match(r"log-(\d+)", log) or [0, 0])[1])
 
 
@@ -80,7 +81,7 @@ class Verifier:
             assert first or gap is not None and previous in (None, self.seen[-1]), "no gap is on record"
             if previous and not first:
                 assert (gap["previous_seq"], gap["previous_hash"]) == (self.log["seq"], self.log["hash"]), "another end"
-            self.need = (previous, 0, place) if first and previous else self.need
+            self.need = (previous, gap["previous_seq"], place) if first and previous else self.need
         else:
             assert first, "its beginning is missing"
             self.need = (record["log_id"], record["seq"] - 1, place)
@@ -91,7 +92,7 @@ class Verifier:
             points[seq], last = (head, digest(jws), known, self.place), seq
         self.seen, self.place = self.seen + [record["log_id"]], place
         self.log = dict(id=record["log_id"], seq=record["seq"] - 1, hash=record["prev_hash"], points=points, first=place,
-                        content=False, signed=0, unknown=None, name=None)
+                        content=False, signed=0, unknown=None, name=None, purges=[])
         if record["seq"] > 1: self.match()
         assert record["seq"] == 1 or self.log["name"], "no checkpoint stands for what is missing"
 
@@ -123,13 +124,29 @@ class Verifier:
         log.update(seq=record["seq"], hash=record["hash"], name=None, content=log["content"] or event not in ("start", "audit_gap"))
         self.match()
         if body is None:
-            self.erased.setdefault(record["purged_at"], [0, 0, self.place])[0] += 1
-        elif event == "purge" and body.get("kind") == "body" and record["timestamp"] in self.erased:
-            self.erased[record["timestamp"]][1] += body["count"]
-        elif event == "purge" and body.get("kind") == "prefix" and self.need:
-            log_id, through, _ = self.need
-            covers = body["purged_through"] >= through if body["purged_log_id"] == log_id else body["purged_log_id"] in self.seen
-            self.need = None if covers else self.need
+            new = dict(count=0, recorded=0, vague=False, first=self.place, beyond=[])
+            blank = self.erased.setdefault(when(record["purged_at"]), new)
+            blank["count"] += 1
+            blank["beyond"].append(((len(self.seen), record["seq"]), when(record["timestamp"]), self.place))
+        elif event == "purge":
+            log["purges"].append((when(record["timestamp"]), body))
+        if log["signed"] == log["seq"]: self.purges()
+
+    def purges(self):
+        """Holds the purges that are signed by now against what is missing: each counts for what it says and no more."""
+        for time, body in self.log["purges"]:
+            log_id, through = body.get("purged_log_id"), body.get("purged_through", 0)
+            if body["kind"] == "body" and time in self.erased:
+                blank, last = self.erased[time], ((self.seen + [log_id]).index(log_id) + 1, through)
+                blank["recorded"] += body["count"]
+                if "purged_before" not in body: blank["vague"] = True
+                elif log_id in self.seen:
+                    reached = lambda position, timestamp, _: position <= last and timestamp < when(body["purged_before"])
+                    blank["beyond"] = [one for one in blank["beyond"] if not reached(*one)]
+            elif body["kind"] == "prefix" and self.need:
+                covers = through >= self.need[1] if log_id == self.need[0] else log_id in self.seen
+                self.need = None if covers else self.need
+        self.log["purges"] = []
 
     def run(self):
         try:
@@ -142,12 +159,14 @@ class Verifier:
                 if path.stem not in self.seen and ordinal(path.stem) >= ordinal((self.seen + [""])[0]):
                     self.fail((f"checkpoints/{path.name}", 1), "a log is missing")
             if self.need: self.fail(self.need[2], "no purge is on record")
-            for count, recorded, place in self.erased.values():
-                if count > recorded: self.fail(place, "no purge is on record")
+            for blank in self.erased.values():
+                if blank["count"] > blank["recorded"]: self.fail(blank["first"], "no purge is on record")
+                if blank["beyond"] and not blank["vague"]: self.fail(blank["beyond"][-1][2], "no purge goes so far")
         except Exception as error:
             return {"intact": False, "file": self.place[0], "line": self.place[1], "error": repr(error)}
         unsigned = self.log["seq"] - self.log["signed"] if self.log else 0
-        return {"intact": True, "records": self.records, "unsigned": unsigned, "unfinished": self.unfinished}
+        unproven = sum(blank["count"] for blank in self.erased.values() if blank["beyond"])
+        return {"intact": True, "records": self.records, "unsigned": unsigned, "unproven": unproven, "unfinished": self.unfinished}
 
 
 def main():

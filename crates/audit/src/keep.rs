@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use canonical::{Digest, Number, Object, Value};
 
-use crate::Head;
+use crate::{Head, UnixMillis};
 
 /// Events that the log itself puts on record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +96,14 @@ impl Note {
         }
     }
 
-    /// So many were purged; the last of them, where it is a prefix.
-    pub(crate) fn purge(kind: PurgeKind, count: u64, last: Option<(&str, u64)>) -> Self {
+    /// So many were purged, up to this record and with it; of those only what is from before a time,
+    /// if there is one. That says exactly which: all that had something to take away.
+    pub(crate) fn purge(
+        kind: PurgeKind,
+        count: u64,
+        (log_id, seq): (&str, u64),
+        before: Option<UnixMillis>,
+    ) -> Self {
         let kind = match kind {
             PurgeKind::Prefix => "prefix",
             PurgeKind::Body => "body",
@@ -105,12 +111,12 @@ impl Note {
         };
         let note = Self::new(Keep::Purge)
             .with("kind", text(kind))
-            .with("count", integer(count));
-        match last {
+            .with("count", integer(count))
+            .with("purged_log_id", text(log_id.to_owned()))
+            .with("purged_through", integer(seq));
+        match before {
             None => note,
-            Some((log_id, seq)) => note
-                .with("purged_log_id", text(log_id.to_owned()))
-                .with("purged_through", integer(seq)),
+            Some(before) => note.with("purged_before", text(before.to_string())),
         }
     }
 
@@ -159,7 +165,8 @@ mod tests {
             Note::torn(5),
             Note::refused(5),
             Note::new_log("x", Some(&head)),
-            Note::purge(PurgeKind::Prefix, 5, Some(("log-1", 5))),
+            Note::purge(PurgeKind::Prefix, 5, ("log-1", 5), None),
+            Note::purge(PurgeKind::Body, 5, ("log-1", 5), Some(UnixMillis(0))),
         ] {
             assert_eq!(Keep::of(note.keep.as_str()), Some(note.keep));
             assert!(note.body.iter().all(|(name, _)| !RESERVED.contains(&name)));

@@ -15,12 +15,12 @@ use std::time::Duration;
 use self::rewrite::{Change, change, count, drop_checkpoints, drop_prefix};
 use crate::error::at;
 use crate::folder::{Lines, Segment, checkpoint_path, segments};
-use crate::keep::{Note, PurgeKind};
-use crate::line::Line;
+use crate::keep::{Keep, Note, PurgeKind};
+use crate::line::{Line, Space};
 use crate::log::Log;
 use crate::queue::Control;
 use crate::recover::began;
-use crate::verify::End;
+use crate::verify::{End, integer, text};
 use crate::{Error, KeyCheck, Receipt, Refusal, UnixMillis};
 
 /// What to take away.
@@ -112,6 +112,8 @@ struct Cut {
     offset: u64,
     log_id: String,
     seq: u64,
+    /// What is on record: `seq`, or more if the log went further and its end was lost.
+    through: u64,
     timestamp: UnixMillis,
     count: u64,
 }
@@ -220,8 +222,8 @@ impl Log {
     }
 
     fn drop_through(&self, sealed: &[Segment], cut: &Cut) -> Result<Purged, Error> {
-        let last = Some((cut.log_id.as_str(), cut.seq));
-        self.note(Note::purge(PurgeKind::Prefix, cut.count, last))?;
+        let last = (cut.log_id.as_str(), cut.through);
+        self.note(Note::purge(PurgeKind::Prefix, cut.count, last, None))?;
         drop_prefix(sealed, cut.whole, cut.offset).map_err(at("purge", self.folder()))?;
         drop_checkpoints(self.folder()).map_err(at("purge", self.folder()))?;
         Ok(Purged {
@@ -235,18 +237,21 @@ impl Log {
     fn change(&self, kind: PurgeKind, before: UnixMillis) -> Result<u64, Error> {
         let sealed = self.sealed(Some(before))?;
         let mut total = 0;
+        let mut last = None;
         let mut found = Vec::new();
         for segment in sealed {
-            let records = count(&segment, kind, before).map_err(at("read", &segment.path))?;
-            total += records;
-            if records > 0 {
+            let meant = count(&segment, kind, before).map_err(at("read", &segment.path))?;
+            if let Some((records, record)) = meant {
+                total += records;
+                last = Some(record);
                 found.push(segment);
             }
         }
-        if total == 0 {
+        let Some((log_id, seq)) = last else {
             return Ok(0);
-        }
-        let Receipt { timestamp, .. } = self.note(Note::purge(kind, total, None))?;
+        };
+        let note = Note::purge(kind, total, (&log_id, seq), Some(before));
+        let Receipt { timestamp, .. } = self.note(note)?;
         let wanted = Change {
             kind,
             before,
@@ -272,6 +277,7 @@ fn find_cut(
 ) -> io::Result<Option<Cut>> {
     let mut cut: Option<Cut> = None;
     let mut last: Option<Cut> = None;
+    let mut space = Space::default();
     let mut anchors = BTreeSet::new();
     let (mut buffer, mut count) = (Vec::new(), 0);
     for (whole, segment) in sealed.iter().enumerate() {
@@ -297,30 +303,44 @@ fn find_cut(
                 // The end of a log needs no anchor: the one after it begins by itself.
                 if let Some(last) = last.take() {
                     let offset = start;
+                    let through = last.through.max(end_of(&last.log_id, &line, &mut space));
                     cut = Some(Cut {
                         whole,
                         offset,
+                        through,
                         ..last
                     });
                 }
                 anchors = anchors_of(folder, keys, line.link.log_id)?;
             }
             count += 1;
-            let here = |offset| Cut {
+            let here = |offset, through| Cut {
                 whole,
                 offset,
                 log_id: line.link.log_id.to_owned(),
                 seq: line.link.seq,
+                through,
                 timestamp: line.link.timestamp,
                 count,
             };
             if anchors.contains(&(line.link.seq, *line.hash.as_bytes())) {
-                cut = Some(here(lines.offset()));
+                cut = Some(here(lines.offset(), line.link.seq));
             }
-            last = Some(here(lines.offset()));
+            // In a log that was damaged the last one need not have the highest number.
+            let through = last.map_or(0, |last| last.through).max(line.link.seq);
+            last = Some(here(lines.offset(), through));
         }
     }
     Ok(cut)
+}
+
+/// Where the log before another one ended, if the first record of that one says so.
+fn end_of(log_id: &str, first: &Line<'_>, space: &mut Space) -> u64 {
+    let body = first.check(space).ok().flatten();
+    let gap = body.filter(|_| Keep::of(first.link.event_type) == Some(Keep::AuditGap));
+    let gap = gap.filter(|gap| text(gap, "previous_log_id") == Some(log_id));
+    gap.and_then(|gap| integer(&gap, "previous_seq"))
+        .unwrap_or_default()
 }
 
 /// The records of a log that have a checkpoint, with their hashes.

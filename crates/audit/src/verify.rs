@@ -87,6 +87,13 @@ struct Log {
     checkpoints: Checkpoints,
 }
 
+impl Log {
+    /// Whether a checkpoint stands for its last record.
+    const fn is_signed_here(&self) -> bool {
+        self.checkpoints.signed == self.seq
+    }
+}
+
 impl Walk<'_> {
     fn run(&mut self) -> io::Result<()> {
         let (mut line, mut space) = (Vec::new(), Space::default());
@@ -157,6 +164,9 @@ impl Walk<'_> {
         }
         self.match_checkpoints(place, link, keep, body)?;
         self.note(place, line, keep, body);
+        if self.log.as_ref().is_some_and(Log::is_signed_here) {
+            self.evidence.signed(&self.seen);
+        }
         Ok(Ok(()))
     }
 
@@ -189,8 +199,12 @@ impl Walk<'_> {
         self.next_checkpoint()?;
         if outcome.is_err() || link.seq == 1 {
             if is_first {
-                let previous = gap.and_then(|gap| text(gap, "previous_log_id"));
-                self.evidence.need_log(previous, place);
+                let previous = gap.and_then(|gap| Some((gap, text(gap, "previous_log_id")?)));
+                if let Some((gap, log_id)) = previous {
+                    // One that does not say how far the other log went is content with nothing.
+                    let through = integer(gap, "previous_seq").unwrap_or(u64::MAX);
+                    self.evidence.need_log(log_id, through, place);
+                }
             }
             return Ok(outcome);
         }
@@ -273,7 +287,8 @@ impl Walk<'_> {
                     place.clone(),
                     FaultKind::UnrecordedErasure((*purged_at).into()),
                 );
-                if let Some(fault) = self.evidence.erased(purged_at, fault) {
+                let kept = self.evidence.erased(purged_at, link, &self.seen, fault);
+                if let Some(fault) = kept {
                     self.push(fault);
                 }
             }
@@ -314,7 +329,9 @@ impl Walk<'_> {
                 });
             }
         }
-        for fault in std::mem::take(&mut self.evidence).missing() {
+        let verdict = std::mem::take(&mut self.evidence).verdict();
+        self.report.unproven = verdict.unproven;
+        for fault in verdict.faults {
             self.push(fault);
         }
         Ok(())

@@ -257,8 +257,11 @@ impl Writer {
             let segment = &self.segment;
             segment.tail.sync().map_err(at("sync", &segment.path()))?;
         }
-        self.sign();
-        Ok(())
+        match self.sign() {
+            true => Ok(()),
+            // Anybody could have written it, so it excuses nothing.
+            false => Err(Error::NotSigned("the purge has no checkpoint".into())),
+        }
     }
 
     /// Makes sure that the files are the ones that were written, or finds out what became of them.

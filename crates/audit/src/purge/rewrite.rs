@@ -33,17 +33,25 @@ fn is_meant(line: &Line<'_>, kind: PurgeKind, before: UnixMillis) -> bool {
         }
 }
 
-/// How many records of a segment have what is to go.
-pub(super) fn count(segment: &Segment, kind: PurgeKind, before: UnixMillis) -> io::Result<u64> {
+/// How many records of a segment have what is to go, and the last of them, by its log and number.
+pub(super) fn count(
+    segment: &Segment,
+    kind: PurgeKind,
+    before: UnixMillis,
+) -> io::Result<Option<(u64, (String, u64))>> {
     let (mut lines, mut buffer) = (Lines::open(segment)?, Vec::new());
-    let mut count = 0;
+    let mut found: Option<(u64, (String, u64))> = None;
     while let Some((_, end)) = lines.next_line(&mut buffer)? {
-        let line = Line::split(&buffer);
-        if end == End::Newline && line.is_ok_and(|line| is_meant(&line, kind, before)) {
-            count += 1;
-        }
+        let line = Line::split(&buffer).ok().filter(|_| end == End::Newline);
+        let Some(line) = line.filter(|line| is_meant(line, kind, before)) else {
+            continue;
+        };
+        let (count, last) = found.get_or_insert_default();
+        *count += 1;
+        line.link.log_id.clone_into(&mut last.0);
+        last.1 = line.link.seq;
     }
-    Ok(count)
+    Ok(found)
 }
 
 /// Rewrites a segment without what is to go. Lines that are no records stay as they are.

@@ -21,7 +21,7 @@ pub(super) struct Checkpoints {
     /// name it.
     pub(super) to_name: Option<(Digest, Place)>,
     /// The last record with a valid checkpoint.
-    signed: u64,
+    pub(super) signed: u64,
     /// Whether there is any, the anchor included.
     is_signed: bool,
     /// One with an unknown key that no later one stands for yet.
@@ -187,6 +187,7 @@ impl Walk<'_> {
         let Some(log) = self.log.take() else {
             return;
         };
+        self.evidence.end_log();
         let checkpoints = &log.checkpoints;
         self.report.unsigned = log.seq.saturating_sub(checkpoints.signed);
         self.report.to_name = checkpoints.to_name.as_ref().map(|(hash, _)| *hash);

@@ -63,6 +63,9 @@ pub struct Report {
     pub records: u64,
     /// Records whose body was erased.
     pub erased: u64,
+    /// Those of them whose purge is on record, but does not say which records it meant: purges of
+    /// earlier versions did not. Whoever can write the files could have blanked others instead.
+    pub unproven: u64,
     /// Bytes that were read.
     pub bytes: u64,
     /// Checkpoints that were verified.

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::json;
 
+use crate::evidence;
 use crate::support::Place;
 use crate::tampering::{put, small_log};
 
@@ -31,6 +32,7 @@ impl Foreign {
         if ours.is_intact() {
             let unfinished = ours.unfinished.iter().map(|place| place.file.to_string());
             let expected = json!({"intact": true, "records": ours.records, "unsigned": ours.unsigned,
+                "unproven": ours.unproven,
                 "unfinished": unfinished.collect::<Vec<_>>()});
             assert_eq!(theirs, expected, "{what}");
         } else {
@@ -122,4 +124,20 @@ fn both_find_the_same_missing_and_swapped_lines() {
         fs::write(&file, &good).unwrap();
     }
     assert!(foreign.agree(&place, "as it was"));
+}
+
+/// Records that were blanked or removed, each beside a purge that does not mean them.
+#[test]
+fn both_take_a_purge_for_what_it_says() {
+    let mut foreign = Foreign::start();
+    for (name, place) in [
+        ("others blanked", evidence::others_blanked()),
+        ("a later one blanked", evidence::later_blanked()),
+        ("blanked with a note", evidence::blanked_with_a_note()),
+        ("dropped with a note", evidence::dropped_with_a_note()),
+        ("the rest removed", evidence::rest_removed()),
+    ] {
+        assert!(!foreign.agree(&place, name), "{name}");
+    }
+    assert!(foreign.agree(&evidence::vague_purge(), "an earlier version"));
 }

@@ -6,6 +6,7 @@
 )]
 
 mod appending;
+mod evidence;
 mod foreign;
 mod kill;
 mod opening;

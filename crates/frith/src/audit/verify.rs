@@ -166,6 +166,13 @@ fn print(report: &Report, missing: &[String]) -> Result<()> {
         writeln!(out, "  ends with record {} of {}", head.seq, head.log_id)?;
         writeln!(out, "  {}", head.hash)?;
     }
+    if report.unproven > 0 {
+        writeln!(
+            out,
+            "  {} bodies were erased by purges that do not say which they meant, as earlier versions did: whoever can write the files could have blanked others instead",
+            report.unproven
+        )?;
+    }
     if report.unsigned > 0 {
         writeln!(
             out,
@@ -199,6 +206,7 @@ fn print_json(report: &Report, missing: &[String]) -> Result<()> {
         "intact": report.is_intact() && missing.is_empty(),
         "records": report.records,
         "erased": report.erased,
+        "unproven": report.unproven,
         "checkpoints": report.checkpoints,
         "logs": report.logs,
         "unsigned": report.unsigned,
