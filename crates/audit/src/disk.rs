@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 
+use crate::regular;
+
 /// Where files are.
 pub(crate) trait Disk: Send + Sync {
     /// Opens a file to write at its end; makes it if it is not there.
@@ -49,11 +51,9 @@ struct RealTail(File);
 
 impl Disk for RealDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Tail>> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        let options = options.append(true).create(true).mode(0o600);
+        let file = regular::open(path, options)?;
         Ok(Arc::new(RealTail(file)))
     }
 
@@ -109,12 +109,9 @@ pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
 /// Puts a file in the place of another whole, or not at all.
 pub(crate) fn replace(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let temporary = path.with_extension(TEMPORARY);
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)?;
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let file = regular::open(&temporary, options)?;
     let written = write(&file).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| fs::rename(&temporary, path)) {
         let _ = fs::remove_file(&temporary);

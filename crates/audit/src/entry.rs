@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use canonical::{Digest, Number, Object, Value};
 use crate::folder::{Lines, checkpoint_logs, checkpoint_path, segments};
 use crate::line::{Content, Line, Space};
 use crate::verify::{End, integer, text};
-use crate::{FaultKind, UnixMillis};
+use crate::{FaultKind, UnixMillis, regular};
 
 /// A record whose own hashes are right. Whether it stands in its place in the chain is a matter of
 /// [`verify`](fn@crate::verify).
@@ -243,7 +242,6 @@ impl Stats {
         let (mut buffer, mut log_id) = (Vec::new(), String::new());
         for segment in segments(folder)? {
             stats.segments += 1;
-            stats.bytes += fs::metadata(&segment.path)?.len();
             let mut lines = Lines::open(&segment)?;
             while let Some((_, end)) = lines.next_line(&mut buffer)? {
                 let Some(entry) = Entry::parse(&buffer).ok().filter(|_| end == End::Newline) else {
@@ -254,10 +252,11 @@ impl Stats {
                 stats.add(&entry);
                 log_id = entry.log_id;
             }
+            stats.bytes += lines.offset();
         }
         for log_id in checkpoint_logs(folder)? {
-            let text = fs::read(checkpoint_path(folder, &log_id))?;
-            stats.checkpoints += text.iter().filter(|byte| **byte == b'\n').count() as u64;
+            let text = regular::read(&checkpoint_path(folder, &log_id))?;
+            stats.checkpoints += text.bytes().filter(|byte| *byte == b'\n').count() as u64;
         }
         Ok(stats)
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::NoRandomness;
+use crate::regular::OfFile;
 
 /// What can go wrong. Whoever gets one for a request must not execute it, or not answer it: it is
 /// not on record.
@@ -18,14 +19,20 @@ pub enum Error {
     #[error("the audit log is closed")]
     Closed,
     /// The operating system refuses something.
-    #[error("the audit log cannot be written: cannot {what} {}: {source}", path.display())]
+    #[error("the audit log cannot be written: cannot {what} {}: {error}", path.display())]
     Io {
         /// What was tried.
         what: &'static str,
         /// On which file.
         path: PathBuf,
-        /// Why not.
-        source: Arc<io::Error>,
+        /// Why not. It is no `source`: the text has it already.
+        error: Arc<io::Error>,
+    },
+    /// Nothing can come after a file with this number.
+    #[error("the audit log cannot be written: what is in {} has the highest number there is, which no node writes: move it away", path.display())]
+    LastNumber {
+        /// The file, or the folder it is in.
+        path: PathBuf,
     },
     /// The file is not the one that was written.
     #[error("the audit log cannot be written: {} was removed, replaced or changed by another program", path.display())]
@@ -35,7 +42,7 @@ pub enum Error {
     },
     /// There are no salts.
     #[error("the audit log cannot be written: {0}")]
-    NoRandomness(#[from] NoRandomness),
+    NoRandomness(NoRandomness),
     /// Another process writes the log.
     #[error("the audit log {} is in use by {holder}: stop the node first", path.display())]
     InUse {
@@ -62,12 +69,25 @@ pub enum Error {
     NotSigned(String),
 }
 
-/// Puts what was tried and where before why it failed.
+impl From<NoRandomness> for Error {
+    fn from(error: NoRandomness) -> Self {
+        Self::NoRandomness(error)
+    }
+}
+
+/// Puts what was tried and where before why it failed. If the error knows which file it was, it is that
+/// one.
 pub(crate) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::Io {
-        what,
-        path,
-        source: Arc::new(source),
+    move |error| {
+        let (path, error) = match error.downcast::<OfFile>() {
+            Ok(known) => (known.path, known.error),
+            Err(error) => (path, error),
+        };
+        Error::Io {
+            what,
+            path,
+            error: Arc::new(error),
+        }
     }
 }

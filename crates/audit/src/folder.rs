@@ -15,12 +15,13 @@ use std::sync::Arc;
 
 use crate::line::{MAX_LINE, is_log_id};
 use crate::recover::ordinal;
+use crate::regular;
 use crate::verify::{End, Found, Report, Scope, Source, verify_within};
-use crate::{KeyCheck, Place};
+use crate::{Error, KeyCheck, Place};
 
 const PREFIX: &str = "audit-";
 const SUFFIX: &str = ".jsonl";
-const CHECKPOINTS: &str = "checkpoints";
+pub(crate) const CHECKPOINTS: &str = "checkpoints";
 
 /// Verifies the log in a folder, also while it is being written.
 ///
@@ -54,6 +55,12 @@ impl Segment {
             number,
             path: folder.join(format!("{PREFIX}{number:08}{SUFFIX}")),
         }
+    }
+
+    /// The number of the one after it.
+    pub(crate) fn next_number(&self) -> Result<u64, Error> {
+        let path = self.path.clone();
+        self.number.checked_add(1).ok_or(Error::LastNumber { path })
     }
 
     pub(crate) fn name(&self) -> Arc<str> {
@@ -96,7 +103,7 @@ pub fn checkpoints(folder: &Path) -> io::Result<Vec<String>> {
     logs.sort_by_key(|log_id| ordinal(log_id));
     let mut found = Vec::new();
     for log_id in logs {
-        let text = fs::read_to_string(checkpoint_path(folder, &log_id))?;
+        let text = regular::read(&checkpoint_path(folder, &log_id))?;
         // The last one may be cut off.
         let whole = text
             .split_inclusive('\n')
@@ -168,7 +175,7 @@ impl Lines {
     }
 
     fn open_within(path: &Path, name: Arc<str>, length: Option<u64>) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = regular::open_to_read(path)?;
         let length = match length {
             Some(length) => length,
             None => file.metadata()?.len(),
@@ -264,7 +271,7 @@ impl FolderSource {
 
     fn new(folder: &Path, segments: Vec<Segment>, known: Vec<(String, u64)>) -> io::Result<Self> {
         let segments = segments.into_iter().rev().map(|segment| {
-            let length = fs::metadata(&segment.path)?.len();
+            let length = length_of(&segment.path)?;
             Ok((segment, length))
         });
         Ok(Self {
@@ -278,10 +285,14 @@ impl FolderSource {
     }
 }
 
+fn length_of(path: &Path) -> io::Result<u64> {
+    Ok(fs::metadata(path).map_err(regular::of(path))?.len())
+}
+
 fn known_checkpoints(folder: &Path) -> io::Result<Vec<(String, u64)>> {
     let logs = checkpoint_logs(folder)?.into_iter();
     logs.map(|log_id| {
-        let length = fs::metadata(checkpoint_path(folder, &log_id))?.len();
+        let length = length_of(&checkpoint_path(folder, &log_id))?;
         Ok((log_id, length))
     })
     .collect()

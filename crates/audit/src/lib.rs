@@ -93,6 +93,7 @@ mod purge;
 mod queue;
 mod random;
 mod recover;
+mod regular;
 mod rejections;
 mod settings;
 mod syncer;

@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::Error;
 use crate::error::at;
+use crate::{Error, regular};
 
 /// Held as long as it is open; the kernel drops it with its process, so it is never stale.
 #[derive(Debug)]
@@ -16,14 +16,10 @@ impl Lock {
     /// Takes the log in a folder for this process.
     pub(crate) fn take(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("lock");
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(at("open", &path))?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = regular::open(&path, options.mode(0o600));
+        let mut file = file.map_err(at("open", &path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

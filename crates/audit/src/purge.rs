@@ -21,7 +21,7 @@ use crate::log::Log;
 use crate::queue::Control;
 use crate::recover::began;
 use crate::verify::{End, integer, text};
-use crate::{Error, KeyCheck, Receipt, Refusal, UnixMillis};
+use crate::{Error, KeyCheck, Receipt, Refusal, UnixMillis, regular};
 
 /// What to take away.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -350,7 +350,7 @@ fn anchors_of(
     log_id: &str,
 ) -> io::Result<BTreeSet<(u64, [u8; 32])>> {
     let path = checkpoint_path(folder, log_id);
-    let text = match std::fs::read_to_string(path) {
+    let text = match regular::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         text => text?,
     };

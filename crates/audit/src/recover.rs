@@ -8,10 +8,12 @@ use canonical::Digest;
 
 use crate::disk::{TEMPORARY, make_folder};
 use crate::error::at;
-use crate::folder::{FolderSource, Lines, Segment, checkpoint_logs, checkpoint_path, segments};
+use crate::folder::{
+    CHECKPOINTS, FolderSource, Lines, Segment, checkpoint_logs, checkpoint_path, segments,
+};
 use crate::line::Line;
 use crate::verify::{End, Scope, verify_within};
-use crate::{Error, Head, KeyCheck, UnixMillis};
+use crate::{Error, Head, KeyCheck, UnixMillis, regular};
 
 /// Where a log ends.
 #[derive(Debug, Default)]
@@ -40,7 +42,7 @@ pub(crate) fn recover(
     keys: &dyn KeyCheck,
     expected: Option<&Head>,
 ) -> Result<Recovered, Error> {
-    make_folder(&folder.join("checkpoints")).map_err(at("make the folder", folder))?;
+    make_folder(&folder.join(CHECKPOINTS)).map_err(at("make the folder", folder))?;
     remove_temporary(folder).map_err(at("clean up", folder))?;
     let read = |error| at("read", folder)(error);
     let mut source = FolderSource::tail(folder).map_err(read)?;
@@ -98,7 +100,7 @@ pub(crate) fn recover(
 
 /// The last record of a log for which there is a valid checkpoint.
 fn last_signed(folder: &Path, keys: &dyn KeyCheck, log_id: &str) -> io::Result<Option<Head>> {
-    let text = fs::read_to_string(checkpoint_path(folder, log_id))?;
+    let text = regular::read(&checkpoint_path(folder, log_id))?;
     let checkpoint = text.lines().rev().find_map(|jws| keys.check(jws).ok());
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.log_id == log_id);
     Ok(checkpoint.map(|checkpoint| Head {
@@ -110,11 +112,13 @@ fn last_signed(folder: &Path, keys: &dyn KeyCheck, log_id: &str) -> io::Result<O
 
 /// Removes what a purge left behind that did not come to its end.
 fn remove_temporary(folder: &Path) -> io::Result<()> {
-    for place in [folder, &folder.join("checkpoints")] {
+    for place in [folder, &folder.join(CHECKPOINTS)] {
         for entry in fs::read_dir(place)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|ending| ending == TEMPORARY) {
-                fs::remove_file(path)?;
+            let entry = entry?;
+            let path = entry.path();
+            let is_ours = path.extension().is_some_and(|ending| ending == TEMPORARY);
+            if is_ours && !entry.file_type()?.is_dir() {
+                fs::remove_file(&path).map_err(regular::of(&path))?;
             }
         }
     }
@@ -123,7 +127,7 @@ fn remove_temporary(folder: &Path) -> io::Result<()> {
 
 /// Drops the last line if it has no end, and space that was kept free; returns how much it dropped.
 fn cut_to_whole_lines(path: &Path) -> io::Result<u64> {
-    let file = match OpenOptions::new().read(true).write(true).open(path) {
+    let file = match regular::open(path, OpenOptions::new().read(true).write(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         file => file?,
     };

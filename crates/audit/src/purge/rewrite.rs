@@ -1,6 +1,6 @@
 //! Changing sealed segments.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use crate::folder::{Lines, Segment, checkpoint_logs, checkpoint_path, segments};
 use crate::keep::{Keep, PurgeKind};
 use crate::line::{Content, Line};
 use crate::recover::ordinal;
+use crate::regular::open_to_read;
 use crate::verify::End;
 
 /// What is to be changed in records.
@@ -92,7 +93,7 @@ pub(super) fn drop_prefix(sealed: &[Segment], whole: usize, offset: u64) -> io::
         fs::remove_file(&segment.path)?;
     }
     if let (Some(segment), 1..) = (sealed.get(whole), offset) {
-        let mut source = File::open(&segment.path)?;
+        let mut source = open_to_read(&segment.path)?;
         if offset < source.metadata()?.len() {
             source.seek(SeekFrom::Start(offset))?;
             return replace(&segment.path, |mut file| {

@@ -203,7 +203,7 @@ impl Evidence {
                     reach,
                 } => {
                     if let Some(erased) = self.erased.get_mut(&timestamp) {
-                        erased.recorded += count;
+                        erased.recorded = erased.recorded.saturating_add(count);
                         erased.reached(&reach);
                     }
                 }
@@ -219,7 +219,7 @@ impl Evidence {
     pub(super) fn verdict(self) -> Verdict {
         let need = self.need.map(|need| Fault {
             place: need.place,
-            seq: (!need.is_whole).then_some(need.through + 1),
+            seq: (!need.is_whole).then(|| need.through.saturating_add(1)),
             log_id: (!need.is_whole).then_some(need.log_id),
             kind: FaultKind::UnrecordedPurge,
         });

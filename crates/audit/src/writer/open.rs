@@ -11,7 +11,7 @@ use super::rotate::SegmentFile;
 use super::{Chain, Shared, Writer};
 use crate::disk::{Disk, make_folder};
 use crate::error::at;
-use crate::folder::checkpoint_path;
+use crate::folder::{CHECKPOINTS, checkpoint_path};
 use crate::keep::Note;
 use crate::line::NO_HASH;
 use crate::lock::Lock;
@@ -152,13 +152,19 @@ fn attach(
     found: Recovered,
     end: Option<Head>,
 ) -> Result<Attached, Error> {
+    let next = match &found.last {
+        None => 1,
+        Some((segment, _)) => segment.next_number()?,
+    };
     let (head, last) = match (found.gap, found.head, found.last) {
         (None, Some(head), Some(last)) => (head, last),
-        (reason, _, last) => {
-            let number = last.map_or(1, |(segment, _)| segment.number + 1);
-            let log_id = new_log_id(found.ordinal + 1, salts)?;
+        (reason, _, _) => {
+            let path = folder.join(CHECKPOINTS);
+            let ordinal = found.ordinal.checked_add(1);
+            let ordinal = ordinal.ok_or(Error::LastNumber { path })?;
+            let log_id = new_log_id(ordinal, salts)?;
             return Ok(Attached {
-                segment: SegmentFile::begin(disk, folder, number, settings)?,
+                segment: SegmentFile::begin(disk, folder, next, settings)?,
                 checkpoints: open_checkpoints(disk, folder, &log_id, now, settings)?,
                 note: reason.map(|reason| Note::new_log(reason, end.as_ref())),
                 alarm: reason.map(|reason| Alarm::Gap {

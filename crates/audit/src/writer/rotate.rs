@@ -109,7 +109,7 @@ impl Writer {
     }
 
     fn next_segment(&self) -> Result<SegmentFile, Error> {
-        let number = self.segment.segment.number + 1;
+        let number = self.segment.segment.next_number()?;
         SegmentFile::begin(&*self.disk, &self.folder, number, &self.settings)
     }
 }

@@ -407,3 +407,18 @@ fn a_log_that_lost_its_end_can_be_purged() {
         assert!(!place.lines().concat().contains("\"first\""));
     }
 }
+
+/// A log that says that there was another one, and not how far it went, proves nothing of it.
+#[test]
+fn a_gap_that_does_not_say_how_far_is_no_excuse() {
+    let mut chain = Chain::new();
+    chain.push(
+        "audit_gap",
+        &json!({"reason": "x", "previous_log_id": "log-0"}),
+    );
+    let purge =
+        json!({"kind": "prefix", "count": 8, "purged_log_id": "log-0", "purged_through": 9});
+    chain.push("purge", &purge);
+    chain.sign();
+    assert_eq!(codes(&chain.place().verify()), ["unrecorded_purge"]);
+}
