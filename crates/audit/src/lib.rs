@@ -12,12 +12,13 @@
 //! happens that is to be recorded).
 //!
 //! It is deliberately without cryptography beyond SHA-256: who signs ([`Signer`]) and who knows the
-//! keys ([`KeyCheck`]) come from outside, and so do time and randomness. It decides nothing about
-//! requests, and has no place for payload data.
+//! keys ([`KeyCheck`]) come from outside, and so do time and randomness, and who knows of the log if
+//! the folder is emptied ([`Remembered`]). It decides nothing about requests, and has no place for
+//! payload data.
 //!
 //! Reading order: the pure part is `body` (what a record says), `line` (its one spelling), `keep`
 //! (records of the log about itself), `checkpoint`, [`verify`](verify()), `fault`, `rejections`; the
-//! files are `folder`, `entry`, `recover` and `purge`; the writer is `log` (the handle), `queue`,
+//! files are `folder`, `regular`, `entry`, `recover` and `purge`; the writer is `log` (the handle), `queue`,
 //! `pending`, `writer`, `syncer`.
 //!
 //! ```
@@ -95,6 +96,7 @@ mod random;
 mod recover;
 mod regular;
 mod rejections;
+mod remembered;
 mod settings;
 mod syncer;
 mod text;
@@ -117,6 +119,7 @@ pub use pending::{Pending, Receipt};
 pub use purge::{Purge, Purged, Retention};
 pub use random::{NoRandomness, Randomness};
 pub use rejections::{Rejected, Rejections};
+pub use remembered::Remembered;
 pub use settings::{Alarm, NotASync, Parts, Settings, SyncWhen};
 pub use text::printable;
 pub use time::{Clock, UnixMillis};

@@ -14,10 +14,11 @@ use crate::error::at;
 use crate::line::RemoteIp;
 use crate::queue::{Control, Entry, Room};
 use crate::random::Salt;
+use crate::remembered::Nothing;
 use crate::writer::{Shared, Writer, run};
 use crate::{
-    Clock, Error, KeyCheck, NoRandomness, Parts, Pending, Record, Rejected, Rejections, Settings,
-    SyncWhen, UnixMillis,
+    Clock, Error, KeyCheck, NoRandomness, Parts, Pending, Record, Rejected, Rejections, Remembered,
+    Settings, SyncWhen, UnixMillis,
 };
 
 /// A log that is being written. Clones are the same log; it ends with the last of them, or with
@@ -57,17 +58,31 @@ impl Log {
     /// # Errors
     /// If another process writes it, or it cannot be read, written or signed.
     pub fn open(folder: &Path, settings: Settings, parts: Parts) -> Result<Self, Error> {
-        Self::open_on(folder, settings, parts, Arc::new(RealDisk))
+        Self::open_remembered(folder, settings, parts, Box::new(Nothing))
+    }
+
+    /// As [`Log::open`]. If the log lacks what is remembered of it, another one begins, and says so.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn open_remembered(
+        folder: &Path,
+        settings: Settings,
+        parts: Parts,
+        remembered: Box<dyn Remembered>,
+    ) -> Result<Self, Error> {
+        Self::open_on(folder, settings, parts, remembered, Arc::new(RealDisk))
     }
 
     pub(crate) fn open_on(
         folder: &Path,
         settings: Settings,
         parts: Parts,
+        remembered: Box<dyn Remembered>,
         disk: Arc<dyn Disk>,
     ) -> Result<Self, Error> {
         let sync = settings.sync;
-        let writer = Writer::open(folder, settings, parts, disk)?;
+        let writer = Writer::open(folder, settings, parts, remembered, disk)?;
         let shared = writer.shared();
         let (keys, clock) = writer.keys_and_clock();
         let mut threads = Vec::new();

@@ -181,7 +181,7 @@ impl Walk<'_> {
             Some(Keep::AuditGap) => body,
             _ => None,
         };
-        let outcome = self.check_beginning(link, gap, is_first);
+        let outcome = self.check_beginning(place, link, gap, is_first);
         self.close_log();
         self.is_lost = false;
         self.source.begin_checkpoints(link.log_id)?;
@@ -217,6 +217,7 @@ impl Walk<'_> {
 
     fn check_beginning(
         &mut self,
+        place: &Place,
         link: &Link<'_>,
         gap: Option<&Object<'_>>,
         is_first: bool,
@@ -239,9 +240,14 @@ impl Walk<'_> {
         let gap = gap.ok_or(FaultKind::Begins("it does not say why another one ended"))?;
         let previous = text(gap, "previous_log_id");
         if previous.is_some() && previous != self.seen.last().map(String::as_str) {
-            return Err(FaultKind::Begins(
-                "the log before it is not the one it names",
-            ));
+            // It is missing. What comes after can be followed all the same.
+            self.push(Fault {
+                place: place.clone(),
+                log_id: Some(link.log_id.to_owned()),
+                seq: Some(link.seq),
+                kind: FaultKind::Begins("the log before it is not the one it names"),
+            });
+            return Ok(());
         }
         let (Some(log), false) = (&self.log, self.is_lost) else {
             return Ok(());

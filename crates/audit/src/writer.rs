@@ -30,7 +30,8 @@ use crate::queue::{Batch, Control, Queue, Work};
 use crate::random::Salts;
 use crate::syncer::Dirty;
 use crate::{
-    Alarm, Clock, Error, Head, KeyCheck, Rejections, Settings, Signer, SyncWhen, UnixMillis,
+    Alarm, Clock, Error, Head, KeyCheck, Rejections, Remembered, Settings, Signer, SyncWhen,
+    UnixMillis,
 };
 
 /// What the thread shares with all who append.
@@ -53,6 +54,7 @@ pub(crate) struct Writer {
     keys: Arc<dyn KeyCheck>,
     clock: Arc<dyn Clock>,
     alarm: Box<dyn Fn(&Alarm) + Send>,
+    remembered: Box<dyn Remembered>,
     lock: Lock,
     segment: SegmentFile,
     checkpoints: CheckpointFile,

@@ -42,6 +42,7 @@ impl Writer {
                 self.written.to_name = Some(hash);
                 self.written.has_news = false;
                 self.chain = self.written.clone();
+                self.remembered.save(&self.written.head());
                 true
             }
             Err(error) => {

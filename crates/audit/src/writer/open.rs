@@ -13,14 +13,15 @@ use crate::disk::{Disk, make_folder};
 use crate::error::at;
 use crate::folder::{CHECKPOINTS, checkpoint_path};
 use crate::keep::Note;
-use crate::line::NO_HASH;
+use crate::line::{NO_HASH, is_log_id};
 use crate::lock::Lock;
 use crate::queue::Queue;
 use crate::random::Salts;
-use crate::recover::{Recovered, recover};
+use crate::recover::{Recovered, ordinal, recover};
 use crate::syncer::Dirty;
 use crate::{
-    Alarm, Clock, Error, Head, KeyCheck, NoRandomness, Parts, Settings, SyncWhen, UnixMillis,
+    Alarm, Clock, Error, Head, KeyCheck, NoRandomness, Parts, Remembered, Settings, SyncWhen,
+    UnixMillis,
 };
 
 /// The files to write on, and what is to be said about them first.
@@ -38,6 +39,7 @@ impl Writer {
         folder: &Path,
         settings: Settings,
         parts: Parts,
+        remembered: Box<dyn Remembered>,
         disk: Arc<dyn Disk>,
     ) -> Result<Self, Error> {
         make_folder(folder).map_err(at("make the folder", folder))?;
@@ -46,7 +48,7 @@ impl Writer {
         let keys: Arc<dyn KeyCheck> = Arc::from(parts.keys);
         let clock: Arc<dyn Clock> = Arc::from(parts.clock);
         let found = recover(folder, &*keys, None)?;
-        let end = found.head.clone();
+        let (found, end) = compare(found, remembered.load());
         let now = clock.now();
         let attached = attach(&*disk, folder, &settings, &mut salts, now, found, end)?;
         let number = attached.segment.segment.number;
@@ -64,6 +66,7 @@ impl Writer {
             keys,
             clock,
             alarm: parts.alarm,
+            remembered,
             lock,
             segment: attached.segment,
             checkpoints: attached.checkpoints,
@@ -140,6 +143,22 @@ impl Writer {
         }
         self.flush()
     }
+}
+
+/// Holds what was found against what is remembered; gives where the log really ended, too.
+fn compare(mut found: Recovered, remembered: Option<Head>) -> (Recovered, Option<Head>) {
+    let end = found.head.clone();
+    let Some(remembered) = remembered.filter(|head| is_log_id(&head.log_id)) else {
+        return (found, end);
+    };
+    let Some(missing) = Head::lacks(end.as_ref(), &remembered) else {
+        return (found, end);
+    };
+    found.gap.get_or_insert(missing);
+    found.ordinal = found
+        .ordinal
+        .max(ordinal(&remembered.log_id).min(u64::MAX - 1));
+    (found, Some(remembered))
 }
 
 /// Opens the files to go on with; `end` is where the log before a new one ended.

@@ -15,6 +15,7 @@ use canonical::Digest;
 use tempfile::TempDir;
 
 use self::disk::{Fate, FaultyDisk, Shared};
+use crate::remembered::Nothing;
 use crate::verify::Report;
 use crate::{
     Alarm, Body, Checkpoint, Error, Event, KeyCheck, Log, NotSigned, Parts, Record, Refusal,
@@ -90,7 +91,8 @@ impl Place {
             alarm: Box::new(move |alarm: &Alarm| alarms.lock().unwrap().push(alarm.to_string())),
         };
         let disk = Arc::new(Shared(Arc::clone(&self.disk)));
-        Log::open_on(self.home.path(), self.settings.clone(), parts, disk)
+        let (folder, settings) = (self.home.path(), self.settings.clone());
+        Log::open_on(folder, settings, parts, Box::new(Nothing), disk)
     }
 
     fn open(&self) -> Log {

@@ -14,6 +14,7 @@ mod opening;
 mod properties;
 mod purging;
 mod reading;
+mod remembering;
 mod support;
 mod tampering;
 mod vectors;
