@@ -24,7 +24,8 @@ pub(crate) fn push_text(out: &mut Vec<u8>, text: &str, limit: usize) {
 /// A text as it may be shown on a terminal, wherever it comes from.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let acts = |character: char| character.is_control() || is_active(character);
+    let acts =
+        |character: char| character.is_control() || is_active(character) || is_invisible(character);
     match text.contains(acts) {
         false => Cow::Borrowed(text),
         true => Cow::Owned(text.replace(acts, "\u{fffd}")),
@@ -66,6 +67,15 @@ const fn is_active(character: char) -> bool {
     )
 }
 
+/// Whether a character has no width: two texts look the same that differ in it. Records keep them,
+/// since some languages are written with them.
+const fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}'
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +103,13 @@ mod tests {
             printable("a\n\u{1b}[2J\u{9b}\u{202e}"),
             "a\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}"
         );
+        for shown in ['\u{200b}', '\u{200f}', '\u{2060}', '\u{2064}', '\u{feff}'] {
+            assert_eq!(printable(&format!("a{shown}b")), "a\u{fffd}b");
+        }
+        for kept in ['\u{200a}', '\u{2010}', '\u{205f}', '\u{fefe}'] {
+            assert!(printable(&format!("a{kept}b")).contains(kept));
+        }
+        assert_eq!(pushed("\u{200b}", 9), "\"\u{200b}\"");
         assert_eq!(pushed("a\u{7f}\u{9b}31m", 99), "\"a��31m\"");
         assert_eq!(pushed("a\u{2028}\u{202e}b\u{85}", 99), "\"a��b�\"");
     }

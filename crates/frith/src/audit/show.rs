@@ -7,7 +7,7 @@ use anyhow::Result;
 use audit::{Entry, Stats, printable};
 use serde_json::json;
 
-/// One record in one line.
+/// One record in one line. Texts that somebody chose cannot look like other columns.
 pub(super) fn entry(entry: &Entry) -> String {
     let mut words = vec![
         entry.timestamp.to_string(),
@@ -18,25 +18,31 @@ pub(super) fn entry(entry: &Entry) -> String {
         words.push("(erased)".to_owned());
         return words.join(" ");
     }
-    let text = |name: &str| entry.text(name).map(str::to_owned);
-    let who = text("agent").or_else(|| text("remote_agent_did"));
-    words.extend(who.or_else(|| entry.remote_ip.clone()));
-    let intent = text("intent_goal").map(|goal| match entry.text("intent_domain") {
-        Some(domain) => format!("{domain}.{goal}"),
-        None => goal,
-    });
-    words.extend(text("message_type"));
-    words.extend(intent.or_else(|| text("name")));
-    words.extend(text("result"));
+    let who = entry
+        .text("agent")
+        .or_else(|| entry.text("remote_agent_did"));
+    words.extend(who.or(entry.remote_ip.as_deref()).map(word));
+    let intent = entry
+        .text("intent_goal")
+        .map(|goal| match entry.text("intent_domain") {
+            Some(domain) => word(&format!("{domain}.{goal}")),
+            None => word(goal),
+        });
+    words.extend(entry.text("message_type").map(word));
+    words.extend(intent.or_else(|| entry.text("name").map(word)));
+    words.extend(entry.text("result").map(word));
     for (name, label) in [
         ("response_status", ""),
         ("rule", "rule="),
+        ("approval_id", "approval="),
         ("reason", ""),
         ("kind", ""),
         ("previous_log_id", "after="),
         ("purged_log_id", "of="),
+        ("purged_before", "before="),
     ] {
-        words.extend(entry.text(name).map(|text| format!("{label}{text}")));
+        let text = entry.text(name).map(word);
+        words.extend(text.map(|text| format!("{label}{text}")));
     }
     for (name, label) in [
         ("count", "count="),
@@ -51,6 +57,15 @@ pub(super) fn entry(entry: &Entry) -> String {
             .map(|millis| format!("{millis} ms")),
     );
     printable(&words.join(" ")).into_owned()
+}
+
+/// A text as one word: in quotation marks unless it is plainly one.
+fn word(text: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_graphic() && !matches!(letter, '"' | '\\' | '=');
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => json!(printable(text)).to_string(),
+    }
 }
 
 pub(super) fn stats(stats: &Stats, as_json: bool) -> Result<()> {
@@ -115,4 +130,33 @@ fn counts(out: &mut impl Write, title: &str, words: &BTreeMap<String, u64>) -> R
         writeln!(out, "  {count:>10}  {}", printable(word))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_one_word() {
+        for plain in [
+            "echo",
+            "tool/call/req",
+            "did:web:a.example%3A8443",
+            "127.0.0.1",
+            "a…b",
+        ] {
+            let is_quoted = word(plain).starts_with('"');
+            assert_eq!(is_quoted, !plain.is_ascii(), "{plain}");
+        }
+        for (text, shown) in [
+            ("echo approved success", r#""echo approved success""#),
+            ("rule=built-in", r#""rule=built-in""#),
+            (r#"a" b"#, r#""a\" b""#),
+            ("", r#""""#),
+            ("a\u{a0}b", "\"a\u{a0}b\""),
+            ("e\u{200b}cho\n", "\"e\u{fffd}cho\u{fffd}\""),
+        ] {
+            assert_eq!(word(text), shown);
+        }
+    }
 }

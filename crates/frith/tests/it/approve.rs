@@ -58,6 +58,8 @@ fn a_held_call_waits_for_yes_or_no() {
     );
     assert_eq!(operator(&node, &["approve", "yes", &id]).0, 0);
     assert_eq!(wire.hear().unwrap()["data"]["success"], true);
+    let (_, out, _) = operator(&node, &["audit", "tail"]);
+    assert!(out.contains(&format!(" approval={id} ")), "{out}");
     let (status, _, error) = operator(&node, &["approve", "yes", &id]);
     assert_eq!(status, 1);
     assert!(error.contains("no call `"), "{error}");
@@ -202,7 +204,7 @@ fn a_running_node_purges_its_log_and_records_its_rules() {
     assert!(error.contains("at least 7 days"), "{error}");
     let (_, out, _) = operator(&node, &["audit", "tail"]);
     for line in [
-        "policy_change    applied by the operator",
+        r#"policy_change    "applied by the operator""#,
         "operator         config.apply approved",
         "operator         audit.purge rejected",
     ] {
