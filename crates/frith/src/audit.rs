@@ -1,17 +1,19 @@
 //! `frith audit`: what agents did, and the proof that the record was not changed.
 
+pub(crate) mod head;
 pub(crate) mod keys;
 pub(crate) mod purge;
 mod show;
 mod verify;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use audit::{End, Entry, Follower, Lines, Stats, checkpoints, segments};
 
+use self::head::HeadFile;
 use crate::Outcome;
 use crate::keystore::{Store, cannot};
 
@@ -20,6 +22,10 @@ use crate::keystore::{Store, cannot};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
+
+    /// The data directory [default: $XDG_DATA_HOME/frith]
+    #[arg(long, value_name = "DIR", env = "FRITH_DATA", global = true)]
+    data: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -72,27 +78,27 @@ enum Format {
 pub(crate) struct Place {
     /// The log's folder [default: audit in the data directory]
     folder: Option<PathBuf>,
-
-    /// The data directory [default: $XDG_DATA_HOME/frith]
-    #[arg(long, value_name = "DIR", env = "FRITH_DATA")]
-    data: Option<PathBuf>,
 }
 
 impl Place {
-    fn folder(&self) -> Result<PathBuf> {
-        self.folder.clone().map_or_else(
-            || {
-                Store::at(self.data.clone())
-                    .data()
-                    .map(|data| data.join("audit"))
-            },
-            Ok,
-        )
+    fn folder(&self, store: &Store) -> Result<PathBuf> {
+        match &self.folder {
+            Some(folder) => Ok(folder.clone()),
+            None => Ok(store.data()?.join("audit")),
+        }
+    }
+
+    /// What a node remembers of its log, if this is the folder of one.
+    fn remembered(&self, store: &Store) -> Result<Option<HeadFile>> {
+        match &self.folder {
+            Some(_) => Ok(None),
+            None => Ok(Some(HeadFile::beside(&self.folder(store)?))),
+        }
     }
 
     /// The folder, if there is a log in it.
-    fn log(&self) -> Result<PathBuf> {
-        let folder = self.folder()?;
+    fn log(&self, store: &Store) -> Result<PathBuf> {
+        let folder = self.folder(store)?;
         let found = segments(&folder).with_context(|| cannot("read the audit log in", &folder))?;
         if found.is_empty() {
             bail!("there is no audit log in {}", folder.display());
@@ -102,17 +108,18 @@ impl Place {
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    let store = Store::at(arguments.data.clone());
     match &arguments.command {
         Command::Tail {
             lines,
             follow,
             place,
-        } => tail(place, *lines, *follow, as_json),
-        Command::Verify(options) => verify::run(options, as_json),
-        Command::Export { format, place } => export(place, *format),
-        Command::Purge(options) => purge::run(options, as_json),
+        } => tail(&place.log(&store)?, *lines, *follow, as_json),
+        Command::Verify(options) => verify::run(options, &store, as_json),
+        Command::Export { format, place } => export(&place.log(&store)?, *format),
+        Command::Purge(options) => purge::run(options, store, as_json),
         Command::Stats { place } => {
-            let folder = place.log()?;
+            let folder = place.log(&store)?;
             let stats = Stats::of(&folder).with_context(|| cannot("read", &folder))?;
             show::stats(&stats, as_json)?;
             Ok(Outcome::Good)
@@ -123,10 +130,9 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 /// How often a log is looked at that is followed.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-fn tail(place: &Place, count: usize, follow: bool, as_json: bool) -> Result<Outcome> {
-    let folder = place.log()?;
+fn tail(folder: &Path, count: usize, follow: bool, as_json: bool) -> Result<Outcome> {
     let (mut follower, mut lines) =
-        Follower::new(&folder, count).with_context(|| cannot("read", &folder))?;
+        Follower::new(folder, count).with_context(|| cannot("read", folder))?;
     let mut out = std::io::stdout().lock();
     loop {
         for line in &lines {
@@ -146,23 +152,22 @@ fn tail(place: &Place, count: usize, follow: bool, as_json: bool) -> Result<Outc
         std::thread::sleep(INTERVAL);
         lines = follower
             .next_lines()
-            .with_context(|| cannot("read", &folder))?;
+            .with_context(|| cannot("read", folder))?;
     }
 }
 
-fn export(place: &Place, format: Format) -> Result<Outcome> {
-    let folder = place.log()?;
+fn export(folder: &Path, format: Format) -> Result<Outcome> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if let Format::Checkpoints = format {
-        for jws in checkpoints(&folder).with_context(|| cannot("read", &folder))? {
+        for jws in checkpoints(folder).with_context(|| cannot("read", folder))? {
             writeln!(out, "{jws}")?;
         }
         out.flush()?;
         return Ok(Outcome::Good);
     }
     let (mut line, mut unreadable) = (Vec::new(), 0_u64);
-    for segment in segments(&folder).with_context(|| cannot("read", &folder))? {
-        let mut lines = Lines::open(&segment).with_context(|| cannot("read", &segment.path))?;
+    for segment in segments(folder).with_context(|| cannot("read", folder))? {
+        let mut lines = Lines::open(&segment).with_context(|| cannot("read", folder))?;
         while let Some((_, end)) = lines.next_line(&mut line)? {
             let entry = Entry::parse(&line);
             if end != End::Newline || entry.is_err() {

@@ -46,6 +46,14 @@ impl Store {
         }
     }
 
+    /// The same, with the passphrase in this file.
+    pub(crate) fn with_passphrase(self, passphrase_file: Option<PathBuf>) -> Self {
+        Self {
+            passphrase_file,
+            ..self
+        }
+    }
+
     /// The names of all identities.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         let folder = self.folder()?;

@@ -22,6 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::head::HeadFile;
 use crate::audit::keys::{NodeKeys, NodeSigner};
 use crate::audit::purge::{self, Taken, Wish};
 use crate::capabilities::Capabilities;
@@ -475,7 +476,8 @@ fn audit_log(
         }),
         alarm: Box::new(|alarm| tracing::error!("{alarm}")),
     };
-    let log = audit::Log::open(&folder, settings, parts);
+    let head = Box::new(HeadFile::beside(&folder));
+    let log = audit::Log::open_remembered(&folder, settings, parts, head);
     let log = log.with_context(|| {
         format!(
             "cannot put on record what agents do in {}",

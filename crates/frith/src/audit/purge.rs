@@ -1,27 +1,29 @@
 //! `frith audit purge`: by the node that runs, or on the log of one that does not.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use a2e_runtime::DataDir;
 use a2e_runtime::operator::{AskError, ask};
-use anyhow::{Context, Result, bail};
-use audit::{Log, NoRandomness, Parts, Purge, Purged, Settings, UnixMillis, segments};
+use anyhow::Result;
+use audit::{Log, NoRandomness, Parts, Purge, Purged, Settings, UnixMillis};
 use serde::{Deserialize, Serialize};
 
+use super::Place;
 use super::keys::{NodeKeys, NodeSigner};
 use crate::Outcome;
 use crate::agent::block_on;
-use crate::keystore::{Store, cannot};
+use crate::keystore::Store;
 
 /// What to take away.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The log's folder [default: audit in the data directory]
-    folder: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 
-    /// What was recorded before then: 2026-11-01, 2026-11-01T12:00:00Z, or an age such as 90d or 12h
+    /// What was recorded before then: 2026-11-01, 2026-11-01T12:00:00Z, or an age such as 90d or 12h;
+    /// less than 7 days only with `--only addresses`
     #[arg(long, value_name = "TIME")]
     before: String,
 
@@ -33,8 +35,9 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "default", value_name = "NAME")]
     id: String,
 
-    #[command(flatten)]
-    store: Store,
+    /// A file with the passphrase of the keys; else $FRITH_PASSPHRASE is used
+    #[arg(long, value_name = "FILE")]
+    passphrase_file: Option<PathBuf>,
 }
 
 /// What the operator asks a node for.
@@ -71,7 +74,8 @@ enum Only {
     Addresses,
 }
 
-pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments, store: Store, as_json: bool) -> Result<Outcome> {
+    let store = store.with_passphrase(arguments.passphrase_file.clone());
     let Some(before) = time(&arguments.before, now()) else {
         let message = "--before must be a date, a time in UTC, or an age such as 90d";
         return Ok(Outcome::WrongArguments(message.into()));
@@ -80,17 +84,13 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         before: before.0,
         only: arguments.only,
     };
-    let (folder, by_node) = match &arguments.folder {
-        Some(folder) => (folder.clone(), None),
-        None => {
-            let data = arguments.store.data()?;
-            let node = DataDir::new(data.clone());
-            (data.join("audit"), ask_node(&node, wish)?)
-        }
+    let by_node = match &arguments.place.folder {
+        Some(_) => None,
+        None => ask_node(&DataDir::new(store.data()?), wish)?,
     };
     let taken = match by_node {
         Some(taken) => taken,
-        None => purge_here(arguments, &folder, wish)?,
+        None => purge_here(arguments, &store, wish)?,
     };
     match as_json {
         true => writeln!(std::io::stdout(), "{}", serde_json::to_string(&taken)?)?,
@@ -114,25 +114,25 @@ fn ask_node(node: &DataDir, wish: Wish) -> Result<Option<Taken>> {
 }
 
 /// Purges a log that nobody writes.
-fn purge_here(arguments: &Arguments, folder: &Path, wish: Wish) -> Result<Taken> {
+fn purge_here(arguments: &Arguments, store: &Store, wish: Wish) -> Result<Taken> {
     // A log is not begun only to purge it.
-    let found = segments(folder).with_context(|| cannot("read the audit log in", folder))?;
-    if found.is_empty() {
-        bail!("there is no audit log in {}", folder.display());
-    }
-    let stored = arguments.store.open(&arguments.id)?;
+    let folder = arguments.place.log(store)?;
+    let stored = store.open(&arguments.id)?;
     let settings = Settings {
         name: "frith audit purge".into(),
         ..Settings::default()
     };
     let parts = Parts {
-        signer: Box::new(NodeSigner::of(&stored, &arguments.store)?),
+        signer: Box::new(NodeSigner::of(&stored, store)?),
         keys: Box::new(NodeKeys::of(&stored)),
         random: Box::new(|bytes: &mut [u8]| getrandom::fill(bytes).map_err(|_| NoRandomness)),
         clock: Box::new(now),
         alarm: Box::new(|alarm| eprintln!("frith: {alarm}")),
     };
-    let log = Log::open(folder, settings, parts)?;
+    let log = match arguments.place.remembered(store)? {
+        Some(head) => Log::open_remembered(&folder, settings, parts, Box::new(head))?,
+        None => Log::open(&folder, settings, parts)?,
+    };
     let outcome = purge(&log, wish);
     log.close();
     Ok(outcome?)

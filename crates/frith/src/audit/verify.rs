@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 use a2a_identity::{Did, DidDocument, Peer};
 use anyhow::{Context, Result};
-use audit::{Fault, KeyCheck as _, Report, checkpoints, printable, verify_folder};
+use audit::{Fault, Head, KeyCheck as _, Report, checkpoints, printable, verify_folder};
 use serde_json::json;
 
+use super::Place;
+use super::head::HeadFile;
 use super::keys::NodeKeys;
 use crate::Outcome;
 use crate::keystore::{Store, cannot};
@@ -16,8 +18,8 @@ use crate::keystore::{Store, cannot};
 /// Whose log it is, and who says so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The log's folder [default: audit in the data directory]
-    folder: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 
     /// The node's public key in base64url; several as KID=KEY
     #[arg(
@@ -43,23 +45,23 @@ pub(crate) struct Arguments {
     /// The identity of this user whose keys are taken, if neither --key nor --did is given
     #[arg(long, default_value = "default", value_name = "NAME")]
     id: String,
-
-    #[command(flatten)]
-    store: Store,
 }
 
-pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
-    let keys = match arguments.keys()? {
+pub(crate) fn run(arguments: &Arguments, store: &Store, as_json: bool) -> Result<Outcome> {
+    let keys = match arguments.keys(store)? {
         Ok(keys) => keys,
         Err(message) => return Ok(Outcome::WrongArguments(message)),
     };
-    let folder = match &arguments.folder {
-        Some(folder) => folder.clone(),
-        None => arguments.store.data()?.join("audit"),
-    };
+    let folder = arguments.place.folder(store)?;
+    // First: a log that is being written has what was remembered before it is read.
+    let head = arguments.place.remembered(store)?;
+    let remembered = head.as_ref().map(HeadFile::read);
     let report =
         verify_folder(&folder, &keys).with_context(|| cannot("read the audit log in", &folder))?;
     let mut missing = Vec::new();
+    if let Some(remembered) = remembered {
+        missing.extend(lacks(&report, remembered));
+    }
     if let Some(file) = &arguments.checkpoints {
         let text = fs::read_to_string(file).with_context(|| cannot("read", file))?;
         let found = checkpoints(&folder).with_context(|| cannot("read", &folder))?;
@@ -88,14 +90,31 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     })
 }
 
+/// What the log of a node does not have and should.
+fn lacks(report: &Report, remembered: Result<Option<Head>>) -> Option<String> {
+    let remembered = remembered.unwrap_or_else(|error| {
+        eprintln!("frith: how far the log had come is not known: {error:#}");
+        None
+    });
+    let end = report.head.as_ref();
+    match (end, remembered) {
+        (None, None) => Some("there are no records: a node writes one when it starts".to_owned()),
+        (_, Some(remembered)) => Head::lacks(end, &remembered).map(|_| {
+            let Head { log_id, seq, .. } = remembered;
+            format!("the log had come to record {seq} of {log_id}, which is not there")
+        }),
+        (Some(_), None) => None,
+    }
+}
+
 impl Arguments {
     /// The keys to verify with, or what is wrong with the command line.
-    fn keys(&self) -> Result<Result<NodeKeys, String>> {
+    fn keys(&self, store: &Store) -> Result<Result<NodeKeys, String>> {
         if !self.keys.is_empty() {
             return Ok(NodeKeys::parse(&self.keys));
         }
         let Some(did) = &self.did else {
-            let stored = self.store.open(&self.id).context(
+            let stored = store.open(&self.id).context(
                 "whose log is it? give the node's public key with --key, or its DID with --did",
             )?;
             return Ok(Ok(NodeKeys::of(&stored)));

@@ -59,23 +59,23 @@ impl KeyCheck for NoKeys {
 }
 
 /// A user with an identity and the log of a node in the data directory.
-struct Node {
-    user: User,
+pub(crate) struct Node {
+    pub(crate) user: User,
 }
 
 impl Node {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let user = User::new();
         user.ok(&["id", "new"]);
         Self { user }
     }
 
-    fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.user.path("data/audit")
     }
 
     /// A log of ten requests, one a day, the last of them some time ago.
-    fn open_log(&self) -> Log {
+    pub(crate) fn open_log(&self) -> Log {
         let counter = AtomicI64::new(0);
         let parts = Parts {
             signer: Box::new(NodeKey::of(&self.user)),
@@ -109,7 +109,7 @@ impl Node {
         log
     }
 
-    fn with_log() -> Self {
+    pub(crate) fn with_log() -> Self {
         let node = Self::new();
         node.open_log().close();
         node
@@ -143,7 +143,7 @@ impl Node {
     }
 }
 
-fn record<'a>(name: &'a str, status: &'a str) -> Record<'a> {
+pub(crate) fn record<'a>(name: &'a str, status: &'a str) -> Record<'a> {
     Record {
         event: Event::Request,
         body: Body {

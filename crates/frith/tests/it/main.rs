@@ -3,6 +3,7 @@
 
 mod approve;
 mod audit;
+mod audit_hostile;
 mod foreign;
 mod identity;
 mod identity_hostile;
