@@ -10,6 +10,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,16 +29,34 @@ pub(crate) const CHECKPOINTS: &str = "checkpoints";
 /// # Errors
 /// If something cannot be read. What is wrong with the log is in the report.
 pub fn verify_folder(folder: &Path, keys: &dyn KeyCheck) -> io::Result<Report> {
+    let mut tries = 0;
     loop {
-        let before = segments(folder)?;
-        let mut source = FolderSource::open(folder)?;
-        match verify_within(&mut source, keys, Scope::All) {
-            // A purge took away what was about to be read; each time there is less to take.
-            Err(error)
-                if error.kind() == io::ErrorKind::NotFound && segments(folder)? != before => {}
-            outcome => return outcome,
+        let before = files(folder)?;
+        let outcome = FolderSource::open(folder)
+            .and_then(|mut source| verify_within(&mut source, keys, Scope::All));
+        // A purge may have taken what was about to be read, and is on record behind it.
+        let is_doubtful = match &outcome {
+            Ok(report) => !report.is_intact(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        tries += 1;
+        if !is_doubtful || tries == MAX_TRIES || files(folder)? == before {
+            return outcome;
         }
     }
+}
+
+/// How often a log is read that purges change meanwhile.
+const MAX_TRIES: u32 = 10;
+
+/// The segments there are, and which file each is: a purge puts another one in its place.
+fn files(folder: &Path) -> io::Result<Vec<(Segment, Option<u64>)>> {
+    let segments = segments(folder)?.into_iter();
+    let with_file = segments.map(|segment| {
+        let file = fs::metadata(&segment.path).ok();
+        (segment, file.map(|file| file.ino()))
+    });
+    Ok(with_file.collect())
 }
 
 /// A file of records.

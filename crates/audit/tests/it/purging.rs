@@ -1,11 +1,12 @@
 //! Taking things out of a log.
 
 use std::fs;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use audit::{Entry, Error, Log, Purge, Retention, UnixMillis};
+use audit::{Checkpoint, Entry, Error, KeyCheck, Log, Purge, Refusal, Retention, UnixMillis};
 
-use crate::support::{DAY, Place, append};
+use crate::support::{DAY, Keys, Place, append};
 
 /// A log with records of three days, the last of them today.
 fn old_log() -> (Place, Log) {
@@ -370,4 +371,35 @@ fn a_purge_goes_over_gaps() {
             .all(|fault| fault.kind.code() == "cut_off"),
         "{report:?}"
     );
+}
+
+/// A purge that runs while the log is verified, between one file and the next: what it took is on
+/// record, only behind what was there when verification began.
+#[test]
+fn a_log_that_is_purged_meanwhile_verifies() {
+    struct Purging<'a>(Keys, &'a Log, Mutex<Vec<Purge>>);
+    impl KeyCheck for Purging<'_> {
+        fn check(&self, jws: &str) -> Result<Checkpoint, Refusal> {
+            if let Some(purge) = self.2.lock().unwrap().pop() {
+                self.1.purge(&purge).unwrap();
+            }
+            self.0.check(jws)
+        }
+    }
+    let mut place = Place::new();
+    place.settings.segment_bytes = 4096;
+    let log = place.open();
+    for _ in 0..30 {
+        append(&log, "old");
+    }
+    place.pass(8 * DAY);
+    append(&log, "today");
+    let week = before(&place, 7);
+    for purge in [Purge::BodiesBefore(week), Purge::RecordsBefore(week)] {
+        let keys = Purging(place.keys, &log, Mutex::new(vec![purge.clone()]));
+        let report = audit::verify_folder(&place.folder(), &keys).unwrap();
+        assert!(report.is_intact(), "{purge:?}: {:?}", report.faults);
+    }
+    log.close();
+    place.intact();
 }
