@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::step::{capture, show, workspace};
+use crate::tools::debian;
 
 /// Installs `conformance/requirements.txt` into `target/python`, unless it is there.
 pub(crate) fn ensure() -> Result<(), String> {
@@ -29,10 +30,4 @@ pub(crate) fn ensure() -> Result<(), String> {
     install.args(["install", "--quiet", "--disable-pip-version-check", "-r"]);
     show(install.arg(&wanted))?;
     std::fs::write(&stamp, wanted_text).map_err(|error| error.to_string())
-}
-
-fn debian(package: &str) -> Result<(), String> {
-    println!("installing the Debian package {package}");
-    show(Command::new("apt-get").args(["update", "-qq"]))?;
-    show(Command::new("apt-get").args(["install", "-qq", "-y", package]))
 }

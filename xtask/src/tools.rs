@@ -1,4 +1,6 @@
-//! Programs from the registry that the gates need beside the toolchain.
+//! Programs that the gates need beside the toolchain: from the registry and from Debian.
+
+use std::process::Command;
 
 use crate::step::{capture, cargo, show};
 
@@ -50,4 +52,11 @@ impl Tool {
             "install --quiet --locked --version {version} {package}"
         )))
     }
+}
+
+/// Installs a Debian package.
+pub(crate) fn debian(package: &str) -> Result<(), String> {
+    println!("installing the Debian package {package}");
+    show(Command::new("apt-get").args(["update", "-qq"]))?;
+    show(Command::new("apt-get").args(["install", "-qq", "-y", package]))
 }

@@ -3,18 +3,17 @@
 use std::process::Command;
 
 use super::single;
-use crate::step::{capture, show};
+use crate::step::capture;
+use crate::tools::debian;
+
+/// Debian packages of what is measured beside ours, and the program in each.
+const PACKAGES: &[(&str, &str)] = &[("bubblewrap", "bwrap"), ("ripgrep", "rg")];
 
 pub(crate) fn run() -> Result<(), String> {
-    ensure("rg", "ripgrep")?;
-    single("tools")
-}
-
-/// Installs a package of Debian unless its program is there.
-fn ensure(program: &str, package: &str) -> Result<(), String> {
-    if capture(Command::new(program).arg("--version")).success {
-        return Ok(());
+    for (package, program) in PACKAGES {
+        if !capture(Command::new(program).arg("--version")).success {
+            debian(package)?;
+        }
     }
-    println!("installing {package}");
-    show(Command::new("apt-get").args(["install", "--yes", "--quiet", package]))
+    single("tools")
 }
