@@ -14,7 +14,9 @@ fn main() {
     let outcome = match words.as_slice() {
         [] => files::report(Effort::FULL, 50_000).and_then(|()| spawn::report(Effort::FULL)),
         ["--spawn"] => spawn::report(Effort::FULL),
-        ["--smoke"] => files::report(Effort::SMOKE, 200).and_then(|()| spawn::report(Effort::SMOKE)),
+        ["--smoke"] => {
+            files::report(Effort::SMOKE, 200).and_then(|()| spawn::report(Effort::SMOKE))
+        }
         _ => {
             println!("usage: tools [--spawn | --smoke]");
             Ok(())
