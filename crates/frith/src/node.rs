@@ -91,6 +91,12 @@ impl Node {
         }
         warn_of_plain_text(config);
         let claim = data.claim()?;
+        // The guards of the sandbox are tried while everything else is opened.
+        let capabilities = tokio::task::spawn_blocking({
+            let (config, file) = (config.clone(), file.map(Path::to_owned));
+            let data = data.clone();
+            move || Capabilities::new(&config, file.as_deref(), &data)
+        });
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
         let identities = Store::at(Some(data.path().to_owned()));
         let identity = identity(&identities).context("the node's identity cannot be used")?;
@@ -100,7 +106,7 @@ impl Node {
             snapshots: snapshots(config, data)?,
             approvals: approvals(config, data)?,
             audit: audit_log(config, data, &identity, &identities)?,
-            capabilities: Capabilities::new(config, file, data)?,
+            capabilities: capabilities.await??,
         };
         let host = builder(config, &shared).await?.build();
         let tls = match &config.server.tls {
