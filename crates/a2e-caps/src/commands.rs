@@ -1,6 +1,7 @@
 //! Tools that run commands and code in the sandbox.
 
 mod run;
+mod template;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
 use crate::workplace::Workplace;
+
+pub use template::{Template, TemplateError, tool as from_template};
 
 pub(crate) use run::{limit, run};
 

@@ -147,12 +147,35 @@ pub struct Plugin {
 pub enum PluginKind {
     /// Five small tools to try things with.
     Demo,
-    /// The built-in tools.
-    Tools,
+    /// The built-in tools, and these.
+    Tools(Vec<CommandTool>),
     /// Processes.
     Proc(Proc),
     /// Another A2E host.
     Mounted(Mounted),
+}
+
+/// A tool that is a command with places for arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandTool {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The program and its arguments; `{name}` is where an argument goes.
+    pub command: Vec<String>,
+    /// JSON Schemas of the arguments, by name.
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// The arguments that must be given.
+    pub required: Vec<String>,
+    /// The argument that the program reads from its standard input.
+    pub stdin: Option<String>,
+    /// Words that lead to it.
+    pub tags: Vec<String>,
+    /// Whether it changes nothing.
+    pub read_only: bool,
+    /// After so long it is killed.
+    pub timeout: Option<Duration>,
 }
 
 /// Processes of agents.

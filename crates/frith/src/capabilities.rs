@@ -5,13 +5,14 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
-use a2e_caps::tool::{Catalogue, Source};
+use a2e_caps::tool::{Catalogue, Source, Tool};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{commands, files, time};
-use a2e_runtime::config::{Config, Network, Plugin, Proc, Sandbox};
+use a2e_runtime::config::{CommandTool, Config, Network, Plugin, Proc, Sandbox};
 use a2e_runtime::{DataDir, HostBuilder};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
@@ -56,8 +57,19 @@ impl Capabilities {
         Ok(self.proc(builder, &Proc::default()))
     }
 
-    /// Adds the tools.
-    pub(crate) fn tools(&self, builder: HostBuilder, plugin: &Plugin) -> Result<HostBuilder> {
+    /// Adds the tools, and those that the configuration describes.
+    pub(crate) fn tools(
+        &self,
+        builder: HostBuilder,
+        plugin: &Plugin,
+        own: &[CommandTool],
+    ) -> Result<HostBuilder> {
+        let own = own.iter().map(|tool| self.command_tool(tool));
+        let own = own.collect::<Result<_, _>>();
+        let own = own.with_context(|| format!("the tools of the plugin `{}`", plugin.name))?;
+        if let Some(clash) = self.catalogue.set(Source::Config, own).first() {
+            bail!("two tools are called `{}`", clash.name);
+        }
         let tools = self.make_tools(ToolSettings {
             name: plugin.name.clone(),
             priority: plugin.priority,
@@ -75,6 +87,32 @@ impl Capabilities {
             max_running: proc.max_procs,
         });
         builder.plugin(procs).plugin(Resize)
+    }
+
+    fn command_tool(&self, tool: &CommandTool) -> Result<Arc<dyn Tool>, TemplateError> {
+        let CommandTool {
+            name,
+            description,
+            command,
+            parameters,
+            required,
+            stdin,
+            tags,
+            read_only,
+            timeout,
+        } = tool.clone();
+        let template = Template {
+            name,
+            description,
+            command,
+            parameters,
+            required,
+            stdin,
+            tags,
+            read_only,
+            timeout,
+        };
+        commands::from_template(&template, &self.workplace)
     }
 
     fn make_tools(&self, settings: ToolSettings) -> Result<Tools> {

@@ -374,7 +374,7 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
             PluginKind::Demo => {
                 builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
             }
-            PluginKind::Tools => capabilities.tools(builder, plugin)?,
+            PluginKind::Tools(own) => capabilities.tools(builder, plugin, own)?,
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted)?;

@@ -229,10 +229,14 @@ async fn death_signal(launcher: &Launcher) -> Result<String, String> {
             .map_err(|why| why.to_string())?;
     }
     if let Some(mut input) = child.stdin.take() {
-        match input.write_all(b"?").await {
-            Ok(()) => return Err("the command lives on without its supervisor".into()),
-            Err(_no_reader) => {}
-        }
+        // The first process may end a moment after the command.
+        let unread = async {
+            while input.write_all(b"?").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let unread = tokio::time::timeout(PATIENCE, unread).await;
+        unread.map_err(|_| "the command lives on without its supervisor")?;
     }
     child.wait().await;
     Ok("the command ended with its supervisor".into())

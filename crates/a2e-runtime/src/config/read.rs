@@ -267,12 +267,39 @@ impl<'a> Field<'a> {
         }))
     }
 
+    /// Whatever it is, as JSON.
+    pub(super) fn json(&self) -> Option<serde_json::Value> {
+        match json(self.node) {
+            Some(value) => Some(value),
+            None => self.wrong("must be something that JSON can say"),
+        }
+    }
+
     fn must_be<T>(&self, wanted: &str) -> Option<T> {
         self.wrong(&format!(
             "must be {wanted}, not {}",
             self.node.kind.describe()
         ))
     }
+}
+
+/// A part of a configuration as JSON; dates and infinities have no JSON.
+fn json(node: &Node) -> Option<serde_json::Value> {
+    use serde_json::Value;
+    Some(match &node.kind {
+        Kind::Null => Value::Null,
+        Kind::Bool(value) => Value::Bool(*value),
+        Kind::Integer(value) => Value::from(*value),
+        Kind::Real(value) => Value::Number(serde_json::Number::from_f64(*value)?),
+        Kind::Text(text) => Value::String(text.clone()),
+        Kind::Date => return None,
+        Kind::List(list) => Value::Array(list.iter().map(json).collect::<Option<_>>()?),
+        Kind::Table(entries) => {
+            let members = entries.iter();
+            let members = members.map(|entry| Some((entry.name.clone(), json(&entry.value)?)));
+            Value::Object(members.collect::<Option<_>>()?)
+        }
+    })
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -10,8 +10,9 @@ use a2e_wire::{Capability, Enumeration};
 use super::read::{Field, Problems, Section};
 use super::tree::Node;
 use super::{
-    Audit, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind, Problem, Proc,
-    Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket, policy, secrets,
+    Audit, CommandTool, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind,
+    Problem, Proc, Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket,
+    policy, secrets,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -179,7 +180,7 @@ impl Reader<'_> {
             Kind::Demo => Some(PluginKind::Demo),
             Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
             Kind::Proc => Some(PluginKind::Proc(proc(&mut section))),
-            Kind::Tools => Some(PluginKind::Tools),
+            Kind::Tools => Some(PluginKind::Tools(command_tools(&mut section))),
         };
         section.finish();
         Some(Plugin {
@@ -226,6 +227,55 @@ impl Reader<'_> {
             Err(text) => field.wrong(&text),
         }
     }
+}
+
+fn command_tools(section: &mut Section<'_>) -> Vec<CommandTool> {
+    let mut tools = Vec::new();
+    set(&mut tools, section.field("commands"), |it| {
+        Some(it.list()?.filter_map(|it| command_tool(&it)).collect())
+    });
+    tools
+}
+
+fn command_tool(field: &Field<'_>) -> Option<CommandTool> {
+    let mut section = field.section()?;
+    let name = section.required("name", field.at());
+    let description = section.required("description", field.at());
+    let command = section.required("command", field.at());
+    let mut tool = CommandTool {
+        name: name.and_then(|it| it.word()).unwrap_or_default(),
+        description: description.and_then(|it| it.word()).unwrap_or_default(),
+        command: command
+            .and_then(|it| self::command(&it))
+            .unwrap_or_default(),
+        parameters: serde_json::Map::new(),
+        required: Vec::new(),
+        stdin: None,
+        tags: Vec::new(),
+        read_only: false,
+        timeout: None,
+    };
+    set(&mut tool.parameters, section.field("parameters"), |it| {
+        let entries = it.entries()?;
+        Some(
+            entries
+                .filter_map(|(name, it)| Some((name.to_owned(), it.json()?)))
+                .collect(),
+        )
+    });
+    set(&mut tool.required, section.field("required"), |it| {
+        it.words()
+    });
+    set_some(&mut tool.stdin, section.field("stdin"), |it| it.word());
+    set(&mut tool.tags, section.field("tags"), |it| it.words());
+    set(&mut tool.read_only, section.field("read_only"), |it| {
+        it.boolean()
+    });
+    set_some(&mut tool.timeout, section.field("timeout_seconds"), |it| {
+        it.seconds(1..=DAY)
+    });
+    section.finish();
+    Some(tool)
 }
 
 fn proc(section: &mut Section<'_>) -> Proc {

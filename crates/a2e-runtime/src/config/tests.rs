@@ -100,7 +100,7 @@ fn the_sample_has_every_key() {
     let sample = std::fs::read_to_string(SAMPLE).unwrap();
     let error = mistakes(
         "zzzzzz: 1\nserver: {zzzzzz: 1, tls: {zzzzzz: 1, key: k, certificate: c}}\n\
-         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}, {zzzzzz: 1, name: b, type: proc}]\n\
+         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}, {zzzzzz: 1, name: b, type: proc}, {zzzzzz: 1, name: c, type: tools, commands: [{zzzzzz: 1, name: d, description: e, command: [f]}]}]\n\
          sandbox: {zzzzzz: 1}\n\
          global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\naudit: {zzzzzz: 1}\n\
          policy: {zzzzzz: 1, repeat: {zzzzzz: 1, calls: 2, window: 1, then: hold}, rules: [{zzzzzz: 1, then: deny}]}\n\
@@ -113,7 +113,7 @@ fn the_sample_has_every_key() {
     let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
     assert_eq!(
         keys.len(),
-        14 + 7 + 2 + 10 + 8 + 13 + 14 + 2 + 4 + 6 + 3 + 9 + 2,
+        14 + 7 + 2 + 10 + 8 + 6 + 9 + 13 + 14 + 2 + 4 + 6 + 3 + 9 + 2,
         "{error}"
     );
     for key in keys {

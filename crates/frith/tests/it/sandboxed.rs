@@ -471,3 +471,55 @@ fn the_doctor_tries_every_guard() {
     let (_, out, _) = frith(&["doctor"], "");
     assert!(out.ends_with("guards hold\n"), "{out}");
 }
+
+/// Tools that a configuration describes, without code.
+#[test]
+fn a_command_is_a_tool() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = r#"plugins:
+  - name: tools
+    type: tools
+    commands:
+      - name: count
+        description: Counts what it is given
+        command: [wc, "-{what}", --, "{files}"]
+        parameters: {what: {enum: [l, w]}, files: {type: array, items: {type: string}}, text: {type: string}}
+        required: [what]
+        stdin: text
+"#;
+    let node = Node::start(folder.path(), config);
+    let mut wire = agent(&node);
+    let counted = call(
+        &mut wire,
+        "1",
+        "count",
+        &json!({"what": "w", "text": "one two"}),
+    );
+    assert_eq!(counted["data"]["data"]["stdout"], "2\n", "{counted}");
+    call(
+        &mut wire,
+        "2",
+        "write_file",
+        &json!({"path": "a b", "content": "x\ny\n"}),
+    );
+    let counted = call(
+        &mut wire,
+        "3",
+        "count",
+        &json!({"what": "l", "files": ["a b", "-"]}),
+    );
+    assert!(counted.to_string().contains("2 a b"), "{counted}");
+    let wrong = call(&mut wire, "4", "count", &json!({"what": "x"}));
+    assert_eq!(wrong["code"], "schema_violation", "{wrong}");
+    let list = wire.ask(&json!({"type": "tool/list/req", "id": "5", "query": "count words"}));
+    assert_eq!(list["tools"][0]["name"], "count");
+
+    let wrong = config.replace("{files}", "{file}");
+    std::fs::write(folder.path().join("frith.yaml"), wrong).unwrap();
+    let data = node.data();
+    let (status, out, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
+    assert!(
+        format!("{out}{error}").contains("`count` has a place for `file`"),
+        "{status} {out}{error}"
+    );
+}
