@@ -189,6 +189,9 @@ impl Write for UnixSeconds {
 pub struct Count(u64);
 
 impl Count {
+    /// None of them.
+    pub const ZERO: Self = Self(0);
+
     /// `None` beyond 2^53−1.
     #[must_use]
     pub const fn new(value: u64) -> Option<Self> {

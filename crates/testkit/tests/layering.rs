@@ -75,6 +75,7 @@ const PURE: &[(&str, &[&str])] = &[
         "bs58", "chacha20poly1305", "ed25519-dalek", "hkdf", "pkcs8", "sha2", "thiserror",
         "x25519-dalek", "zeroize",
     ]),
+    ("a2a-session", &["thiserror"]),
     ("a2e-wire", &["memchr", "serde", "serde_json", "thiserror"]),
     ("a2e-session", &["thiserror"]),
     // Not pure as a whole: it writes files, which is what `rustix` is for.

@@ -1,0 +1,272 @@
+//! What goes wrong: the code and reason a peer is told, and the precise cause for the record.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use a2a_identity::{JwsError, ManifestError, NoRandomness, ResolveError};
+use a2a_wire::{
+    ErrorCode, ErrorMessage, FieldError, Message, Phase, Reason, RequestId, SessionId, Unparsed,
+    WireError, Write as _,
+};
+use canonical::{Number, Object, Value};
+
+/// Why something is refused.
+///
+/// `code`, `reason` and [`Failure::details`] are what a peer may be told; `cause` is for the audit
+/// record alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failure {
+    /// The code.
+    pub code: ErrorCode,
+    /// The listed reason, if there is one for this.
+    pub reason: Option<Reason>,
+    /// The precise cause. It has no payload data and no secrets, and never leaves the node.
+    pub cause: Cow<'static, str>,
+    figures: Vec<(&'static str, Value<'static>)>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: ErrorCode, cause: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            reason: None,
+            cause: cause.into(),
+            figures: Vec::new(),
+        }
+    }
+
+    /// What a handler failed with: the peer learns an incident number, the record the cause. The
+    /// cause must have no payload data.
+    #[must_use]
+    pub fn internal(incident: &str, cause: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::InternalError, cause).with_text("incident", incident)
+    }
+
+    /// Not now: the record cannot be written, or there is no room.
+    #[must_use]
+    pub fn unavailable(cause: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::ServiceUnavailable, cause)
+    }
+
+    /// A handler cannot do what the intent asks for.
+    #[must_use]
+    pub fn invalid_intent(field: &str, cause: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorCode::InvalidIntent, cause)
+            .because(Reason::BadField)
+            .with_text("field", field)
+    }
+
+    pub(crate) const fn because(mut self, reason: Reason) -> Self {
+        self.reason = Some(reason);
+        self
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: Value<'static>) -> Self {
+        self.figures.push((name, value));
+        self
+    }
+
+    pub(crate) fn with_number(self, name: &'static str, value: u64) -> Self {
+        let largest = Number::MAX_INTEGER;
+        let value = i64::try_from(value).unwrap_or(largest).min(largest);
+        match Number::integer(value) {
+            Some(number) => self.with(name, Value::Number(number)),
+            None => self,
+        }
+    }
+
+    pub(crate) fn with_text(self, name: &'static str, value: impl Into<String>) -> Self {
+        self.with(name, Value::String(value.into().into()))
+    }
+
+    /// `details`: the reason and the listed figures.
+    #[must_use]
+    pub fn details(&self) -> Option<Object<'static>> {
+        let mut details = Object::default();
+        if let Some(reason) = self.reason {
+            details.insert("reason", Value::String(reason.as_str().into()));
+        }
+        for (name, value) in &self.figures {
+            details.insert(*name, value.clone());
+        }
+        let is_empty = details.iter().len() == 0;
+        (!is_empty).then_some(details)
+    }
+
+    /// A figure of `details`.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> Option<&Value<'static>> {
+        let found = self.figures.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value)
+    }
+
+    /// The error message without a signature, as it goes to a peer of this kind.
+    #[must_use]
+    pub fn to_message(&self, binding: Binding, phase: Phase) -> ErrorMessage {
+        let code = match binding {
+            Binding::Profile => self.code.clone(),
+            Binding::Baseline => self.code.for_baseline(phase),
+        };
+        ErrorMessage {
+            session_id: None,
+            request_id: None,
+            error_message: code.text().parse().ok(),
+            error_code: code,
+            details: self.details(),
+            stream: None,
+            error_jws: None,
+            extensions: None,
+            enc: None,
+        }
+    }
+
+    /// The bytes of an unsigned error in a session: nobody is known to sign it for.
+    #[must_use]
+    pub fn to_unsigned(
+        &self,
+        session_id: Option<&Unparsed<SessionId>>,
+        request_id: Option<&Unparsed<RequestId>>,
+    ) -> Vec<u8> {
+        let mut message = self.to_message(Binding::Profile, Phase::Session);
+        message.session_id = session_id.cloned();
+        message.request_id = request_id.cloned();
+        bytes(Message::Error(message))
+    }
+}
+
+/// How strongly a peer binds what it signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// As the profile says.
+    Profile,
+    /// As the base specification alone says.
+    Baseline,
+}
+
+impl Binding {
+    /// The word of a record.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Profile => "profile",
+            Self::Baseline => "baseline",
+        }
+    }
+
+    pub(crate) const fn peer(self) -> a2a_identity::Peer {
+        match self {
+            Self::Profile => a2a_identity::Peer::Profile,
+            Self::Baseline => a2a_identity::Peer::Baseline,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.cause)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<WireError> for Failure {
+    fn from(error: WireError) -> Self {
+        let mut failure = Self::new(error.code(), error.to_string());
+        failure.reason = error.reason();
+        match &error {
+            WireError::Field(field) if !field.path.is_empty() => {
+                failure.with_text("field", field.path.clone())
+            }
+            WireError::TooLarge { size, limit } => failure
+                .with_number("size", u64::try_from(*size).unwrap_or(u64::MAX))
+                .with_number("limit", u64::try_from(*limit).unwrap_or(u64::MAX)),
+            WireError::Field(_) | WireError::Json(_) | WireError::UnknownType(_) => failure,
+        }
+    }
+}
+
+impl From<FieldError> for Failure {
+    fn from(error: FieldError) -> Self {
+        WireError::from(error).into()
+    }
+}
+
+impl From<JwsError> for Failure {
+    fn from(error: JwsError) -> Self {
+        let reason = match &error {
+            JwsError::TooLong => Reason::BadField,
+            JwsError::Form(_)
+            | JwsError::Header(_)
+            | JwsError::Typ(_)
+            | JwsError::UnknownKey
+            | JwsError::UnusableKey(_)
+            | JwsError::BadSignature
+            | JwsError::Payload(_) => Reason::VerificationFailed,
+        };
+        Self::new(error.code(), error.to_string()).because(reason)
+    }
+}
+
+impl From<ManifestError> for Failure {
+    fn from(error: ManifestError) -> Self {
+        Self::new(error.code(), format!("manifest: {error}")).because(error.reason())
+    }
+}
+
+impl From<ResolveError> for Failure {
+    fn from(error: ResolveError) -> Self {
+        let failure = Self::new(error.code(), error.to_string());
+        match failure.code == ErrorCode::ServiceUnavailable {
+            true => failure,
+            false => failure.because(Reason::VerificationFailed),
+        }
+    }
+}
+
+impl From<NoRandomness> for Failure {
+    fn from(error: NoRandomness) -> Self {
+        Self::new(ErrorCode::ServiceUnavailable, error.to_string())
+    }
+}
+
+/// The text of a message.
+pub(crate) fn bytes(message: Message) -> Vec<u8> {
+    Value::Object(message.to_object()).to_canonical()
+}
+
+/// A member that has the right type and the wrong form.
+pub(crate) fn bad_field(name: &'static str, cause: impl Into<Cow<'static, str>>) -> Failure {
+    Failure::new(ErrorCode::InvalidMessage, cause)
+        .because(Reason::BadField)
+        .with_text("field", name)
+}
+
+/// A peer that is not proven to be who it says; it is told no more than that.
+pub(crate) fn unverified(cause: impl Into<Cow<'static, str>>) -> Failure {
+    Failure::new(ErrorCode::UnverifiedAgent, cause).because(Reason::VerificationFailed)
+}
+
+pub(crate) fn failed(reason: Reason, cause: impl Into<Cow<'static, str>>) -> Failure {
+    Failure::new(ErrorCode::HandshakeFailed, cause).because(reason)
+}
+
+/// A handshake that is over, or never was: both look alike.
+pub(crate) fn timed_out() -> Failure {
+    Failure::new(
+        ErrorCode::HandshakeTimeout,
+        "the handshake is unknown or took too long",
+    )
+}
+
+pub(crate) fn skewed(server_time: a2a_wire::UnixSeconds) -> Failure {
+    failed(Reason::TimestampSkew, "the clocks differ too much")
+        .with("server_time", server_time.write())
+}
+
+pub(crate) fn replayed(reason: Reason, cause: &'static str) -> Failure {
+    Failure::new(ErrorCode::ReplayDetected, cause).because(reason)
+}
+
+pub(crate) fn violation(reason: Reason, cause: impl Into<Cow<'static, str>>) -> Failure {
+    Failure::new(ErrorCode::PolicyViolation, cause).because(reason)
+}

@@ -1,0 +1,357 @@
+//! Whether a peer is who it says (profile §5, §6, §8): what must be found out, and what it means.
+//!
+//! It has no network. It says what it needs, the driver finds that out, and it goes on with the
+//! answer; nothing is believed that `a2a-identity` did not verify.
+
+use std::collections::BTreeMap;
+
+use a2a_identity::{
+    Decision, Did, Issuer, Key, KeySet, KeyStatus, ManifestCheck, Outcome, Pins, ResolveError,
+    RootKeys, Seen, TrustLevel, VerifiedManifest, Want, decide, verify_manifest,
+};
+use a2a_wire::{DidText, Digest, ErrorCode, PROFILE, Reason};
+use canonical::Value;
+
+use super::evidence::PeerVerified;
+use crate::Now;
+use crate::config::{RequireManifest, TrustRules};
+use crate::failure::{Binding, Failure, unverified};
+
+/// What must be found out before a handshake can go on.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Need {
+    /// What is known of the peer's DID.
+    Peer {
+        /// Whose.
+        did: Did,
+        /// How much of it.
+        want: Want,
+        /// How new it must be.
+        freshness: Freshness,
+    },
+    /// The manifests of those who vouch for it.
+    Issuers(Vec<Did>),
+}
+
+/// How new an answer must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// A cached one will do.
+    Any,
+    /// What is cached does not fit: look again, as often as the cache allows.
+    Newer,
+}
+
+/// What was found out.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// Of the peer.
+    Peer(Result<Facts, ResolveError>),
+    /// Of those who vouch for it, by canonical DID; who is missing counts as not found.
+    Issuers(BTreeMap<String, Issuer>),
+}
+
+/// What is known of a DID.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The keys its manifest must be signed with.
+    pub root: RootKeys,
+    /// Its manifest, if there is one and it was verified.
+    pub manifest: Option<Box<VerifiedManifest>>,
+}
+
+/// How far the vetting is.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    Needs(Need),
+    Done(PeerVerified),
+}
+
+/// A peer on trial.
+#[derive(Debug, Clone)]
+pub(crate) struct Vetting {
+    pub(crate) did: Did,
+    pub(crate) did_text: DidText,
+    pub(crate) binding: Binding,
+    /// The keys it claims; compared, never believed.
+    pub(crate) claimed: KeySet,
+    pub(crate) manifest_hash: Digest,
+    /// The manifest it sent along.
+    pub(crate) inline: Option<Vec<u8>>,
+    pub(crate) pins: Pins,
+    pub(crate) last: Option<Seen>,
+    /// Whether to ask about a did:key too: its manifest may be known from elsewhere.
+    pub(crate) ask_about_key: bool,
+    pub(crate) found: Findings,
+}
+
+/// What was found out about a peer so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Findings {
+    root: Option<RootKeys>,
+    manifest: Option<Box<VerifiedManifest>>,
+    refreshed: bool,
+    issuers: BTreeMap<String, Issuer>,
+}
+
+impl Vetting {
+    /// Takes an answer in.
+    pub(crate) fn found(&mut self, found: Found) -> Result<(), Failure> {
+        match found {
+            Found::Peer(facts) => {
+                let facts = facts?;
+                self.found.root = Some(match &self.did {
+                    // A did:key is its own root, whatever anyone says.
+                    Did::Key(key) => RootKeys::DidKey(key.key().clone()),
+                    Did::Web(_) | Did::Github(_) => facts.root,
+                });
+                if self.inline.is_none() {
+                    let manifest = facts.manifest;
+                    self.found.manifest = manifest.filter(|it| *it.did() == self.did);
+                }
+            }
+            Found::Issuers(mut issuers) => self.found.issuers.append(&mut issuers),
+        }
+        Ok(())
+    }
+
+    /// Goes as far as what is known allows.
+    pub(crate) fn advance(&mut self, now: Now, rules: &TrustRules) -> Result<Progress, Failure> {
+        let Some(root) = self.found.root.clone().or_else(|| self.own_root()) else {
+            return Ok(Progress::Needs(self.need(Freshness::Any)));
+        };
+        let checked = self
+            .check_manifest(now, &root, rules)
+            .and_then(|()| self.check_keys(now, &root));
+        if let Err(failure) = checked {
+            return self.refresh(failure);
+        }
+        if self.binding == Binding::Baseline && self.says_profile() {
+            let cause = "its manifest says that it speaks the profile";
+            return Err(baseline_not_allowed(cause));
+        }
+        let decision = match &self.found.manifest {
+            None => None,
+            Some(manifest) => {
+                let issuers = &self.found.issuers;
+                match decide(manifest, &rules.anchors, issuers, now.unix) {
+                    Outcome::Decided(decision) => Some(decision),
+                    Outcome::Resolve(dids) => return Ok(self.need_issuers(dids)),
+                }
+            }
+        };
+        self.verdict(&root, decision.as_ref(), rules)
+            .map(Progress::Done)
+    }
+
+    /// Verifies the manifest that was sent along, if its root keys are known without asking.
+    pub(crate) fn verify_inline_now(
+        &mut self,
+        now: Now,
+        rules: &TrustRules,
+    ) -> Result<(), Failure> {
+        let Did::Key(key) = &self.did else {
+            return Ok(());
+        };
+        let root = RootKeys::DidKey(key.key().clone());
+        self.verify_inline(now, &root, rules)
+    }
+
+    /// Whether nobody needs to be asked about this DID.
+    const fn is_self_contained(&self) -> bool {
+        matches!(self.did, Did::Key(_)) && (!self.ask_about_key || self.inline.is_some())
+    }
+
+    fn own_root(&self) -> Option<RootKeys> {
+        match &self.did {
+            Did::Key(key) if self.is_self_contained() => Some(RootKeys::DidKey(key.key().clone())),
+            Did::Key(_) | Did::Web(_) | Did::Github(_) => None,
+        }
+    }
+
+    fn need(&self, freshness: Freshness) -> Need {
+        Need::Peer {
+            did: self.did.clone(),
+            want: match self.inline {
+                Some(_) => Want::Keys,
+                None => Want::Manifest,
+            },
+            freshness,
+        }
+    }
+
+    /// Asks for those who vouch. Who does not come back counts as not found, so it is asked once.
+    fn need_issuers(&mut self, dids: Vec<Did>) -> Progress {
+        for did in &dids {
+            self.found.issuers.insert(did.to_string(), Issuer::Failed);
+        }
+        Progress::Needs(Need::Issuers(dids))
+    }
+
+    /// What does not fit may have changed since it was cached: once it is looked up again.
+    fn refresh(&mut self, failure: Failure) -> Result<Progress, Failure> {
+        if self.is_self_contained() || self.found.refreshed {
+            return Err(failure);
+        }
+        self.found = Findings {
+            refreshed: true,
+            ..Findings::default()
+        };
+        Ok(Progress::Needs(self.need(Freshness::Newer)))
+    }
+
+    fn verify_inline(
+        &mut self,
+        now: Now,
+        root: &RootKeys,
+        rules: &TrustRules,
+    ) -> Result<(), Failure> {
+        let Some(inline) = &self.inline else {
+            return Ok(());
+        };
+        let check = ManifestCheck {
+            did: &self.did,
+            root,
+            now: now.unix,
+            peer: self.binding.peer(),
+            max_age: rules.max_manifest_age,
+            last: self.last,
+            pins: &self.pins,
+        };
+        self.found.manifest = Some(Box::new(verify_manifest(inline, &check)?));
+        Ok(())
+    }
+
+    fn check_manifest(
+        &mut self,
+        now: Now,
+        root: &RootKeys,
+        rules: &TrustRules,
+    ) -> Result<(), Failure> {
+        let refused = |reason, cause: &'static str| {
+            Err(Failure::new(ErrorCode::InvalidManifest, cause).because(reason))
+        };
+        if self.found.manifest.is_none() {
+            self.verify_inline(now, root, rules)?;
+        }
+        let Some(manifest) = &self.found.manifest else {
+            return match (&self.did, rules.require_manifest) {
+                (Did::Key(_), RequireManifest::No) => Ok(()),
+                (Did::Key(_) | Did::Web(_) | Did::Github(_), _) => {
+                    refused(Reason::ManifestRequired, "it has shown no manifest")
+                }
+            };
+        };
+        // It may have been verified a while ago.
+        if manifest
+            .manifest()
+            .ends()
+            .is_some_and(|end| end <= now.unix)
+        {
+            return refused(Reason::ManifestExpired, "its manifest has ended");
+        }
+        match manifest.hash() == self.manifest_hash {
+            true => Ok(()),
+            false => refused(
+                Reason::ManifestInvalid,
+                "its manifest is not the one it named",
+            ),
+        }
+    }
+
+    /// Every key it claims is in the verified set, with the same name and bytes.
+    fn check_keys(&self, now: Now, root: &RootKeys) -> Result<(), Failure> {
+        let Some(known) = self.verified_keys(root) else {
+            return Err(unverified("none of its keys is known"));
+        };
+        if !known.contains_all(&self.claimed) {
+            return Err(unverified(
+                "it claims a key that is not in its verified set",
+            ));
+        }
+        let usable = |key: &Key| {
+            let key = known.get(key.kid.as_str());
+            key.is_some_and(|key| key.verifies_at(now.unix))
+        };
+        match self.claimed.iter().any(usable) {
+            true => Ok(()),
+            false => Err(unverified("none of its keys is usable now")),
+        }
+    }
+
+    /// The keys of the verified manifest and of the root.
+    fn verified_keys(&self, root: &RootKeys) -> Option<KeySet> {
+        let extra: Vec<Key> = match root {
+            RootKeys::Manifest => Vec::new(),
+            RootKeys::Document(keys) => keys.iter().cloned().collect(),
+            // The DID is the key; the peer gives it a name.
+            RootKeys::DidKey(key) => {
+                let named = self.claimed.iter().find(|claimed| claimed.key == *key);
+                named.map(root_key).into_iter().collect()
+            }
+        };
+        let Some(manifest) = &self.found.manifest else {
+            return KeySet::new(extra).ok();
+        };
+        let listed = manifest.keys();
+        // A key that the manifest lists has the state that the manifest says.
+        let stands = |key: &Key| {
+            let twin = |other: &Key| other.kid == key.kid || other.key == key.key;
+            listed.iter().any(twin)
+        };
+        let fresh = extra.iter().filter(|key| !stands(key));
+        let all = KeySet::new(listed.iter().chain(fresh).cloned().collect());
+        Some(all.unwrap_or_else(|_| listed.clone()))
+    }
+
+    fn says_profile(&self) -> bool {
+        let manifest = self.found.manifest.as_ref().map(|found| found.manifest());
+        let metadata = manifest.and_then(|manifest| manifest.metadata.as_ref());
+        let profile = metadata.and_then(|metadata| metadata.get("profile"));
+        profile.and_then(Value::as_str) == Some(PROFILE)
+    }
+
+    fn verdict(
+        &self,
+        root: &RootKeys,
+        decision: Option<&Decision>,
+        rules: &TrustRules,
+    ) -> Result<PeerVerified, Failure> {
+        let trust = decision.map_or(TrustLevel::Own, Decision::level);
+        if trust < rules.min_trust_level {
+            let cause = format!("its trust level is {trust}");
+            let failure = Failure::new(ErrorCode::UnverifiedAgent, cause);
+            return Err(failure.because(Reason::TrustLevel));
+        }
+        let keys = self.verified_keys(root);
+        let manifest = self.found.manifest.as_ref();
+        Ok(PeerVerified {
+            did: self.did.clone(),
+            did_text: self.did_text.clone(),
+            keys: keys.ok_or_else(|| unverified("none of its keys is known"))?,
+            manifest_hash: self.manifest_hash,
+            seen: manifest.map(|manifest| manifest.seen(self.last)),
+            trust,
+            partial: decision.is_some_and(Decision::is_partial),
+        })
+    }
+
+    /// The manifest that was verified.
+    pub(crate) fn manifest(&self) -> Option<&VerifiedManifest> {
+        self.found.manifest.as_deref()
+    }
+}
+
+pub(crate) fn baseline_not_allowed(cause: &'static str) -> Failure {
+    Failure::new(ErrorCode::UnverifiedAgent, cause).because(Reason::BaselineNotAllowed)
+}
+
+/// A key of the root, by the name the peer gives it: nothing else that it says of it counts.
+fn root_key(claimed: &Key) -> Key {
+    Key {
+        kid: claimed.kid.clone(),
+        key: claimed.key.clone(),
+        status: KeyStatus::Active,
+        expires_at: None,
+    }
+}

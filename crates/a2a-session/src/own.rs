@@ -1,0 +1,122 @@
+//! Who we are: our manifest, and the key that signs our messages.
+
+use a2a_identity::{Did, Peer, SigningKey, sign};
+use a2a_wire::{
+    DidText, Digest, FieldError, JwsText, Kid, Manifest, NOT_HASHED, Payload, PublicKey, Version,
+};
+use canonical::Object;
+
+/// One's own side of every handshake. A session keeps the one it began with, since its peer knows
+/// those keys.
+pub struct Own {
+    did: Did,
+    did_text: DidText,
+    manifest: Object<'static>,
+    agent_id: a2a_wire::AgentId,
+    manifest_hash: Digest,
+    public_keys: Vec<PublicKey>,
+    kid: Kid,
+    key: SigningKey,
+    placeholder: JwsText,
+    version: Version,
+}
+
+/// Why a manifest and a key make no identity.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum OwnError {
+    /// The manifest is not one.
+    #[error("one's own manifest: {0}")]
+    Manifest(#[from] FieldError),
+    /// Its DID is none.
+    #[error("one's own manifest: {0}")]
+    Did(#[from] a2a_identity::DidError),
+    /// The key is not among those of the manifest.
+    #[error("one's own manifest does not list the key that signs")]
+    Key,
+}
+
+impl Own {
+    /// The side of the owner of this signed manifest and of this key, which it must list.
+    ///
+    /// # Errors
+    /// If they do not belong together.
+    pub fn new(manifest: Object<'static>, kid: Kid, key: SigningKey) -> Result<Self, OwnError> {
+        let read = Manifest::from_object(&manifest)?;
+        let did = Did::parse(read.agent_did.as_str(), Peer::Profile)?;
+        let keys =
+            a2a_identity::KeySet::read(&read.public_keys, None).map_err(|_| OwnError::Key)?;
+        let listed = keys.get(kid.as_str());
+        if !listed.is_some_and(|listed| listed.key == key.verifying_key()) {
+            return Err(OwnError::Key);
+        }
+        Ok(Self {
+            did_text: did.to_text().unwrap_or(read.agent_did),
+            did,
+            agent_id: read.agent_id,
+            manifest_hash: manifest.digest_without(NOT_HASHED),
+            manifest,
+            public_keys: read.public_keys,
+            kid,
+            key,
+            placeholder: "-".parse().map_err(|_| OwnError::Key)?,
+            version: "1.0".parse().map_err(|_| OwnError::Key)?,
+        })
+    }
+
+    /// Who.
+    #[must_use]
+    pub const fn did(&self) -> &Did {
+        &self.did
+    }
+
+    pub(crate) const fn did_text(&self) -> &DidText {
+        &self.did_text
+    }
+
+    pub(crate) const fn manifest(&self) -> &Object<'static> {
+        &self.manifest
+    }
+
+    pub(crate) const fn agent_id(&self) -> &a2a_wire::AgentId {
+        &self.agent_id
+    }
+
+    /// The hash of the manifest.
+    #[must_use]
+    pub const fn manifest_hash(&self) -> Digest {
+        self.manifest_hash
+    }
+
+    pub(crate) fn public_keys(&self) -> Vec<PublicKey> {
+        self.public_keys.clone()
+    }
+
+    /// The name of the key that signs.
+    #[must_use]
+    pub const fn kid(&self) -> &Kid {
+        &self.kid
+    }
+
+    /// What stands for a signature until it is made; no hash covers it.
+    pub(crate) fn placeholder(&self) -> JwsText {
+        self.placeholder.clone()
+    }
+
+    /// The version of whoever names none.
+    pub(crate) fn version(&self) -> Version {
+        self.version.clone()
+    }
+
+    pub(crate) fn sign<T: Payload>(&self, payload: &T) -> String {
+        sign(payload, &self.kid, &self.key)
+    }
+}
+
+impl std::fmt::Debug for Own {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Own")
+            .field("did", &self.did_text)
+            .field("kid", &self.kid)
+            .finish_non_exhaustive()
+    }
+}

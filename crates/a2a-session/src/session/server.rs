@@ -1,0 +1,388 @@
+//! A session at its server (§10.3): what a request must pass, in its order.
+
+mod admit;
+mod answer;
+
+pub use self::answer::{ChunkError, NotRunning};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_identity::{Did, KeySet, KeyStatus};
+use a2a_wire::{Digest, Intent, Reason, RequestId};
+use canonical::Value;
+use policy::{EffectivePolicy, IntentName, Retention};
+
+use super::Counter;
+use super::agents::{Agents, Asker};
+use super::checks::Checked;
+use super::incoming::{Ask, Incoming, not_encrypted};
+use super::record::{Check, Record};
+use super::requests::{Requests, Token};
+use super::works::Work;
+use crate::config::SessionLimits;
+use crate::failure::{Binding, Failure, bad_field, replayed};
+use crate::handshake::slots::agent_key;
+use crate::replay::{Memory, Window};
+use crate::{Established, Now, times};
+
+/// A session at its server.
+///
+/// A message goes through `look`, `verify` and `admit`; only the second is costly, and it needs no
+/// lock. `handle_message` is all three. Then work on what starts, and `respond`; `handle_timeout`
+/// when `poll_timeout` says so; when [`ServerSession::is_over`], tell the
+/// [`Server`](crate::Server) and [`ServerSession::end`] it.
+#[derive(Debug)]
+pub struct ServerSession {
+    terms: Arc<Established<EffectivePolicy>>,
+    limits: SessionLimits,
+    agent: Digest,
+    session: Digest,
+    window: Window,
+    ids: Memory<RequestId>,
+    sent: Counter,
+    requests: Requests,
+    /// Until its first valid request it has only so long.
+    unclaimed: Option<Duration>,
+    over: Option<EndReason>,
+}
+
+/// Why a session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// Its time is up.
+    Expired,
+    /// The client closed it.
+    Closed,
+    /// Nobody used it.
+    Unclaimed,
+    /// A key of the peer was revoked.
+    KeyRevoked,
+    /// The operator, or the end of the node, ended it.
+    Ended,
+    /// There are no more counters or ids.
+    Exhausted,
+}
+
+impl EndReason {
+    /// The reason as one word, for a record.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Closed => "closed",
+            Self::Unclaimed => "unclaimed",
+            Self::KeyRevoked => "key_revoked",
+            Self::Ended => "ended",
+            Self::Exhausted => "exhausted",
+        }
+    }
+}
+
+/// What the node knows that a session must ask. Look-ups in memory.
+pub trait Host {
+    /// Whether the operator blocked the agent meanwhile.
+    fn is_blocked(&self, did: &Did) -> bool;
+    /// The handler that serves an intent, by its own name.
+    fn resolve(&self, name: &IntentName) -> Option<IntentName>;
+}
+
+/// What a request is refused with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// Why.
+    pub failure: Failure,
+    /// The error to send.
+    pub message: Vec<u8>,
+    /// What to put on record.
+    pub record: Box<Record>,
+}
+
+/// What a message comes to.
+#[derive(Debug)]
+pub enum Handled {
+    /// Work on this, then call [`ServerSession::respond`].
+    Start(Box<Start>),
+    /// Send this: it needs no work.
+    Answer {
+        /// The answer, and its record.
+        answer: Answer,
+        /// Requests that ended through it.
+        ended: Vec<Ended>,
+    },
+}
+
+/// A request that may start: it passed every check.
+#[derive(Debug)]
+pub struct Start {
+    /// Its name in this session.
+    pub token: Token,
+    /// What is asked.
+    pub intent: Intent,
+    /// The intent as it came, for its handler.
+    pub tree: Value<'static>,
+    /// Who serves it.
+    pub handler: IntentName,
+    /// What is to be done.
+    pub work: Work,
+    /// Whether the answer may come in parts.
+    pub stream: bool,
+    /// When it is over.
+    pub deadline: Duration,
+    /// How long its data may be kept.
+    pub retention: Retention,
+}
+
+/// An answer to send, and what to put on record before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// The message.
+    pub message: Vec<u8>,
+    /// What to put on record.
+    pub record: Box<Record>,
+}
+
+/// A request that ended before it was answered: stop working on it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// Which.
+    pub token: Token,
+    /// What to send to whoever waits for it.
+    pub answer: Answer,
+}
+
+/// What was looked up for a message, before it is verified.
+#[derive(Debug)]
+pub struct Look {
+    terms: Arc<Established<EffectivePolicy>>,
+    id_is_used: bool,
+}
+
+/// A message that the session's peer has signed.
+#[derive(Debug)]
+pub struct Signed(Checked);
+
+impl Look {
+    /// Decrypts the message and verifies its signature: one strict verification, and no lock.
+    ///
+    /// # Errors
+    /// Why it is refused: give that to [`ServerSession::refuse`].
+    pub fn verify(&self, now: Now, incoming: &Incoming<'_>) -> Result<Signed, Failure> {
+        self.terms
+            .verify(now, incoming, self.id_is_used)
+            .map(Signed)
+    }
+}
+
+impl ServerSession {
+    /// The session of a finished handshake.
+    #[must_use]
+    pub fn new(now: Now, established: Established<EffectivePolicy>, limits: SessionLimits) -> Self {
+        let keep = match established.binding {
+            Binding::Profile => times::REQUEST_ID,
+            // Nothing else stops a replay.
+            Binding::Baseline => Duration::MAX,
+        };
+        Self {
+            agent: agent_key(established.peer.did_text()),
+            session: Digest::of(established.session_id.as_str().as_bytes()),
+            window: Window::default(),
+            ids: Memory::new(keep, limits.request_ids),
+            sent: Counter::default(),
+            requests: Requests::default(),
+            unclaimed: Some(now.after(limits.unclaimed)),
+            over: None,
+            terms: Arc::new(established),
+            limits,
+        }
+    }
+
+    /// Takes a message of this session: `look`, `verify` and `admit` in one.
+    ///
+    /// # Errors
+    /// What is refused, and the error to send.
+    pub fn handle_message(
+        &mut self,
+        now: Now,
+        incoming: &Incoming<'_>,
+        agents: &mut Agents,
+        host: &dyn Host,
+    ) -> Result<Handled, Box<Refusal>> {
+        let look = self.look(now, incoming)?;
+        match look.verify(now, incoming) {
+            Ok(signed) => self.admit(now, incoming, signed, agents, host),
+            Err(failure) => Err(self.refuse(now, incoming, failure)),
+        }
+    }
+
+    /// Looks up what [`Look::verify`] needs: steps 1 and 2. Nothing is recorded yet.
+    ///
+    /// # Errors
+    /// If the session is over, or the message cannot be fresh.
+    pub fn look(&mut self, now: Now, incoming: &Incoming<'_>) -> Result<Look, Box<Refusal>> {
+        self.expire(now);
+        if self.over.is_some() || incoming.session_id() != self.terms.session_id.as_str() {
+            return Err(incoming.no_session(now));
+        }
+        let encrypted = incoming.encrypted();
+        let failure = match (self.terms.is_encrypted(), encrypted) {
+            (true, None) => Some(not_encrypted()),
+            (false, Some(_)) => {
+                let cause = "the message is encrypted and the session is not";
+                Some(bad_field("enc", cause))
+            }
+            (true, Some(encrypted)) => {
+                let stale = self.window.check(encrypted.n.get()).err();
+                stale.map(|_| replayed(Reason::SeqReused, "the counter was used before"))
+            }
+            (false, None) => None,
+        };
+        if let Some(failure) = failure {
+            return Err(self.refuse(now, incoming, failure));
+        }
+        let id: Option<RequestId> = incoming.request_id().and_then(|id| id.parse().ok());
+        Ok(Look {
+            terms: Arc::clone(&self.terms),
+            id_is_used: id.is_some_and(|id| self.ids.contains(now.monotonic, &id)),
+        })
+    }
+
+    /// Lets a verified message in: steps 3a to 6a.
+    ///
+    /// # Errors
+    /// What is refused, and the error to send.
+    pub fn admit(
+        &mut self,
+        now: Now,
+        incoming: &Incoming<'_>,
+        signed: Signed,
+        agents: &mut Agents,
+        host: &dyn Host,
+    ) -> Result<Handled, Box<Refusal>> {
+        self.expire(now);
+        if self.over.is_some() {
+            return Err(incoming.no_session(now));
+        }
+        let checked = signed.0;
+        let mut record = self.record(now, Some(&checked.request_id));
+        record.checks.session_valid = Check::Passed;
+        record.request_hash = Some(checked.request_hash);
+        record.kid = Some(checked.kid.clone());
+        if let Err(failure) = self.remember(now, &checked) {
+            record.checks.signature_verified = Check::Failed;
+            let to = (Some(checked.request_id), Some(checked.request_hash));
+            return Err(self.refuse_with(now, failure, record, to));
+        }
+        record.checks.signature_verified = Check::Passed;
+        self.unclaimed = None;
+        match Ask::of(&checked.message) {
+            Some(Ask::Cancel(cancel)) => {
+                let target = cancel.target_request_id.clone();
+                self.cancelled(now, &checked, record, target.as_ref())
+            }
+            Some(Ask::Close(_)) => Ok(self.closed(now, &checked, record)),
+            Some(Ask::Request(_)) => {
+                let to = (Some(checked.request_id.clone()), Some(checked.request_hash));
+                let size = incoming.size();
+                let started = self.start(now, checked, &mut record, size, (agents, host));
+                match started {
+                    Ok((start, running)) => Ok(self.begin(*start, running, record)),
+                    Err(failure) => Err(self.refuse_with(now, failure, record, to)),
+                }
+            }
+            None => Err(incoming.no_session(now)),
+        }
+    }
+
+    /// Refuses a message that failed its verification, with a signed error.
+    #[must_use]
+    pub fn refuse(&mut self, now: Now, incoming: &Incoming<'_>, failure: Failure) -> Box<Refusal> {
+        let id: Option<RequestId> = incoming.request_id().and_then(|id| id.parse().ok());
+        let mut record = self.record(now, id.as_ref());
+        record.checks.session_valid = Check::Passed;
+        record.checks.signature_verified = Check::Failed;
+        let hash = incoming.received().hash();
+        record.request_hash = Some(hash);
+        self.refuse_with(now, failure, record, (id, Some(hash)))
+    }
+
+    /// Ends the session, from this side. Returns the requests that ended with it.
+    pub fn end(&mut self, now: Now, reason: EndReason, agents: &mut Agents) -> Vec<Ended> {
+        self.over.get_or_insert(reason);
+        let ended = self.end_requests(now, reason);
+        agents.session_ended(&self.agent, &self.session);
+        ended
+    }
+
+    /// Ends the session if a newer set of the peer's keys revokes the one it uses.
+    pub fn keys_changed(&mut self, keys: &KeySet) {
+        let used = self.terms.proof.key();
+        let revoked =
+            |key: &a2a_identity::Key| key.key == used.key && key.status == KeyStatus::Revoked;
+        if keys.iter().any(revoked) {
+            self.over.get_or_insert(EndReason::KeyRevoked);
+        }
+    }
+
+    /// Ends what took too long; each is to be answered as it says. Then see whether the session
+    /// [`is_over`](ServerSession::is_over).
+    pub fn handle_timeout(&mut self, now: Now) -> Vec<Ended> {
+        self.expire(now);
+        let mut ended = Vec::new();
+        while let Some(token) = self.requests.overdue(now.monotonic) {
+            ended.extend(self.end_request(now, token, answer::timed_out()));
+        }
+        if let Some(reason) = self.over {
+            ended.extend(self.end_requests(now, reason));
+        }
+        ended
+    }
+
+    /// When to call [`ServerSession::handle_timeout`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Duration> {
+        let own = self.unclaimed.into_iter().chain([self.terms.deadline]);
+        own.chain(self.requests.next_deadline()).min()
+    }
+
+    /// Why it is over, if it is.
+    #[must_use]
+    pub const fn is_over(&self) -> Option<EndReason> {
+        self.over
+    }
+
+    /// What the handshake established.
+    #[must_use]
+    pub fn established(&self) -> &Established<EffectivePolicy> {
+        &self.terms
+    }
+
+    /// Requests that are running.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.requests.len()
+    }
+
+    fn asker(&self) -> Asker {
+        Asker {
+            agent: self.agent,
+            session: self.session,
+            trust: self.terms.peer.trust_level(),
+            rate: self.terms.policy.policy().rate(),
+        }
+    }
+
+    fn record(&self, now: Now, request_id: Option<&RequestId>) -> Box<Record> {
+        let request_id = request_id.map(ToString::to_string);
+        Box::new(Record::of(&self.terms, now.monotonic, request_id))
+    }
+
+    fn expire(&mut self, now: Now) {
+        if self.terms.is_expired(now) {
+            self.over.get_or_insert(EndReason::Expired);
+        }
+        if self.unclaimed.is_some_and(|until| now.monotonic >= until) {
+            self.over.get_or_insert(EndReason::Unclaimed);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Letting a verified request in (§10.3, steps 3a to 6a).
+
+use std::time::Duration;
+
+use a2a_wire::{ErrorCode, Intent, Message, Reason};
+use canonical::Value;
+use policy::{IntentName, IntentRefused};
+
+use super::{Handled, Host, ServerSession, Start};
+use crate::failure::{Binding, Failure, replayed, violation};
+use crate::session::agents::Agents;
+use crate::session::checks::Checked;
+use crate::session::record::{Check, Record};
+use crate::session::requests::{Running, Stream};
+use crate::session::works::{Order, Work};
+use crate::{EndReason, Now};
+
+impl ServerSession {
+    /// Step 3a: records the id and the counter, both or neither. The loser of a race is refused.
+    pub(super) fn remember(&mut self, now: Now, checked: &Checked) -> Result<(), Failure> {
+        if self.ids.contains(now.monotonic, &checked.request_id) {
+            let cause = "the request id was used before";
+            return Err(replayed(Reason::RequestIdReused, cause));
+        }
+        match (self.terms.binding, checked.seq) {
+            (Binding::Profile, seq) => {
+                let fresh = self.window.take(seq.unwrap_or_default());
+                let cause = "the counter was used before, or lies below the window";
+                fresh.map_err(|_| replayed(Reason::SeqReused, cause))?;
+                // The counter alone stops replays: of ids, the oldest may go.
+                if self
+                    .ids
+                    .insert(now.monotonic, checked.request_id.clone())
+                    .is_err()
+                {
+                    self.ids.forget_oldest();
+                    let _ = self.ids.insert(now.monotonic, checked.request_id.clone());
+                }
+                Ok(())
+            }
+            // Here the id alone does, so none is ever forgotten.
+            (Binding::Baseline, _) => {
+                let kept = self.ids.insert(now.monotonic, checked.request_id.clone());
+                kept.map_err(|_| {
+                    self.over.get_or_insert(EndReason::Exhausted);
+                    let cause = "the session has used up its request ids";
+                    Failure::new(ErrorCode::SessionExpired, cause)
+                })
+            }
+        }
+    }
+
+    /// Steps 4 to 6a.
+    pub(super) fn start(
+        &self,
+        now: Now,
+        checked: Checked,
+        record: &mut Record,
+        size: usize,
+        (agents, host): (&mut Agents, &dyn Host),
+    ) -> Result<(Box<Start>, Running), Failure> {
+        if let Message::Request(request) = &checked.message
+            && let Ok(intent) = request.read_intent()
+        {
+            record.intend(&intent);
+        }
+        self.check_rate(now, record, agents, host)?;
+        let intent = checked.intent()?;
+        let (requested, handler) = self.check_intent(&intent, record, host)?;
+        self.check_size(size, record)?;
+        let handler = handler.ok_or_else(|| {
+            let cause = format!("nobody serves `{requested}`");
+            Failure::new(ErrorCode::UnsupportedCapability, cause)
+        })?;
+        let deadline = self.deadline(now, &intent);
+        let tree = match checked.tree.get("intent") {
+            Some(intent) => intent.clone(),
+            None => Value::Null,
+        };
+        let work = self.work(now, &intent, &tree, agents)?;
+        let asked = intent.constraints.as_ref().and_then(|it| it.stream);
+        let stream = asked == Some(true) && self.terms.binding == Binding::Profile;
+        let running = Running {
+            request_id: checked.request_id,
+            request_hash: checked.request_hash,
+            deadline,
+            stream: stream.then(|| Stream::new(&checked.request_hash)),
+            has_name: intent.intent_id.is_some(),
+            record: Box::new(record.clone()),
+        };
+        let start = Start {
+            token: crate::session::requests::Token::NONE,
+            intent,
+            tree,
+            handler,
+            work,
+            stream,
+            deadline,
+            retention: self.terms.policy.policy().data_retention(),
+        };
+        Ok((Box::new(start), running))
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        mut start: Start,
+        mut running: Running,
+        mut record: Box<Record>,
+    ) -> Handled {
+        record.approved = true;
+        running.record = record;
+        start.token = self.requests.insert(running);
+        Handled::Start(Box::new(start))
+    }
+
+    /// Step 4: the operator's word, and a token from each bucket.
+    fn check_rate(
+        &self,
+        now: Now,
+        record: &mut Record,
+        agents: &mut Agents,
+        host: &dyn Host,
+    ) -> Result<(), Failure> {
+        if host.is_blocked(self.terms.peer.did()) {
+            return Err(violation(Reason::AgentBlocked, "the agent is blocked"));
+        }
+        record.checks.rate_limit = Check::Failed;
+        if self.requests.len() >= self.limits.in_flight {
+            let cause = "the session has as many requests under way as it may";
+            let limit = u64::try_from(self.limits.in_flight).unwrap_or(u64::MAX);
+            return Err(Failure::new(ErrorCode::RateLimitExceeded, cause)
+                .with_number("limit", limit)
+                .with_text("scope", "session"));
+        }
+        agents.take(now, &self.asker())?;
+        record.checks.rate_limit = Check::Passed;
+        Ok(())
+    }
+
+    /// Step 5: the name, and both lists.
+    fn check_intent(
+        &self,
+        intent: &Intent,
+        record: &mut Record,
+        host: &dyn Host,
+    ) -> Result<(IntentName, Option<IntentName>), Failure> {
+        let domain = intent.domain.as_ref().map_or("", |domain| domain.as_str());
+        let requested = IntentName::of(domain, intent.goal.as_str()).map_err(|error| {
+            let failure = Failure::new(ErrorCode::InvalidIntent, error.to_string());
+            let failure = failure.because(Reason::BadField);
+            failure.with_text("field", format!("intent.{}", error.place))
+        })?;
+        let handler = host.resolve(&requested);
+        let policy = self.terms.policy.policy();
+        record.checks.intent_allowed = Check::Failed;
+        let allowed = policy.check_intent(&requested, handler.as_ref());
+        allowed.map_err(|refused| {
+            let reason = match refused {
+                IntentRefused::Blocked => Reason::IntentBlocked,
+                IntentRefused::NotAllowed => Reason::IntentNotAllowed,
+            };
+            violation(reason, refused.to_string())
+        })?;
+        record.checks.intent_allowed = Check::Passed;
+        Ok((requested, handler))
+    }
+
+    /// Step 6.
+    fn check_size(&self, size: usize, record: &mut Record) -> Result<(), Failure> {
+        let size = u64::try_from(size).unwrap_or(u64::MAX);
+        let policy = self.terms.policy.policy();
+        if policy.admits_body(size) {
+            record.checks.payload_size = Check::Passed;
+            return Ok(());
+        }
+        record.checks.payload_size = Check::Failed;
+        let cause = "the request is not smaller than max_payload_size";
+        Err(Failure::new(ErrorCode::PayloadTooLarge, cause)
+            .with_number("limit", policy.max_payload_size())
+            .with_number("size", size))
+    }
+
+    /// The earliest of what the client asks for, what the server gives, and the end of the session.
+    fn deadline(&self, now: Now, intent: &Intent) -> Duration {
+        let asked = intent.constraints.as_ref().and_then(|it| it.timeout_ms);
+        let asked = asked.map(|asked| Duration::from_millis(asked.0));
+        let most = self.limits.deadline;
+        let wait = asked.map_or(most, |asked| asked.min(most));
+        now.after(wait).min(self.terms.deadline)
+    }
+
+    /// Step 6a: work that has a name is done once.
+    fn work(
+        &self,
+        now: Now,
+        intent: &Intent,
+        tree: &Value<'static>,
+        agents: &mut Agents,
+    ) -> Result<Work, Failure> {
+        let Some(intent_id) = intent.intent_id.clone() else {
+            return Ok(Work::Do(None));
+        };
+        let order = Order {
+            agent: self.agent,
+            session: self.session,
+            intent_id,
+            intent: tree.digest(),
+            retention: self.terms.policy.policy().data_retention(),
+        };
+        agents.works.ask(now.monotonic, order)
+    }
+}
+
+impl Checked {
+    /// Step 5: the form of the intent.
+    fn intent(&self) -> Result<Intent, Failure> {
+        if let Message::Request(request) = &self.message {
+            return Ok(request.read_intent()?);
+        }
+        Err(Failure::new(ErrorCode::InvalidIntent, "there is no intent"))
+    }
+}
