@@ -168,6 +168,13 @@ impl Server {
         self.nonces.len()
     }
 
+    /// What tells two states of a server apart, for exploring them.
+    #[cfg(test)]
+    pub(super) fn fingerprint(&self) -> Digest {
+        let state = format!("{:?}{:?}{:?}", self.table, self.nonces, self.sessions);
+        Digest::of(state.as_bytes())
+    }
+
     fn hello(
         &mut self,
         now: Now,
