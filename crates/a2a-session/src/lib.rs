@@ -24,6 +24,8 @@
 
 mod config;
 mod failure;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod now;
 mod own;

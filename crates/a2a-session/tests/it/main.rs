@@ -13,6 +13,7 @@ mod handshake;
 mod handshake_client;
 mod handshake_limits;
 mod handshake_server;
+mod link;
 mod session_answers;
 mod session_policy;
 mod sessions;
@@ -20,3 +21,25 @@ mod streams;
 mod support;
 mod vectors;
 mod works;
+
+use a2a_session::fuzzing;
+
+#[test]
+fn corpus_of_a2a_handshake_server() {
+    testkit::replay("a2a_handshake_server", fuzzing::a2a_handshake_server);
+}
+
+#[test]
+fn corpus_of_a2a_handshake_client() {
+    testkit::replay("a2a_handshake_client", fuzzing::a2a_handshake_client);
+}
+
+#[test]
+fn corpus_of_a2a_session_ops() {
+    testkit::replay("a2a_session_ops", fuzzing::a2a_session_ops);
+}
+
+#[test]
+fn corpus_of_a2a_decrypt() {
+    testkit::replay("a2a_decrypt", fuzzing::a2a_decrypt);
+}
