@@ -16,7 +16,7 @@ pub(crate) mod vetting;
 use std::time::Duration;
 
 use a2a_identity::seal::EphemeralKey;
-use a2a_wire::{Kind, Payload, Transcript, Word, message_hash};
+use a2a_wire::{Extensions, Kind, Payload, Transcript, Word, message_hash};
 use canonical::{Digest, Object, Value};
 
 use crate::failure::timed_out;
@@ -29,6 +29,28 @@ pub(crate) fn features(sealing: bool) -> Option<Vec<Word>> {
         false => &["cancel", "stream"],
     };
     names.iter().map(|name| name.parse().ok()).collect()
+}
+
+/// What both sides of a session can do beyond requests and answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Features {
+    /// Answers in parts.
+    pub(crate) stream: bool,
+    /// Cancellations.
+    pub(crate) cancel: bool,
+}
+
+impl Features {
+    /// What a peer that sent these extensions can do; we can do it all.
+    pub(crate) fn of(extensions: Option<&Extensions>) -> Self {
+        let names = extensions.and_then(|it| it.features.as_deref());
+        let has =
+            |name: &str| names.is_some_and(|names| names.iter().any(|it| it.as_str() == name));
+        Self {
+            stream: has("stream"),
+            cancel: has("cancel"),
+        }
+    }
 }
 
 /// Signs a message of the handshake: the payload gets the hash of all that was said so far.
@@ -65,6 +87,14 @@ impl Deadline {
         Self {
             total: self.total,
             step: now.after(step),
+        }
+    }
+
+    /// The step is done; what is left is the whole.
+    pub(crate) const fn whole(self) -> Self {
+        Self {
+            total: self.total,
+            step: self.total,
         }
     }
 

@@ -7,6 +7,7 @@ use a2a_identity::seal::Channel;
 use a2a_identity::{Did, Key, KeySet, Seen, TrustLevel};
 use a2a_wire::{DidText, Digest, SessionId, UnixSeconds};
 
+use super::Features;
 use crate::{Baseline, Binding, Own};
 
 /// That a peer is who it says: its DID was resolved, its manifest verified, its keys compared, and
@@ -123,6 +124,7 @@ pub struct Established<P> {
     pub(crate) binding: Binding,
     /// What is asked of a peer that speaks the base specification alone.
     pub(crate) baseline: Baseline,
+    pub(crate) features: Features,
     pub(crate) session_id: SessionId,
     pub(crate) created_at: UnixSeconds,
     pub(crate) expires_at: UnixSeconds,

@@ -13,7 +13,7 @@ use canonical::{Object, Value};
 use policy::EffectivePolicy;
 
 use super::vetting::{Findings, Vetting, baseline_not_allowed};
-use super::{Deadline, Half, features, sign_message};
+use super::{Deadline, Features, Half, features, sign_message};
 use crate::config::{Baseline, Directory, Method, Sealing, ServerConfig, ShowManifest};
 use crate::failure::{Binding, Failure, bad_field, failed, skewed, unverified, violation};
 use crate::replay::nonce_key;
@@ -35,6 +35,7 @@ pub(crate) struct ExpectProof {
     pub(crate) transcript: Transcript,
     pub(crate) half: Half,
     pub(crate) theirs: Option<KeyExchange>,
+    pub(crate) features: Features,
     pub(crate) deadline: Deadline,
 }
 
@@ -53,6 +54,7 @@ pub(crate) struct Greeting {
     begun_with: Digest,
     policy: EffectivePolicy,
     theirs: Option<KeyExchange>,
+    features: Features,
 }
 
 impl<'m> Claimed<'m> {
@@ -110,6 +112,7 @@ impl<'m> Claimed<'m> {
             begun_with,
             policy,
             theirs,
+            features: Features::of(self.extensions()),
         })
     }
 
@@ -289,6 +292,7 @@ impl Greeting {
             transcript,
             theirs: self.theirs.filter(|_| half.is_some()),
             half: Half(half),
+            features: self.features,
             deadline: Deadline::begin(now, times::PROOF),
         };
         Ok((Box::new(state), bytes))

@@ -14,7 +14,7 @@ use policy::EffectivePolicy;
 use super::evidence::{Established, PeerVerified, PolicyAccepted, ProofValid};
 use super::hello::{ExpectProof, wire_policy};
 use super::payloads::{Bound, Stated, is_did, same_digest};
-use super::{Deadline, Half, sign_message};
+use super::{Deadline, Features, Half, sign_message};
 use crate::config::Baseline;
 use crate::failure::{Binding, Failure, failed};
 use crate::{Now, Own, times};
@@ -34,6 +34,7 @@ pub(crate) struct ExpectAcceptPolicy {
     transcript: Transcript,
     half: Half,
     theirs: Option<KeyExchange>,
+    features: Features,
     pub(crate) deadline: Deadline,
 }
 
@@ -120,6 +121,7 @@ impl ExpectProof {
             transcript: self.transcript,
             half: self.half,
             theirs: self.theirs,
+            features: self.features,
             deadline: self.deadline.next(now, times::ACCEPT),
         };
         Ok((Box::new(state), bytes))
@@ -232,6 +234,7 @@ impl ExpectAcceptPolicy {
             },
             binding: self.binding,
             baseline: self.baseline,
+            features: self.features,
             session_id,
             created_at: now.unix,
             expires_at,

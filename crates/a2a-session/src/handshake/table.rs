@@ -134,7 +134,14 @@ impl Table {
         let ticket = Ticket::of(nonce_b);
         let slot = self.slots.get_mut(&ticket)?;
         match std::mem::replace(&mut slot.state, State::Taken) {
-            State::Proof(state) => Some((ticket, state)),
+            State::Proof(mut state) => {
+                // It came in time; finding out who it is may take what is left of the whole.
+                self.deadlines.remove(&(slot.deadline, ticket));
+                state.deadline = state.deadline.whole();
+                slot.deadline = state.deadline.at();
+                self.deadlines.insert((slot.deadline, ticket));
+                Some((ticket, state))
+            }
             other @ (State::Taken | State::Accept(_)) => {
                 slot.state = other;
                 None

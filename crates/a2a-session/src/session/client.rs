@@ -147,7 +147,7 @@ impl ClientSession {
             }
         };
         self.check_size(&message)?;
-        let streamed = stream && self.terms.binding == Binding::Profile;
+        let streamed = stream && self.terms.features.stream;
         let outstanding = Outstanding {
             request_hash: hash,
             closes: false,
@@ -170,6 +170,9 @@ impl ClientSession {
         target: &RequestId,
         random: &mut dyn Randomness,
     ) -> Result<Outgoing, CallError> {
+        if !self.terms.features.cancel {
+            return Err(CallError::Unsupported);
+        }
         let request_id = self.begin_control(now, random)?;
         let message = Cancel {
             session_id: (&self.terms.session_id).into(),

@@ -45,6 +45,8 @@ pub struct ServerSession {
     /// Until its first valid request it has only so long.
     unclaimed: Option<Duration>,
     over: Option<EndReason>,
+    /// What the operator allows now, if that is less than was agreed.
+    tightened: Option<Box<EffectivePolicy>>,
 }
 
 /// Why a session is over.
@@ -192,6 +194,7 @@ impl ServerSession {
             requests: Requests::default(),
             unclaimed: Some(now.after(limits.unclaimed)),
             over: None,
+            tightened: None,
             terms: Arc::new(established),
             limits,
         }
@@ -314,6 +317,11 @@ impl ServerSession {
         ended
     }
 
+    /// Holds the session to a policy that the operator has made tighter, beside the one agreed on.
+    pub fn tighten(&mut self, policy: EffectivePolicy) {
+        self.tightened = Some(Box::new(policy));
+    }
+
     /// Ends the session if a newer set of the peer's keys revokes the one it uses.
     pub fn keys_changed(&mut self, keys: &KeySet) {
         let used = self.terms.proof.key();
@@ -368,7 +376,16 @@ impl ServerSession {
             agent: self.agent,
             session: self.session,
             trust: self.terms.peer.trust_level(),
-            rate: self.terms.policy.policy().rate(),
+            rate: self.tightened.as_ref().map_or_else(
+                || self.terms.policy.policy().rate(),
+                |policy| {
+                    self.terms
+                        .policy
+                        .policy()
+                        .rate()
+                        .tightened_by(policy.rate())
+                },
+            ),
         }
     }
 

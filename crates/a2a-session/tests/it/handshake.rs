@@ -269,6 +269,43 @@ fn threat_14_a_state_being_looked_at_is_taken() {
     assert_eq!(world.server.half_open(), 1);
 }
 
+/// §8.4: a PROOF that came in time is looked at within the whole, not within its own time.
+#[test]
+fn threat_32_finding_out_who_a_client_is_takes_what_is_left() {
+    for (wait, in_time) in [(10, true), (11, false)] {
+        let mut world = World::new();
+        let (did, own, facts) = web_agent(5);
+        world.known.insert(did.to_string(), facts.clone());
+        let proof = prove(&mut world, own, ShowManifest::ByHash);
+        world.wait(19);
+        let (now, source) = (world.now(), world.source);
+        let reply =
+            world
+                .server
+                .handle_message(now, source, &proof, &world.book, &mut world.random);
+        let Ok(Reply::Resolve(proving)) = reply else {
+            panic!("{reply:?}");
+        };
+        assert_eq!(
+            proving.deadline(),
+            world.time + std::time::Duration::from_secs(11)
+        );
+        world.wait(wait);
+        let found = Found::Peer(Ok(facts));
+        let book = Book::default();
+        let reply = world
+            .server
+            .handle_found(world.now(), proving, found, &book);
+        match in_time {
+            true => drop(sent(reply)),
+            false => {
+                assert_eq!(refusal(reply).failure.code, ErrorCode::HandshakeTimeout);
+                assert_eq!(world.server.half_open(), 0);
+            }
+        }
+    }
+}
+
 #[test]
 fn threat_15_nonces_of_two_handshakes() {
     let mut world = World::new();

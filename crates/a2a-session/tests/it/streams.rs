@@ -144,3 +144,30 @@ fn the_chain_is_that_of_the_vectors() {
         assert_eq!(entry["chain"], chain.state().to_string());
     }
 }
+
+/// §8.1: a server that does not list `stream` and `cancel` is not asked for them.
+#[test]
+fn features_that_a_server_does_not_have() {
+    use crate::support::{CLIENT, World};
+    let mut world = World::with(|config| config.sealing = Sealing::IfRequired);
+    let (_, hello) = world.begin(CLIENT);
+    let hello = edit(&hello, |it| it["extensions"]["features"] = json!([]));
+    let mut client = crate::handshake_server::HandMade::new(CLIENT, hello);
+    let challenge = crate::support::sent(world.serve(&client.hello));
+    let policy = crate::support::sent(world.serve(&client.prove(&challenge)));
+    let (session, _) = crate::support::established(world.serve(&client.accept(&policy)));
+    let mut duo = Duo::with(world);
+    let id = session.session_id().to_string();
+    let now = duo.world.now();
+    let mut server = ServerSession::new(now, *session, SessionLimits::default());
+    // The same client over another session's machine: it signs, and this session checks.
+    let asked = duo.ask(streamed());
+    let value = edit(&asked.message, |it| it["session_id"] = json!(id));
+    let hash = tree(&json(&value)).digest_without(&["request_jws"]);
+    let message = crate::adversary::resign::<{ crate::adversary::REQUEST }>(&value, CLIENT, |it| {
+        it["session_id"] = json!(id);
+        it["message_hash"] = json!(hash.to_string());
+    });
+    std::mem::swap(&mut duo.server, &mut server);
+    assert!(!duo.start(&message).stream);
+}

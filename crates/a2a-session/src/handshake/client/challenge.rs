@@ -16,8 +16,8 @@ use crate::failure::{Binding, Failure, bad_field, replayed, skewed, unverified, 
 use crate::handshake::evidence::{PeerVerified, ProofValid};
 use crate::handshake::hello::canonical_bytes;
 use crate::handshake::payloads::{Bound, Stated, is_did};
-use crate::handshake::sign_message;
 use crate::handshake::vetting::{Findings, Found, Need, Progress, Vetting, baseline_not_allowed};
+use crate::handshake::{Features, sign_message};
 use crate::{Now, times};
 
 /// A client that must find out who the server is before it signs anything.
@@ -239,6 +239,7 @@ impl CheckServer {
         attempt.half.0 = attempt.half.0.filter(|_| theirs.is_some());
         let next = ExpectPolicy {
             policy_hash: self.challenge.policy_hash,
+            features: Features::of(self.challenge.extensions.as_ref()),
             binding: self.vetting.binding,
             nonce_b: self.nonce_b,
             server_keys: self.vetting.claimed,

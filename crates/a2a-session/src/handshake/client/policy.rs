@@ -14,7 +14,7 @@ use super::{Aborted, Attempt, ExpectSession, not_the_server, unexpected};
 use crate::failure::{Binding, Failure, failed, unverified, violation};
 use crate::handshake::evidence::{PeerVerified, PolicyAccepted, ProofValid};
 use crate::handshake::payloads::{Bound, Stated};
-use crate::handshake::sign_message;
+use crate::handshake::{Features, sign_message};
 use crate::{Now, times};
 
 /// A client that has a PROOF to send and then waits for POLICY.
@@ -30,6 +30,7 @@ pub struct ExpectPolicy {
     pub(crate) server_keys: KeySet,
     pub(crate) policy_hash: Digest,
     pub(crate) theirs: Option<KeyExchange>,
+    pub(crate) features: Features,
 }
 
 impl ExpectPolicy {
@@ -42,6 +43,13 @@ impl ExpectPolicy {
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.attempt.deadline.at()
+    }
+
+    /// The server's nonce, to be remembered: see
+    /// [`Directory::saw_nonce`](crate::Directory::saw_nonce).
+    #[must_use]
+    pub const fn nonce_b(&self) -> &Nonce {
+        &self.nonce_b
     }
 
     /// Takes what the server answered to PROOF; returns the next state and ACCEPT_POLICY.
@@ -81,6 +89,7 @@ impl ExpectPolicy {
             nonce_b: self.nonce_b,
             server_keys: self.server_keys,
             theirs: self.theirs,
+            features: self.features,
         };
         Ok((Box::new(next), message))
     }

@@ -9,6 +9,7 @@ use policy::Policy;
 
 use super::{Aborted, Attempt, not_the_server, unexpected};
 use crate::failure::{Binding, Failure, skewed, unverified};
+use crate::handshake::Features;
 use crate::handshake::evidence::{Established, PeerVerified, PolicyAccepted, ProofValid};
 use crate::handshake::payloads::{Bound, Stated, is_did};
 use crate::{Now, times};
@@ -25,6 +26,7 @@ pub struct ExpectSession {
     pub(crate) nonce_b: Nonce,
     pub(crate) server_keys: KeySet,
     pub(crate) theirs: Option<KeyExchange>,
+    pub(crate) features: Features,
 }
 
 impl ExpectSession {
@@ -148,6 +150,7 @@ impl ExpectSession {
             policy: self.policy,
             binding: self.binding,
             baseline: self.attempt.config.baseline,
+            features: self.features,
             session_id: session.session_id.clone(),
             created_at: session.created_at,
             expires_at: session.expires_at,

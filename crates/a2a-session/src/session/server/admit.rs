@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use a2a_wire::{ErrorCode, Intent, Message, Reason};
 use canonical::Value;
-use policy::{IntentName, IntentRefused};
+use policy::{EffectivePolicy, IntentName, IntentRefused};
 
 use super::{Handled, Host, ServerSession, Start};
 use crate::failure::{Binding, Failure, replayed, violation};
@@ -79,7 +79,7 @@ impl ServerSession {
         };
         let work = self.work(now, &intent, &tree, agents)?;
         let asked = intent.constraints.as_ref().and_then(|it| it.stream);
-        let stream = asked == Some(true) && self.terms.binding == Binding::Profile;
+        let stream = asked == Some(true) && self.terms.features.stream;
         let running = Running {
             request_id: checked.request_id,
             request_hash: checked.request_hash,
@@ -151,9 +151,11 @@ impl ServerSession {
             failure.with_text("field", format!("intent.{}", error.place))
         })?;
         let handler = host.resolve(&requested);
-        let policy = self.terms.policy.policy();
         record.checks.intent_allowed = Check::Failed;
-        let allowed = policy.check_intent(&requested, handler.as_ref());
+        let mut allowed = Ok(());
+        for policy in self.policies() {
+            allowed = allowed.and_then(|()| policy.check_intent(&requested, handler.as_ref()));
+        }
         allowed.map_err(|refused| {
             let reason = match refused {
                 IntentRefused::Blocked => Reason::IntentBlocked,
@@ -168,16 +170,22 @@ impl ServerSession {
     /// Step 6.
     fn check_size(&self, size: usize, record: &mut Record) -> Result<(), Failure> {
         let size = u64::try_from(size).unwrap_or(u64::MAX);
-        let policy = self.terms.policy.policy();
-        if policy.admits_body(size) {
+        let refuses = |policy: &&EffectivePolicy| !policy.admits_body(size);
+        let Some(policy) = self.policies().find(refuses) else {
             record.checks.payload_size = Check::Passed;
             return Ok(());
-        }
+        };
         record.checks.payload_size = Check::Failed;
         let cause = "the request is not smaller than max_payload_size";
         Err(Failure::new(ErrorCode::PayloadTooLarge, cause)
             .with_number("limit", policy.max_payload_size())
             .with_number("size", size))
+    }
+
+    /// The policy agreed on, and the operator's if it has become tighter.
+    fn policies(&self) -> impl Iterator<Item = &EffectivePolicy> {
+        let agreed = std::iter::once(self.terms.policy.policy());
+        agreed.chain(self.tightened.as_deref())
     }
 
     /// The earliest of what the client asks for, what the server gives, and the end of the session.
