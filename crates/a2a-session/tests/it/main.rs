@@ -20,6 +20,7 @@ mod sessions;
 mod streams;
 mod support;
 mod vectors;
+mod vetting;
 mod works;
 
 use a2a_session::fuzzing;
