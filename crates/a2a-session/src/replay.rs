@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use a2a_wire::RequestId;
 use canonical::Digest;
 
 /// Counters that a receiver tells apart behind the highest one.
@@ -193,6 +194,13 @@ impl<K: Ord + Clone> Memory<K> {
     }
 }
 
+/// A request id as the number it is: short to keep and quick to compare.
+pub(crate) fn id_key(id: &RequestId) -> u128 {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let digits = id.as_str().bytes().filter_map(digit);
+    digits.fold(0, |number, digit| (number << 4) | u128::from(digit))
+}
+
 /// The nonces of finished handshakes, by agent.
 pub(crate) fn nonce_key(did: &str, nonce: &str) -> Digest {
     Digest::of(format!("{did}|{nonce}").as_bytes())
@@ -244,6 +252,13 @@ mod tests {
         window.take(u64::MAX).unwrap();
         assert_eq!(window.check(u64::MAX), Err(Stale::Seen));
         assert_eq!(window.check(u64::MAX - 1), Ok(()));
+    }
+
+    #[test]
+    fn a_request_id_is_a_number() {
+        let id = |text: &str| id_key(&text.parse().unwrap());
+        let number = id("7f1c0e0a-9a3b-4d7e-8f00-0123456789ab");
+        assert_eq!(number, 0x7f1c_0e0a_9a3b_4d7e_8f00_0123_4567_89ab);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whether a message is the peer's, and for this session alone (§10.1, §10.3 steps 1a to 3).
 
-use a2a_identity::{Signed, Verified};
+use a2a_identity::{Did, Signed, Verified};
 use a2a_wire::{
     ControlPayload, Count, DidText, Digest, ErrorCode, Kid, Message, Reason, Received, RequestId,
     RequestPayload, SessionId, UnixSeconds, limits,
@@ -11,6 +11,7 @@ use policy::EffectivePolicy;
 use super::incoming::{Ask, Incoming};
 use crate::config::Baseline;
 use crate::failure::{Binding, Failure, bad_field, replayed, unverified};
+use crate::handshake::payloads::is_did;
 use crate::{Established, Now};
 
 /// A message that the session's peer has signed, for this session, with a counter it says is fresh.
@@ -163,17 +164,13 @@ impl Established<EffectivePolicy> {
         stated: &Stated<'_>,
     ) -> Result<Option<u64>, Failure> {
         let lenient = self.binding == Binding::Baseline;
-        let named = |text: Option<&DidText>, expected: &DidText| match text {
-            Some(text) => {
-                let same = |did: &a2a_identity::Did| {
-                    crate::handshake::payloads::is_did(text, did, self.binding)
-                };
-                text == expected || expected.as_str().parse().is_ok_and(|did| same(&did))
-            }
-            None => lenient,
+        let named = |text: Option<&DidText>, usual: &DidText, did: &Did| {
+            text.map_or(lenient, |text| {
+                text == usual || is_did(text, did, self.binding)
+            })
         };
-        let fits = named(stated.issuer, self.peer.did_text())
-            && named(stated.audience, self.own.did_text())
+        let fits = named(stated.issuer, self.peer.did_text(), self.peer.did())
+            && named(stated.audience, self.own.did_text(), self.own.did())
             && stated
                 .session_id
                 .map_or(lenient, |id| *id == self.session_id)

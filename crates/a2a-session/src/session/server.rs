@@ -23,7 +23,7 @@ use super::works::Work;
 use crate::config::SessionLimits;
 use crate::failure::{Binding, Failure, bad_field, replayed};
 use crate::handshake::slots::agent_key;
-use crate::replay::{Memory, Window};
+use crate::replay::{Memory, Window, id_key};
 use crate::{Established, Now, times};
 
 /// A session at its server.
@@ -39,7 +39,7 @@ pub struct ServerSession {
     agent: Digest,
     session: Digest,
     window: Window,
-    ids: Memory<RequestId>,
+    ids: Memory<u128>,
     sent: Counter,
     requests: Requests,
     /// Until its first valid request it has only so long.
@@ -246,7 +246,7 @@ impl ServerSession {
         let id: Option<RequestId> = incoming.request_id().and_then(|id| id.parse().ok());
         Ok(Look {
             terms: Arc::clone(&self.terms),
-            id_is_used: id.is_some_and(|id| self.ids.contains(now.monotonic, &id)),
+            id_is_used: id.is_some_and(|id| self.ids.contains(now.monotonic, &id_key(&id))),
         })
     }
 

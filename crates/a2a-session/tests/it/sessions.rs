@@ -586,3 +586,28 @@ fn threat_34_clocks_that_jump() {
     let now = duo.world.now();
     assert!(duo.client.is_over(now));
 }
+
+/// A profile session that has used up its room for ids goes on: its counter stops replays.
+#[test]
+fn ids_of_a_profile_session_may_be_forgotten() {
+    let mut duo = Duo::new();
+    let shaken = duo.world.shake(CLIENT);
+    let limits = SessionLimits {
+        request_ids: 2,
+        ..SessionLimits::default()
+    };
+    let now = duo.world.now();
+    duo.client = ClientSession::new(now, *shaken.client);
+    duo.server = ServerSession::new(now, *shaken.server, limits);
+    let asked: Vec<_> = (0..3).map(|_| duo.ask(echo()).message).collect();
+    for message in &asked {
+        duo.start(message);
+    }
+    let reasons = asked.iter().map(|it| duo.refused(it).failure.reason);
+    let expected = [
+        Reason::SeqReused,
+        Reason::RequestIdReused,
+        Reason::RequestIdReused,
+    ];
+    assert_eq!(reasons.collect::<Vec<_>>(), expected.map(Some));
+}

@@ -295,12 +295,14 @@ impl ClientSession {
         let terms = &self.terms;
         let lenient = terms.binding == Binding::Baseline;
         let asked = self.outstanding.get(request_id);
-        let named = |text: Option<&DidText>, did: &a2a_identity::Did| {
-            text.map_or(lenient, |text| is_did(text, did, terms.binding))
+        let named = |text: Option<&DidText>, usual: &DidText, did: &a2a_identity::Did| {
+            text.map_or(lenient, |text| {
+                text == usual || is_did(text, did, terms.binding)
+            })
         };
         let asked_for = |hash: Digest| asked.is_some_and(|asked| asked.request_hash == hash);
-        let fits = named(stated.issuer, terms.peer.did())
-            && named(stated.audience, terms.own.did())
+        let fits = named(stated.issuer, terms.peer.did_text(), terms.peer.did())
+            && named(stated.audience, terms.own.did_text(), terms.own.did())
             && stated
                 .session_id
                 .map_or(lenient, |id| *id == terms.session_id)

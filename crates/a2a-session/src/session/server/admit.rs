@@ -8,6 +8,7 @@ use policy::{EffectivePolicy, IntentName, IntentRefused};
 
 use super::{Handled, Host, ServerSession, Start};
 use crate::failure::{Binding, Failure, replayed, violation};
+use crate::replay::id_key;
 use crate::session::agents::Agents;
 use crate::session::checks::Checked;
 use crate::session::record::{Check, Record};
@@ -18,7 +19,8 @@ use crate::{EndReason, Now};
 impl ServerSession {
     /// Step 3a: records the id and the counter, both or neither. The loser of a race is refused.
     pub(super) fn remember(&mut self, now: Now, checked: &Checked) -> Result<(), Failure> {
-        if self.ids.contains(now.monotonic, &checked.request_id) {
+        let id = id_key(&checked.request_id);
+        if self.ids.contains(now.monotonic, &id) {
             let cause = "the request id was used before";
             return Err(replayed(Reason::RequestIdReused, cause));
         }
@@ -28,19 +30,15 @@ impl ServerSession {
                 let cause = "the counter was used before, or lies below the window";
                 fresh.map_err(|_| replayed(Reason::SeqReused, cause))?;
                 // The counter alone stops replays: of ids, the oldest may go.
-                if self
-                    .ids
-                    .insert(now.monotonic, checked.request_id.clone())
-                    .is_err()
-                {
+                if self.ids.insert(now.monotonic, id).is_err() {
                     self.ids.forget_oldest();
-                    let _ = self.ids.insert(now.monotonic, checked.request_id.clone());
+                    let _ = self.ids.insert(now.monotonic, id);
                 }
                 Ok(())
             }
             // Here the id alone does, so none is ever forgotten.
             (Binding::Baseline, _) => {
-                let kept = self.ids.insert(now.monotonic, checked.request_id.clone());
+                let kept = self.ids.insert(now.monotonic, id);
                 kept.map_err(|_| {
                     self.over.get_or_insert(EndReason::Exhausted);
                     let cause = "the session has used up its request ids";
