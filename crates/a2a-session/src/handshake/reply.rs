@@ -16,7 +16,7 @@ use crate::failure::{Binding, Failure, bytes};
 pub enum Reply {
     /// Send this: the next message of the handshake.
     Send(Vec<u8>),
-    /// The client has signed; find out who it is, then call [`Server::handle_found`].
+    /// The client has signed; find out who it is, then call [`Server::handle_found`](crate::Server::handle_found).
     Resolve(Box<Proving>),
     /// Send this; the session is there.
     Established {
