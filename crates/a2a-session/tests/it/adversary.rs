@@ -6,7 +6,7 @@ use a2a_wire::{ErrorCode, FieldError, Payload, Place, Read, Reason, Write};
 use canonical::{Value, base64url};
 use serde_json::json;
 
-use crate::support::{World, json, key, text, tree};
+use crate::support::{MALLORY, World, json, jwk, key, text, tree};
 
 /// Any payload, signed for the place of this number in [`Place::ALL`].
 pub(crate) struct Raw<const N: usize>(pub(crate) Value<'static>);
@@ -140,4 +140,46 @@ pub(crate) fn refusal(reply: Result<Reply, Box<Refused>>) -> Refused {
         Err(refused) => *refused,
         Ok(reply) => panic!("{reply:?}"),
     }
+}
+
+/// A JWS made of another.
+pub(crate) type Form = Box<dyn Fn(&serde_json::Value) -> String>;
+
+/// Forms that no JWS of this `typ` may have, though its payload can be read (threats 43 to 51).
+pub(crate) fn bad_forms(typ: &str) -> Vec<Form> {
+    let headers = [
+        json!({"alg": "none", "kid": "k", "typ": typ}),
+        json!({"alg": "None", "kid": "k", "typ": typ}),
+        json!({"kid": "k", "typ": typ}),
+        json!({"alg": "HS256", "kid": "k", "typ": typ}),
+        json!({"alg": "ES256", "kid": "k", "typ": typ}),
+        json!({"alg": "RS256", "kid": "k", "typ": typ}),
+        json!({"alg": "eddsa", "kid": "k", "typ": typ}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": typ, "crit": ["b64"]}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": typ, "b64": false}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": typ, "zip": "DEF"}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": typ, "x": 1}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": typ, "jwk": jwk("k", MALLORY)}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": typ, "jku": "https://m.example/k"}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": typ, "x5u": "https://m.example/k"}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": typ, "x5c": ["AA"]}),
+        json!({"alg": "EdDSA", "kid": "other", "typ": typ}),
+        json!({"alg": "EdDSA", "kid": "k\"", "typ": typ}),
+        json!({"alg": "EdDSA", "typ": typ}),
+        json!({"alg": "EdDSA", "kid": "k", "typ": "a2a-manifest+jws"}),
+        json!({"alg": "EdDSA", "kid": "k"}),
+        json!({"alg": "EdDSA", "kid": "x".repeat(129), "typ": typ}),
+    ];
+    let mut forms: Vec<Form> = Vec::new();
+    for header in headers {
+        forms.push(Box::new(move |jws| with_part(jws, 0, &encode(&header))));
+    }
+    let double = r#"{"alg":"EdDSA","alg":"EdDSA","kid":"k","typ":"x"}"#;
+    let double = base64url::encode(double.as_bytes());
+    forms.push(Box::new(move |jws| with_part(jws, 0, &double)));
+    forms.push(Box::new(|jws| format!("{}=", jws.as_str().unwrap())));
+    forms.push(Box::new(|jws| format!("{}.x", jws.as_str().unwrap())));
+    forms.push(Box::new(|jws| with_part(jws, 2, "")));
+    forms.push(Box::new(|jws| with_part(jws, 2, "AAAA")));
+    forms
 }

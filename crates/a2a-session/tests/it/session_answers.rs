@@ -4,7 +4,7 @@ use a2a_session::*;
 use a2a_wire::ErrorCode;
 use serde_json::json;
 
-use crate::adversary::{ERROR, RESPONSE, edit, resign};
+use crate::adversary::{ERROR, RESPONSE, bad_forms, edit, resign};
 use crate::support::{Duo, MALLORY, SERVER, echo, json, text};
 
 fn dropped(duo: &mut Duo, message: &[u8]) {
@@ -37,6 +37,21 @@ fn threat_110_answers_that_are_none() {
         }
         assert_eq!(duo.client.outstanding(), 0);
     }
+}
+
+#[test]
+fn threat_43_44_45_46_48_50_51_forms_of_a_jws() {
+    let mut duo = Duo::new();
+    let asked = duo.ask(echo());
+    let token = duo.start(&asked.message).token;
+    let answer = duo.respond(token, json!({"n": 1})).message;
+    for form in bad_forms("a2a-response+jws") {
+        let wrong = edit(&answer, |it| {
+            it["response_jws"] = json!(form(&it["response_jws"]));
+        });
+        dropped(&mut duo, &wrong);
+    }
+    duo.hear(&answer).unwrap();
 }
 
 #[test]

@@ -4,7 +4,9 @@ use a2a_session::*;
 use a2a_wire::{ErrorCode, Reason};
 use serde_json::json;
 
-use crate::adversary::{CONTROL, ERROR, REQUEST, check_error, edit, forge, payload, resign};
+use crate::adversary::{
+    CONTROL, ERROR, REQUEST, bad_forms, check_error, edit, forge, payload, resign,
+};
 use crate::support::{CLIENT, Duo, MALLORY, echo, json, text};
 
 /// G1, G4 and the record of a refusal in a session, and that the session goes on (G5).
@@ -366,6 +368,31 @@ fn threat_57_58_65_66_what_a_hop_may_and_may_not_do() {
         let code = ErrorCode::UnverifiedAgent;
         refused(&mut duo, &changed, code, Some(Reason::VerificationFailed));
     }
+}
+
+#[test]
+fn threat_43_44_45_46_48_50_51_forms_of_a_jws() {
+    let mut duo = Duo::new();
+    for form in bad_forms("a2a-request+jws") {
+        let asked = duo.ask(echo());
+        let wrong = edit(&asked.message, |it| {
+            it["request_jws"] = json!(form(&it["request_jws"]))
+        });
+        let refusal = duo.refused(&wrong);
+        let code = ErrorCode::UnverifiedAgent;
+        check_error(&refusal.message, &code, Some(Reason::VerificationFailed));
+        duo.start(&asked.message);
+    }
+    let asked = duo.ask(echo());
+    let long = edit(&asked.message, |it| {
+        it["request_jws"] = json!("x.".repeat(1 << 19))
+    });
+    assert_eq!(duo.refused(&long).failure.code, ErrorCode::UnverifiedAgent);
+    let payload = "A".repeat(1 << 20);
+    let long = edit(&asked.message, |it| {
+        it["request_jws"] = json!(format!("x.{payload}.x"))
+    });
+    assert_eq!(duo.refused(&long).failure.code, ErrorCode::InvalidMessage);
 }
 
 #[test]
