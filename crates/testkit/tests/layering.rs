@@ -290,3 +290,40 @@ fn every_fuzz_target_is_replayed() {
         assert!(tests.contains(&call), "no test has {call}, ...)");
     }
 }
+
+/// The workspaces beside this one (fuzz targets, benchmark peers) are built locked, and seldom: what a
+/// crate of ours needs by now must stand in their locks.
+#[test]
+fn the_other_locks_know_what_our_crates_need() {
+    let graph = Graph::load();
+    for lock in ["fuzz/Cargo.lock", "benches/peers/Cargo.lock"] {
+        let text = std::fs::read_to_string(testkit::workspace().join(lock)).unwrap();
+        let packages = text.split("[[package]]").skip(1);
+        let ours = packages.filter(|package| !package.contains("\nsource = "));
+        for package in ours {
+            let quoted = |line: &str| line.split('"').nth(1).unwrap_or_default().to_owned();
+            let lines = package.lines();
+            let name = lines.clone().find(|line| line.starts_with("name = "));
+            let name = quoted(name.unwrap());
+            let locked: BTreeSet<String> = lines
+                .filter(|line| line.starts_with(" \""))
+                .map(|line| {
+                    quoted(line)
+                        .split(' ')
+                        .next()
+                        .unwrap_or_default()
+                        .to_owned()
+                })
+                .collect();
+            let Some(id) = graph.members.iter().find(|id| graph.names[*id] == name) else {
+                continue;
+            };
+            let needed = graph.edges[id].iter().map(|id| &graph.names[id]);
+            let missing: Vec<_> = needed.filter(|needed| !locked.contains(*needed)).collect();
+            assert!(
+                missing.is_empty(),
+                "{lock}: `{name}` lacks {missing:?}; run `cargo metadata` in its folder"
+            );
+        }
+    }
+}
