@@ -5,6 +5,7 @@
 
 mod catalogue;
 mod definition;
+mod own;
 mod parameters;
 mod pinning;
 mod progress;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use catalogue::{Catalogue, Clash, Entry, Snapshot, Source};
 pub use definition::{Definition, DefinitionError, MAX_DESCRIPTION, MAX_NAME};
+pub use own::{LoadError, Loaded, Loader};
 pub use pinning::{Admitted, Pinning, Quarantined};
 pub use progress::{MAX_KEPT_EVENTS, Progress};
 pub use schema::{Arguments, MAX_SCHEMA, Schema, SchemaError, Violation};

@@ -104,7 +104,8 @@ impl Tools {
         context: Context,
     ) -> Result<Outcome, Failure> {
         let started = Instant::now();
-        let snapshot = self.catalogue.current();
+        let agent = &context.identity().agent;
+        let snapshot = self.catalogue.current_for(agent).await;
         let Some(entry) = snapshot.find(&call.tool_name) else {
             return match snapshot.quarantined(&call.tool_name) {
                 Some(quarantined) => Err(in_quarantine(quarantined)),
@@ -242,7 +243,8 @@ impl Plugin for Tools {
             #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
             match request.body {
                 Body::ToolListRequest(list) => {
-                    let tools = self.catalogue.current().list(&list);
+                    let agent = &context.identity().agent;
+                    let tools = self.catalogue.current_for(agent).await.list(&list);
                     Ok(Outcome::answer(ToolListResponse { tools }))
                 }
                 Body::ToolCallRequest(call) => self.call(&request.envelope.id, call, context).await,

@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use canonical::Digest;
 
 use super::Tool;
+use super::own::{Agents, Loader};
 use super::pinning::{Admitted, Quarantined};
 use super::search::Index;
 
@@ -35,11 +36,12 @@ pub struct Catalogue {
     /// In the order in which sources came. Only for changes.
     sources: Mutex<Vec<(Source, Offered)>>,
     current: ArcSwap<Snapshot>,
+    agents: Agents,
 }
 
 /// What a source has.
 #[derive(Default, Clone)]
-struct Offered {
+pub(super) struct Offered {
     tools: Vec<Arc<dyn Tool>>,
     quarantined: Vec<Quarantined>,
 }
@@ -81,8 +83,7 @@ impl Catalogue {
     /// Sets the tools of a source, in place of those it had; says which of them cannot be called
     /// because another source, or the same, has a tool of that name.
     pub fn set(&self, source: Source, tools: Vec<Arc<dyn Tool>>) -> Vec<Clash> {
-        let quarantined = Vec::new();
-        self.change(source, Offered { tools, quarantined })
+        self.change(source, Offered::of(tools))
     }
 
     /// Sets the tools of a source that were compared with what was approved. Those in quarantine
@@ -96,31 +97,76 @@ impl Catalogue {
     pub fn remove(&self, source: &Source) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.retain(|(known, _)| known != source);
-        self.current.store(Arc::new(Snapshot::of(&sources)));
+        self.current.store(Arc::new(Snapshot::of(&*sources)));
     }
 
-    /// The tools there are now.
+    /// The tools there are now for everybody.
     #[must_use]
     pub fn current(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
 
+    /// Who knows which tools an agent has of its own. Asked once for each agent, when it first
+    /// wants to know; the first loader stays.
+    pub fn load_with(&self, loader: Arc<dyn Loader>) {
+        self.agents.load_with(loader);
+    }
+
+    /// The tools there are now for an agent: those for everybody, then its own.
+    pub async fn current_for(&self, agent: &str) -> Arc<Snapshot> {
+        let Some(own) = self.agents.find(agent).await else {
+            return self.current();
+        };
+        own.merged(self)
+    }
+
+    /// Sets the tools that a source has for one agent alone, in place of those it had; says which of
+    /// them cannot be called, as [`Catalogue::set`] does.
+    pub fn set_for(&self, agent: &str, source: Source, tools: Vec<Arc<dyn Tool>>) -> Vec<Clash> {
+        let own = self.agents.own(agent);
+        own.set(source.clone(), Offered::of(tools));
+        own.merged(self).clashes_of(&source)
+    }
+
+    /// Whether a source has set tools for an agent alone.
+    pub async fn is_set_for(&self, agent: &str, source: &Source) -> bool {
+        let own = self.agents.find(agent).await;
+        own.is_some_and(|own| own.has(source))
+    }
+
+    /// What everybody has: the snapshot, and what it was made of.
+    pub(super) fn common(&self) -> (Arc<Snapshot>, Vec<(Source, Offered)>) {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.current(), sources.clone())
+    }
+
     fn change(&self, source: Source, offered: Offered) -> Vec<Clash> {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        match sources.iter_mut().find(|(known, _)| *known == source) {
-            Some((_, slot)) => *slot = offered,
-            None => sources.push((source.clone(), offered)),
-        }
-        let snapshot = Snapshot::of(&sources);
-        let mine = |clash: &&Clash| clash.hidden == source;
-        let clashes = snapshot.clashes.iter().filter(mine).cloned().collect();
+        put(&mut sources, source.clone(), offered);
+        let snapshot = Snapshot::of(&*sources);
+        let clashes = snapshot.clashes_of(&source);
         self.current.store(Arc::new(snapshot));
         clashes
     }
 }
 
+/// Sets what a source has; one that is known keeps its place.
+pub(super) fn put(sources: &mut Vec<(Source, Offered)>, source: Source, offered: Offered) {
+    match sources.iter_mut().find(|(known, _)| *known == source) {
+        Some((_, slot)) => *slot = offered,
+        None => sources.push((source, offered)),
+    }
+}
+
+impl Offered {
+    pub(super) const fn of(tools: Vec<Arc<dyn Tool>>) -> Self {
+        let quarantined = Vec::new();
+        Self { tools, quarantined }
+    }
+}
+
 impl Snapshot {
-    fn of(sources: &[(Source, Offered)]) -> Self {
+    pub(super) fn of<'s>(sources: impl IntoIterator<Item = &'s (Source, Offered)>) -> Self {
         let mut snapshot = Self::default();
         for (source, offered) in sources {
             for tool in &offered.tools {
@@ -179,6 +225,11 @@ impl Snapshot {
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    fn clashes_of(&self, source: &Source) -> Vec<Clash> {
+        let hidden = self.clashes.iter().filter(|clash| clash.hidden == *source);
+        hidden.cloned().collect()
     }
 
     /// The names that several sources have.

@@ -10,6 +10,7 @@ mod confinement;
 mod corpora;
 mod files;
 mod large_results;
+mod own_tools;
 mod pinning;
 mod ranking;
 mod searching;

@@ -1,0 +1,138 @@
+//! The tools that one agent has and others do not.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use a2e_runtime::BoxFuture;
+use tokio::sync::OnceCell;
+
+use super::Tool;
+use super::catalogue::{Catalogue, Offered, Snapshot, Source, put};
+
+/// Knows which tools an agent has of its own, from earlier processes too.
+pub trait Loader: Send + Sync + 'static {
+    /// The tools of an agent, by source.
+    fn load<'a>(&'a self, agent: &'a str) -> BoxFuture<'a, Result<Vec<Loaded>, LoadError>>;
+}
+
+/// What a source has for one agent.
+pub struct Loaded {
+    /// Where they come from.
+    pub source: Source,
+    /// The tools.
+    pub tools: Vec<Arc<dyn Tool>>,
+}
+
+/// Why it cannot be said which tools an agent has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LoadError(pub String);
+
+/// What each agent has of its own.
+#[derive(Default)]
+pub(super) struct Agents {
+    loader: OnceLock<Arc<dyn Loader>>,
+    all: RwLock<HashMap<String, Arc<Own>>>,
+}
+
+/// What one agent has of its own.
+#[derive(Default)]
+pub(super) struct Own {
+    loaded: OnceCell<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    sources: Vec<(Source, Offered)>,
+    /// What everybody had when it was merged, and all together.
+    merged: Option<(Arc<Snapshot>, Arc<Snapshot>)>,
+}
+
+impl Agents {
+    pub(super) fn load_with(&self, loader: Arc<dyn Loader>) {
+        // Whoever asked with the first one has an answer already.
+        let _ = self.loader.set(loader);
+    }
+
+    /// What an agent has, once it is loaded; nothing where no agent can have anything.
+    pub(super) async fn find(&self, agent: &str) -> Option<Arc<Own>> {
+        let Some(loader) = self.loader.get() else {
+            return self.known(agent);
+        };
+        let own = self.own(agent);
+        let loading = own.loaded.get_or_try_init(|| async {
+            let loaded = loader.load(agent).await?;
+            for Loaded { source, tools } in loaded {
+                own.set(source, Offered::of(tools));
+            }
+            Ok::<(), LoadError>(())
+        });
+        if let Err(error) = loading.await {
+            // What everybody has still works, and the next request tries again.
+            tracing::warn!(agent, %error, "the agent's own tools cannot be loaded");
+        }
+        Some(own)
+    }
+
+    /// What an agent has, or room for it.
+    pub(super) fn own(&self, agent: &str) -> Arc<Own> {
+        if let Some(own) = self.known(agent) {
+            return own;
+        }
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(agent.to_owned()).or_default())
+    }
+
+    fn known(&self, agent: &str) -> Option<Arc<Own>> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.get(agent).cloned()
+    }
+}
+
+impl Own {
+    pub(super) fn set(&self, source: Source, offered: Offered) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        put(&mut state.sources, source, offered);
+        state.merged = None;
+    }
+
+    pub(super) fn has(&self, source: &Source) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.sources.iter().any(|(known, _)| known == source)
+    }
+
+    /// What everybody has and this; made once, until either changes.
+    pub(super) fn merged(&self, catalogue: &Catalogue) -> Arc<Snapshot> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.sources.is_empty() {
+            return catalogue.current();
+        }
+        if let Some((of, merged)) = &state.merged
+            && Arc::ptr_eq(of, &catalogue.current())
+        {
+            return Arc::clone(merged);
+        }
+        let (common, sources) = catalogue.common();
+        let merged = Arc::new(Snapshot::of(sources.iter().chain(&state.sources)));
+        state.merged = Some((common, Arc::clone(&merged)));
+        merged
+    }
+}
+
+impl fmt::Debug for Agents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        f.debug_set().entries(all.keys()).finish()
+    }
+}
+
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.tools.iter().map(|tool| tool.definition().name());
+        f.debug_map()
+            .entry(&self.source, &names.collect::<Vec<_>>())
+            .finish()
+    }
+}
