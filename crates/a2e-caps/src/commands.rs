@@ -155,7 +155,7 @@ fn schema(workplace: &Workplace, own: &[(&str, Value)]) -> Value {
 }
 
 /// What both give.
-fn result() -> Value {
+pub(crate) fn result() -> Value {
     json!({
         "type": "object",
         "required": ["exit_code", "stdout", "stderr"],

@@ -3,6 +3,7 @@
 //! - [`tool`]: what a tool is, whoever makes it, and the catalogue of those there are
 //! - [`tools`]: the capability `tools`: lists, searches and calls them
 //! - [`files`]: tools that read, write and search files below given folders
+//! - [`toolkits`]: the capability `toolkits`: bundles of tools that agents configure
 //! - [`commands`]: tools that run commands and code in the sandbox
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
@@ -34,7 +35,7 @@
 //! request (`a2e_runtime::Policies`). What a tool may reach is given to it when it is made.
 //!
 //! Reading order: [`tool`], `tool::definition`, `tool::schema`, `tool::catalogue`, [`tools`],
-//! [`files`], `files::roots`.
+//! [`files`], `files::roots`, [`toolkits`], `tool::own`.
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -45,5 +46,6 @@ pub mod fuzzing;
 pub mod proc;
 pub mod time;
 pub mod tool;
+pub mod toolkits;
 pub mod tools;
 pub mod workplace;

@@ -1,5 +1,7 @@
 //! The folders that file tools may reach, and how paths are resolved below them.
 
+mod below;
+
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
@@ -27,8 +29,9 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Roots {
     roots: Vec<Root>,
-    /// Held while a file is replaced, so that two edits of one file do not undo each other.
-    pub(super) writing: Mutex<()>,
+    /// Held while a file is replaced, so that two edits of one file do not undo each other. Roots
+    /// that lie below others have the same.
+    pub(super) writing: Arc<Mutex<()>>,
 }
 
 /// One such folder.
@@ -62,6 +65,14 @@ pub enum RootsError {
     /// There are none.
     #[error("file tools need at least one root")]
     None,
+    /// It does not lie below the roots that there are.
+    #[error("the root `{name}`: {why}")]
+    NotBelow {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
 }
 
 /// Something below a root, by its path.
@@ -103,11 +114,7 @@ impl Roots {
     ) -> Result<Arc<Self>, RootsError> {
         let mut opened: Vec<Root> = Vec::new();
         for (name, path, access) in roots {
-            let is_bad =
-                name.is_empty() || name.contains(['/', '\0']) || [".", ".."].contains(&name);
-            if is_bad || opened.iter().any(|root| root.name == name) {
-                return Err(RootsError::Name(name.to_owned()));
-            }
+            check_name(&opened, name)?;
             opened.push(Root::open(name.to_owned(), path, access)?);
         }
         Self::with(opened)
@@ -119,7 +126,7 @@ impl Roots {
         }
         Ok(Arc::new(Self {
             roots,
-            writing: Mutex::default(),
+            writing: Arc::default(),
         }))
     }
 
@@ -183,6 +190,14 @@ impl Roots {
             names.join(", ")
         );
         ToolFailure::new(text)
+    }
+}
+
+fn check_name(others: &[Root], name: &str) -> Result<(), RootsError> {
+    let is_bad = name.is_empty() || name.contains(['/', '\0']) || [".", ".."].contains(&name);
+    match is_bad || others.iter().any(|root| root.name == name) {
+        true => Err(RootsError::Name(name.to_owned())),
+        false => Ok(()),
     }
 }
 

@@ -135,6 +135,13 @@ impl Definition {
         self
     }
 
+    /// The same tool by another name, of which it may speak in other words. The name must do.
+    pub(crate) fn renamed(mut self, name: String, description: String) -> Self {
+        self.name = name;
+        self.description = description;
+        self
+    }
+
     /// It changes nothing; so it may be called again, and what it gave may be given again.
     #[must_use]
     pub const fn read_only(mut self) -> Self {

@@ -10,14 +10,21 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHal
 use crate::support::{constant, defined, fake, host};
 
 /// An agent that writes and reads lines, as the calls of other libraries make them.
-struct Agent {
+pub(crate) struct Agent {
     lines: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     out: WriteHalf<DuplexStream>,
     said: usize,
+    /// What the ids of its requests begin with: those of one agent must differ.
+    pub(crate) ids: &'static str,
 }
 
 impl Agent {
     async fn connect(host: &Host) -> Self {
+        Self::connect_as(host, "", &["tools"]).await
+    }
+
+    /// The agent of this token, for these capabilities.
+    pub(crate) async fn connect_as(host: &Host, token: &str, capabilities: &[&str]) -> Self {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let host = host.clone();
         tokio::spawn(async move { host.serve(theirs, Source::Own).await });
@@ -26,9 +33,10 @@ impl Agent {
             lines: BufReader::new(read).lines(),
             out,
             said: 0,
+            ids: "R",
         };
-        let hello = json!({"type": "handshake/req", "agent_id": "a", "agent_caps": ["tools"],
-            "auth_token": "", "agent_version": "1.0"});
+        let hello = json!({"type": "handshake/req", "agent_id": "a", "agent_caps": capabilities,
+            "auth_token": token, "agent_version": "1.0"});
         agent.say(hello).await;
         assert_eq!(agent.hear().await["ok"], true);
         agent
@@ -37,14 +45,23 @@ impl Agent {
     async fn say(&mut self, mut message: Value) {
         message["version"] = json!("1.0");
         // The handshake, then `R`, then others.
-        let ids = ["H", "R", "R2", "R3", "R4", "R5"];
-        message["id"] = json!(ids[self.said]);
+        message["id"] = match self.said {
+            0 => json!("H"),
+            1 => json!(self.ids),
+            number => json!(format!("{}{number}", self.ids)),
+        };
         self.said += 1;
         message["ts"] = json!(1716123456.5);
         self.out
             .write_all(format!("{message}\n").as_bytes())
             .await
             .unwrap();
+    }
+
+    /// What is answered.
+    pub(crate) async fn ask(&mut self, message: Value) -> Value {
+        self.say(message).await;
+        self.hear().await
     }
 
     async fn hear(&mut self) -> Value {

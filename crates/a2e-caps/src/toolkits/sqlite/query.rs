@@ -1,0 +1,229 @@
+//! One statement on a database.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Error, ErrorCode, OpenFlags, Row, Statement, params_from_iter};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::Limits;
+use crate::files::Access;
+use crate::tool::{Output, ToolFailure};
+
+/// A statement to be run.
+pub(super) struct Work {
+    pub(super) asked: Asked,
+    pub(super) access: Access,
+    pub(super) limits: Limits,
+    pub(super) over: CancellationToken,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    sql: String,
+    #[serde(default)]
+    parameters: Vec<Value>,
+}
+
+/// Bytes of a statement.
+pub const MAX_SQL: usize = 100_000;
+
+/// Bytes of one value, wherever in a statement it comes up.
+pub const MAX_VALUE: usize = 4 << 20;
+
+/// So many steps between looks at the clock.
+const STEPS: i32 = 1000;
+
+/// How long others may keep a database locked.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// How the connection is to be. What does not fit into its cache would go to files outside, which it
+/// cannot open: a query that sorts too much fails, and takes no more memory than this.
+const SETUP: &str = "
+    PRAGMA trusted_schema = OFF;
+    PRAGMA cell_size_check = ON;
+    PRAGMA mmap_size = 0;
+    PRAGMA temp_store = FILE;
+    PRAGMA cache_size = -32768;
+";
+
+/// Pragmas that only tell.
+const TELLING: [&str; 11] = [
+    "table_info",
+    "table_xinfo",
+    "table_list",
+    "index_list",
+    "index_info",
+    "index_xinfo",
+    "foreign_key_list",
+    "foreign_key_check",
+    "integrity_check",
+    "quick_check",
+    "function_list",
+];
+
+impl Work {
+    pub(super) fn run(self, path: &Path) -> Result<Output, ToolFailure> {
+        let told = |error| self.explain(&error);
+        let connection = self.open(path).map_err(told)?;
+        let statement = connection.prepare(&self.asked.sql);
+        self.rows(&connection, statement.map_err(told)?)
+    }
+
+    fn open(&self, path: &Path) -> Result<Connection, Error> {
+        let rights = match self.access {
+            Access::ReadOnly => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Access::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
+        };
+        // A link is resolved already; one that is there now has come since.
+        let how = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut connection = Connection::open_with_flags(path, rights | how)?;
+        connection.busy_timeout(BUSY)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+        connection.execute_batch(SETUP)?;
+        if self.access == Access::ReadOnly {
+            connection.execute_batch("PRAGMA query_only = ON")?;
+        }
+        let limit = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, limit(MAX_VALUE))?;
+        connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, limit(MAX_SQL))?;
+        connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+        connection.authorizer(Some(authorize))?;
+        let until = Instant::now() + self.limits.time;
+        let over = self.over.clone();
+        let is_enough = move || Instant::now() >= until || over.is_cancelled();
+        connection.progress_handler(STEPS, Some(is_enough))?;
+        Ok(connection)
+    }
+
+    fn rows(
+        &self,
+        connection: &Connection,
+        mut statement: Statement<'_>,
+    ) -> Result<Output, ToolFailure> {
+        if self.access == Access::ReadOnly && !statement.readonly() {
+            return Err(read_only());
+        }
+        let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
+        let told = |error| self.explain(&error);
+        let values = self.asked.parameters.iter().map(parameter);
+        let mut found = statement.query(params_from_iter(values)).map_err(told)?;
+        let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0_usize, false);
+        while let Some(row) = found.next().map_err(told)? {
+            let (row, size) = read(row, columns.len()).map_err(told)?;
+            bytes = bytes.saturating_add(size);
+            if rows.len() >= self.limits.rows || bytes > self.limits.bytes {
+                is_cut = true;
+                break;
+            }
+            rows.push(row);
+        }
+        if is_cut && self.access == Access::ReadWrite {
+            // What is not read to its end may not be done to its end.
+            while found.next().map_err(told)?.is_some() {}
+        }
+        drop(found);
+        let mut data = Map::new();
+        data.insert("columns".into(), json!(columns));
+        data.insert("rows".into(), json!(rows));
+        if self.access == Access::ReadWrite {
+            data.insert("changed_rows".into(), json!(connection.total_changes()));
+        }
+        Ok(Output::new(&Value::Object(data))?.truncated(is_cut))
+    }
+
+    /// What went wrong, and what to do next.
+    fn explain(&self, error: &Error) -> ToolFailure {
+        let text = match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => format!(
+                "the statement took longer than {} s; ask for less at once",
+                self.limits.time.as_secs_f32()
+            ),
+            Some(ErrorCode::ReadOnly) => return read_only(),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                "somebody else keeps the database locked; try again".into()
+            }
+            Some(ErrorCode::TooBig) => format!(
+                "a value has more than {MAX_VALUE} bytes, or the statement more than {MAX_SQL}"
+            ),
+            Some(ErrorCode::AuthorizationForStatementDenied) => {
+                let text = "other files and the settings of the database are out of reach";
+                return ToolFailure::denied("statement", text);
+            }
+            Some(ErrorCode::CannotOpen) => "the database cannot be opened, or the statement needs \
+                                            more memory than it may have"
+                .into(),
+            Some(ErrorCode::NotADatabase) => "the file is no SQLite database".into(),
+            _ => format!("SQLite says: {error}"),
+        };
+        ToolFailure::new(text)
+    }
+}
+
+fn read_only() -> ToolFailure {
+    let text = "this only reads; sqlite_execute changes a database that is configured with `access` \
+                `read_write`";
+    ToolFailure::denied("read_only", text)
+}
+
+/// What statements may do.
+fn authorize(context: AuthContext<'_>) -> Authorization {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the rest stays in the database, whose access is decided elsewhere"
+    )]
+    match context.action {
+        AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
+        AuthAction::Pragma { pragma_name, .. } => {
+            match TELLING.contains(&pragma_name.to_ascii_lowercase().as_str()) {
+                true => Authorization::Allow,
+                false => Authorization::Deny,
+            }
+        }
+        _ => Authorization::Allow,
+    }
+}
+
+fn parameter(value: &Value) -> rusqlite::types::Value {
+    use rusqlite::types::Value as Sql;
+    match value {
+        Value::Null => Sql::Null,
+        Value::Bool(value) => Sql::Integer((*value).into()),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => Sql::Integer(number),
+            None => Sql::Real(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => Sql::Text(text.clone()),
+        // Its schema does not let these in.
+        Value::Array(_) | Value::Object(_) => Sql::Text(value.to_string()),
+    }
+}
+
+/// A row, and how many bytes its values have.
+fn read(row: &Row<'_>, columns: usize) -> Result<(Vec<Value>, usize), Error> {
+    let (mut values, mut bytes) = (Vec::with_capacity(columns), 0_usize);
+    for at in 0..columns {
+        let value = row.get_ref(at)?;
+        let size = match value {
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 8,
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+        };
+        bytes = bytes.saturating_add(size);
+        values.push(match value {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(number) => json!(number),
+            ValueRef::Real(number) => json!(number),
+            ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
+            ValueRef::Blob(blob) => json!({"base64": STANDARD.encode(blob)}),
+        });
+    }
+    Ok((values, bytes))
+}

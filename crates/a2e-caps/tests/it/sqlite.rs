@@ -1,0 +1,265 @@
+//! The toolkit `sqlite`.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2e_caps::toolkits::{MAX_VALUE, Sqlite, SqliteLimits};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::toolkits::{agent, call, configure, host, refused, roots};
+use crate::vault::store;
+use crate::wire::Agent;
+
+/// A workspace with `x.db`, and an agent that has it.
+async fn on_database(access: &str, limits: SqliteLimits) -> (TempDir, Agent) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = rusqlite::Connection::open(folder.path().join("x.db")).unwrap();
+    let setup = "CREATE TABLE t (a INTEGER, b TEXT); INSERT INTO t VALUES (1, 'one'), (2, 'two')";
+    database.execute_batch(setup).unwrap();
+    let toolkit = Sqlite::new(roots(folder.path()), limits).unwrap();
+    let host = host(vec![Arc::new(toolkit)], &store()).await;
+    let mut ada = agent(&host, "ada").await;
+    let response = configure(
+        &mut ada,
+        "sqlite",
+        json!({"file": "x.db", "access": access}),
+    )
+    .await;
+    assert_eq!(response["status"], "ok", "{response}");
+    (folder, ada)
+}
+
+async fn query(ada: &mut Agent, sql: &str) -> Value {
+    call(ada, "sqlite_query", json!({ "sql": sql })).await["data"].clone()
+}
+
+#[tokio::test]
+async fn queries_give_columns_and_rows() {
+    let (_folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;
+    let found = query(&mut ada, "SELECT a, b FROM t ORDER BY a DESC").await;
+    assert_eq!(
+        found,
+        json!({"columns": ["a", "b"], "rows": [[2, "two"], [1, "one"]]})
+    );
+    let values = query(
+        &mut ada,
+        "SELECT NULL, 1.5, x'00ff', 9223372036854775807, 1e999",
+    )
+    .await;
+    let expected = json!([[null, 1.5, {"base64": "AP8="}, i64::MAX, null]]);
+    assert_eq!(values["rows"], expected);
+    let asked = json!({"sql": "SELECT ?, ?, ?, ?, b FROM t WHERE a = ?",
+        "parameters": [null, true, 2.5, "x' OR 1", 1]});
+    let found = call(&mut ada, "sqlite_query", asked).await;
+    assert_eq!(
+        found["data"]["rows"],
+        json!([[null, 1, 2.5, "x' OR 1", "one"]])
+    );
+    let columns = query(&mut ada, "PRAGMA table_info(t)").await;
+    assert_eq!(columns["rows"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_query_changes_nothing() {
+    for access in ["read_only", "read_write"] {
+        let (folder, mut ada) = on_database(access, SqliteLimits::default()).await;
+        let before = fs::read(folder.path().join("x.db")).unwrap();
+        for sql in [
+            "INSERT INTO t VALUES (3, 'three')",
+            "DELETE FROM t RETURNING a",
+            "CREATE TABLE u (a)",
+            "CREATE TEMP TABLE u (a)",
+            "PRAGMA user_version = 7",
+            "PRAGMA query_only = OFF",
+            "PRAGMA journal_mode = WAL",
+            "ATTACH 'y.db' AS y",
+            "VACUUM INTO 'y.db'",
+            "SELECT load_extension('x')",
+            "SELECT 1; DROP TABLE t",
+        ] {
+            refused(&mut ada, "sqlite_query", json!({ "sql": sql })).await;
+        }
+        assert_eq!(fs::read(folder.path().join("x.db")).unwrap(), before);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn execute_is_there_for_databases_that_may_be_changed() {
+    let (_folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;
+    let asked = json!({"sql": "DELETE FROM t"});
+    let error = refused(&mut ada, "sqlite_execute", asked).await;
+    assert_eq!(error["code"], "unknown_tool");
+
+    let (folder, mut ada) = on_database("read_write", SqliteLimits::default()).await;
+    let asked = json!({"sql": "INSERT INTO t VALUES (?, 'x'), (4, 'y') RETURNING a",
+        "parameters": [3]});
+    let done = call(&mut ada, "sqlite_execute", asked).await;
+    assert_eq!(
+        done["data"],
+        json!({"columns": ["a"], "rows": [[3], [4]], "changed_rows": 2})
+    );
+    assert_eq!(
+        query(&mut ada, "SELECT count(*) FROM t").await["rows"],
+        json!([[4]])
+    );
+    for sql in [
+        format!("ATTACH '{}' AS y", folder.path().join("y.db").display()),
+        format!("VACUUM INTO '{}'", folder.path().join("y.db").display()),
+        "PRAGMA journal_mode = OFF".into(),
+        "PRAGMA writable_schema = ON".into(),
+    ] {
+        refused(&mut ada, "sqlite_execute", json!({ "sql": sql })).await;
+    }
+    assert!(!folder.path().join("y.db").exists());
+}
+
+/// What returns more than may be given is done all the same.
+#[tokio::test]
+async fn execute_is_done_to_its_end() {
+    let limits = SqliteLimits {
+        rows: 1,
+        ..SqliteLimits::default()
+    };
+    let (_folder, mut ada) = on_database("read_write", limits).await;
+    let asked = json!({"sql": "UPDATE t SET b = 'z' RETURNING a"});
+    let done = call(&mut ada, "sqlite_execute", asked).await;
+    assert_eq!(
+        (&done["truncated"], &done["data"]["changed_rows"]),
+        (&json!(true), &json!(2))
+    );
+    let count = query(&mut ada, "SELECT count(*) FROM t WHERE b = 'z'").await;
+    assert_eq!(count["rows"], json!([[2]]));
+}
+
+#[tokio::test]
+async fn rows_and_bytes_are_limited() {
+    let limits = SqliteLimits {
+        rows: 3,
+        bytes: 24,
+        ..SqliteLimits::default()
+    };
+    let (_folder, mut ada) = on_database("read_only", limits).await;
+    for (sql, rows, is_cut) in [
+        ("VALUES (1), (2), (3)", 3, false),
+        ("VALUES (1), (2), (3), (4)", 3, true),
+        ("VALUES ('123456789012'), ('123456789012')", 2, false),
+        ("VALUES ('123456789012'), ('1234567890123')", 1, true),
+    ] {
+        let found = call(&mut ada, "sqlite_query", json!({ "sql": sql })).await;
+        assert_eq!(
+            found["data"]["rows"].as_array().unwrap().len(),
+            rows,
+            "{sql}"
+        );
+        assert_eq!(found["truncated"], is_cut, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn values_are_limited() {
+    let (_folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;
+    let length = |size: usize| format!("SELECT length(zeroblob({size}) || '')");
+    query(&mut ada, &length(MAX_VALUE)).await;
+    let sql = length(MAX_VALUE + 1);
+    let error = refused(&mut ada, "sqlite_query", json!({ "sql": sql })).await;
+    assert!(
+        error["message"].as_str().unwrap().contains("bytes"),
+        "{error}"
+    );
+}
+
+/// What sorts more than fits into its memory fails, and does not take what there is.
+#[tokio::test]
+async fn memory_is_limited() {
+    let (_folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;
+    let sql = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200)
+        SELECT hex(randomblob(500000)) AS v FROM c ORDER BY v LIMIT 1 OFFSET 150";
+    refused(&mut ada, "sqlite_query", json!({ "sql": sql })).await;
+}
+
+#[tokio::test]
+async fn time_is_limited() {
+    let limits = SqliteLimits {
+        time: Duration::ZERO,
+        ..SqliteLimits::default()
+    };
+    let (_folder, mut ada) = on_database("read_only", limits).await;
+    let sql =
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c";
+    let error = refused(&mut ada, "sqlite_query", json!({ "sql": sql })).await;
+    assert!(
+        error["message"].as_str().unwrap().contains("longer"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn databases_lie_in_the_workspace() {
+    let (outside, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let there = outside.path().join("x.db");
+    fs::write(&there, "").unwrap();
+    std::os::unix::fs::symlink(&there, folder.path().join("link.db")).unwrap();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    fs::write(
+        folder.path().join("text.db"),
+        "no database, but long enough for a header",
+    )
+    .unwrap();
+    let toolkit = Sqlite::new(roots(folder.path()), SqliteLimits::default()).unwrap();
+    let host = host(vec![Arc::new(toolkit)], &store()).await;
+    let mut ada = agent(&host, "ada").await;
+    let there = there.to_str().unwrap();
+    for file in [
+        there,
+        "link.db",
+        "folder",
+        "missing.db",
+        "../x.db",
+        "file:x.db?mode=rw",
+    ] {
+        let response = configure(&mut ada, "sqlite", json!({ "file": file })).await;
+        assert_eq!(response["status"], "error", "{file}");
+        assert!(
+            response["message"].as_str().unwrap().contains("`file`"),
+            "{response}"
+        );
+    }
+    let response = configure(&mut ada, "sqlite", json!({"file": "text.db"})).await;
+    assert_eq!(response["status"], "ok");
+    let error = refused(&mut ada, "sqlite_query", json!({"sql": "SELECT 1 FROM t"})).await;
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .contains("no SQLite database"),
+        "{error}"
+    );
+}
+
+/// Others may have it open, with what they wrote still in their journal.
+#[tokio::test]
+async fn a_database_in_use_is_read_as_it_is() {
+    let (folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;
+    let other = rusqlite::Connection::open(folder.path().join("x.db")).unwrap();
+    let setup = "PRAGMA journal_mode = WAL; INSERT INTO t VALUES (3, 'three')";
+    other.execute_batch(setup).unwrap();
+    let count = query(&mut ada, "SELECT count(*) FROM t").await;
+    assert_eq!(count["rows"], json!([[3]]));
+}
+
+/// The file is looked for again each time: what leads elsewhere by then is not followed.
+#[tokio::test]
+async fn a_file_that_has_become_a_link_is_not_opened() {
+    let (folder, mut ada) = on_database("read_write", SqliteLimits::default()).await;
+    let outside = tempfile::tempdir().unwrap();
+    let there = outside.path().join("y.db");
+    fs::rename(folder.path().join("x.db"), &there).unwrap();
+    std::os::unix::fs::symlink(&there, folder.path().join("x.db")).unwrap();
+    for tool in ["sqlite_query", "sqlite_execute"] {
+        let error = refused(&mut ada, tool, json!({"sql": "DELETE FROM t"})).await;
+        assert_eq!(error["detail"]["reason"], "outside_roots");
+    }
+}
