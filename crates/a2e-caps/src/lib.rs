@@ -3,6 +3,7 @@
 //! - [`tool`]: what a tool is, whoever makes it, and the catalogue of those there are
 //! - [`tools`]: the capability `tools`: lists, searches and calls them
 //! - [`files`]: tools that read, write and search files below given folders
+//! - [`http`]: tools that make HTTP requests
 //! - [`toolkits`]: the capability `toolkits`: bundles of tools that agents configure
 //! - [`commands`]: tools that run commands and code in the sandbox
 //! - [`time`]: the tool that tells the time
@@ -35,7 +36,7 @@
 //! request (`a2e_runtime::Policies`). What a tool may reach is given to it when it is made.
 //!
 //! Reading order: [`tool`], `tool::definition`, `tool::schema`, `tool::catalogue`, [`tools`],
-//! [`files`], `files::roots`, [`toolkits`], `tool::own`.
+//! [`files`], `files::roots`, [`toolkits`], `tool::own`, [`http`].
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
@@ -43,6 +44,7 @@ pub mod commands;
 pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod http;
 pub mod proc;
 pub mod time;
 pub mod tool;

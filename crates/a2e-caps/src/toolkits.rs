@@ -8,6 +8,7 @@ mod bundled;
 mod configure;
 mod filesystem;
 mod git;
+mod http;
 mod info;
 mod sqlite;
 
@@ -25,6 +26,7 @@ use crate::tool::{Catalogue, Source, Tool};
 use configure::Known;
 pub use filesystem::Filesystem;
 pub use git::Git;
+pub use http::Http;
 pub use info::Info;
 pub use sqlite::{Limits as SqliteLimits, MAX_SQL, MAX_VALUE, Sqlite};
 

@@ -10,6 +10,7 @@ mod confinement;
 mod corpora;
 mod files;
 mod filesystem;
+mod http;
 mod large_results;
 mod own_tools;
 mod pinning;

@@ -5,8 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use a2e_caps::files::{Access, Roots};
+use a2e_caps::http::Client;
 use a2e_caps::tool::{Catalogue, Source, Tool};
-use a2e_caps::toolkits::{Filesystem, Info, Settings, Sqlite, SqliteLimits, Toolkit, Toolkits};
+use a2e_caps::toolkits::{
+    Filesystem, Http, Info, Settings, Sqlite, SqliteLimits, Toolkit, Toolkits,
+};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_runtime::Host;
 use serde_json::{Value, json};
@@ -400,6 +403,10 @@ async fn toolkits_have_the_tools_they_list() {
         (
             Arc::new(Sqlite::new(roots, SqliteLimits::default()).unwrap()),
             json!({"file": "x.db", "access": "read_write"}),
+        ),
+        (
+            Arc::new(Http::new(Client::new(a2e_caps::http::Settings::default())).unwrap()),
+            json!({"hosts": [{"host": "example.com"}]}),
         ),
     ];
     for (toolkit, config) in toolkits {
