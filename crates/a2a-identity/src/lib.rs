@@ -42,6 +42,7 @@
 #![warn(clippy::indexing_slicing)]
 
 mod address;
+mod at_rest;
 mod cache;
 mod did;
 mod document;
@@ -60,6 +61,7 @@ mod trust;
 mod url;
 
 pub use address::{AddressError, choose_address, is_public};
+pub use at_rest::{AtRest, CannotOpenSecret};
 pub use cache::{Cache, Found, Lookup, time_to_live};
 pub use did::{Did, DidError, DidGithub, DidKey, DidWeb};
 pub use document::{DidDocument, DocumentError};

@@ -149,6 +149,8 @@ pub enum PluginKind {
     Demo,
     /// The built-in tools, and these.
     Tools(Vec<CommandTool>),
+    /// Bundles of tools that agents configure.
+    Toolkits,
     /// Processes.
     Proc(Proc),
     /// Another A2E host.

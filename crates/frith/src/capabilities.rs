@@ -7,20 +7,28 @@ use std::sync::Arc;
 
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
+use a2e_caps::http::{Client, Settings as WebSettings};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
 use a2e_caps::tool::{Catalogue, Source, Tool};
+use a2e_caps::toolkits::{
+    Filesystem, Git, Http, Settings as ToolkitSettings, Sqlite, SqliteLimits, Toolkit, Toolkits,
+};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_caps::{commands, files, time};
+use a2e_caps::{commands, files, http, time};
 use a2e_runtime::config::{CommandTool, Config, Network, Plugin, Proc, Sandbox};
 use a2e_runtime::{DataDir, HostBuilder};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
+use store::Vault;
 
 /// What the built-in capabilities stand on. It stays when the configuration is read again.
 pub(crate) struct Capabilities {
     workplace: Arc<Workplace>,
     catalogue: Arc<Catalogue>,
+    roots: Arc<Roots>,
+    /// Fetches for tools: public addresses only.
+    web: Arc<Client>,
 }
 
 impl Capabilities {
@@ -40,20 +48,25 @@ impl Capabilities {
             folder: workspace.clone(),
         });
         let roots = Roots::one(&workspace, Access::ReadWrite)?;
-        let mut tools = files::tools(roots)?;
+        let mut tools = files::tools(Arc::clone(&roots))?;
         tools.extend(commands::tools(&workplace)?);
         tools.extend(time::tools()?);
+        let web = Client::new(WebSettings::default());
+        tools.extend(http::tools(&web)?);
         let catalogue = Arc::new(Catalogue::default());
         catalogue.set(Source::BuiltIn, tools);
         Ok(Self {
             workplace,
             catalogue,
+            roots,
+            web,
         })
     }
 
     /// Adds all capabilities, as a node has them that is told nothing else.
-    pub(crate) fn all(&self, builder: HostBuilder) -> Result<HostBuilder> {
+    pub(crate) fn all(&self, builder: HostBuilder, vault: &Vault) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
+        let builder = builder.plugin(self.make_toolkits(vault, ToolkitSettings::default())?);
         Ok(self.proc(builder, &Proc::default()))
     }
 
@@ -77,6 +90,24 @@ impl Capabilities {
             ..ToolSettings::default()
         })?;
         Ok(builder.plugin(tools))
+    }
+
+    /// Adds the toolkits.
+    pub(crate) fn toolkits(
+        &self,
+        builder: HostBuilder,
+        plugin: &Plugin,
+        vault: &Vault,
+    ) -> Result<HostBuilder> {
+        let toolkits = self.make_toolkits(
+            vault,
+            ToolkitSettings {
+                name: plugin.name.clone(),
+                priority: plugin.priority,
+                exclusive: plugin.exclusive,
+            },
+        )?;
+        Ok(builder.plugin(toolkits))
     }
 
     /// Adds processes.
@@ -113,6 +144,18 @@ impl Capabilities {
             timeout,
         };
         commands::from_template(&template, &self.workplace)
+    }
+
+    fn make_toolkits(&self, vault: &Vault, settings: ToolkitSettings) -> Result<Toolkits> {
+        let roots = Arc::clone(&self.roots);
+        let toolkits: Vec<Arc<dyn Toolkit>> = vec![
+            Arc::new(Filesystem::new(Arc::clone(&roots))?),
+            Arc::new(Sqlite::new(roots, SqliteLimits::default())?),
+            Arc::new(Git::new(Arc::clone(&self.workplace))?),
+            Arc::new(Http::new(Arc::clone(&self.web))?),
+        ];
+        let catalogue = Arc::clone(&self.catalogue);
+        Ok(Toolkits::new(catalogue, vault.clone(), toolkits, settings))
     }
 
     fn make_tools(&self, settings: ToolSettings) -> Result<Tools> {

@@ -29,6 +29,7 @@ mod stdio;
 mod token;
 mod types;
 mod up;
+mod vault;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ::store::Sqlite;
+use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
 use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace, UnixSocket};
 use a2e_runtime::demo::Demo;
@@ -29,6 +29,7 @@ use crate::capabilities::Capabilities;
 use crate::config::Applied;
 use crate::id;
 use crate::keystore::{Store, Stored, random};
+use crate::vault;
 
 /// A node that takes connections.
 pub(crate) struct Node {
@@ -65,6 +66,7 @@ struct Shared {
     approvals: Approvals,
     audit: Option<audit::Log>,
     capabilities: Capabilities,
+    vault: Vault,
 }
 
 /// How often the log is looked through for what has been kept long enough.
@@ -101,12 +103,14 @@ impl Node {
         let identities = Store::at(Some(data.path().to_owned()));
         let identity = identity(&identities).context("the node's identity cannot be used")?;
         let did = identity.identity.did().to_string();
+        let store = open_store(data)?;
         let shared = Shared {
             authenticator: Arc::new(Limited::new(Arc::clone(&tokens))),
             snapshots: snapshots(config, data)?,
-            approvals: approvals(config, data)?,
+            approvals: Approvals::new(store.clone(), config.global_limits.approval),
             audit: audit_log(config, data, &identity, &identities)?,
             capabilities: capabilities.await??,
+            vault: vault::open(data, &store).await?,
         };
         let host = builder(config, &shared).await?.build();
         let tls = match &config.server.tls {
@@ -367,7 +371,7 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
     }
     let capabilities = &shared.capabilities;
     if config.plugins.is_empty() {
-        builder = capabilities.all(builder)?;
+        builder = capabilities.all(builder, &shared.vault)?;
     }
     for plugin in config.plugins.iter().filter(|plugin| plugin.enabled) {
         builder = match &plugin.kind {
@@ -375,6 +379,7 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
                 builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
             }
             PluginKind::Tools(own) => capabilities.tools(builder, plugin, own)?,
+            PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted)?;
@@ -435,13 +440,12 @@ fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> 
     })
 }
 
-/// The calls that wait for the operator outlive the node.
-fn approvals(config: &Config, data: &DataDir) -> Result<Approvals> {
-    let file = data.path().join("store.db");
+/// What outlives the node: calls that wait for the operator, secrets of agents.
+fn open_store(data: &DataDir) -> Result<store::Store> {
+    let file = data.store();
     let database = Sqlite::open(&store::Options::new(&file))
         .with_context(|| format!("cannot use {}", file.display()))?;
-    let store = store::Store::new(database);
-    Ok(Approvals::new(store, config.global_limits.approval))
+    Ok(store::Store::new(database))
 }
 
 /// The identity that the node acts as; a new one is given one.

@@ -27,6 +27,7 @@ enum Kind {
     Demo,
     Mounted,
     Proc,
+    Toolkits,
     Tools,
 }
 
@@ -165,6 +166,7 @@ impl Reader<'_> {
                 ("demo", Kind::Demo),
                 ("mounted", Kind::Mounted),
                 ("proc", Kind::Proc),
+                ("toolkits", Kind::Toolkits),
                 ("tools", Kind::Tools),
             ])
         });
@@ -179,6 +181,7 @@ impl Reader<'_> {
         let kind = match kind? {
             Kind::Demo => Some(PluginKind::Demo),
             Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
+            Kind::Toolkits => Some(PluginKind::Toolkits),
             Kind::Proc => Some(PluginKind::Proc(proc(&mut section))),
             Kind::Tools => Some(PluginKind::Tools(command_tools(&mut section))),
         };

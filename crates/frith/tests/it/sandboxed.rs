@@ -313,21 +313,31 @@ fn a_terminal_has_a_size_and_no_lines() {
     assert_eq!(spawned["ok"], true, "{spawned}");
     let id = spawned["proc_id"].clone();
     let mut text = String::new();
-    let mut say = |wire: &mut Wire, until: &str| {
-        while !text.contains(until) {
+    let mut hear = |wire: &mut Wire, is_it: &dyn Fn(&Value, &str) -> bool| {
+        loop {
             let message = wire.hear().unwrap();
             text.push_str(message["data"]["text"].as_str().unwrap_or_default());
+            if is_it(&message, &text) {
+                return text.clone();
+            }
         }
-        std::mem::take(&mut text)
     };
-    assert!(say(&mut wire, "name? ").contains("30 100"));
+    let asked = hear(&mut wire, &|_, text| text.contains("name? "));
+    assert!(asked.contains("30 100"), "{asked}");
     wire.say(
         &json!({"type": "proc/resize/req", "id": "r", "proc_id": id, "rows": 40, "cols": 120}),
     );
-    wire.say(&json!({"type": "proc/write/req", "id": "w", "proc_id": id, "data": "Ada\n"}));
-    let shown = say(&mut wire, "[Ada]");
-    wire.say(&json!({"type": "proc/write/req", "id": "w2", "proc_id": id, "data": "x\n"}));
-    assert!(shown.contains("40 120") || say(&mut wire, "40 120").contains("40 120"));
+    hear(&mut wire, &|message, _| {
+        message["type"] == "proc/resize/resp"
+    });
+    for (id_of_request, line) in [("w", "Ada\n"), ("w2", "x\n")] {
+        wire.say(
+            &json!({"type": "proc/write/req", "id": id_of_request, "proc_id": id, "data": line}),
+        );
+    }
+    // The shell tells of the size when it is done with the line that it was waiting for.
+    let all = hear(&mut wire, &|message, _| message["data"]["code"] == 0);
+    assert!(all.contains("[Ada]") && all.contains("40 120"), "{all}");
 }
 
 /// Processes end with their session, and with the node, however that ends.
@@ -521,5 +531,64 @@ fn a_command_is_a_tool() {
     assert!(
         format!("{out}{error}").contains("`count` has a place for `file`"),
         "{status} {out}{error}"
+    );
+}
+
+/// A toolkit is its agent's, across sessions and restarts, and its configuration is nobody's to read.
+#[test]
+fn a_toolkit_is_configured_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "plugins: [{name: tools, type: tools}, {name: toolkits, type: toolkits}]\n";
+    let node = Node::start(folder.path(), config);
+    let open = |node: &Node| {
+        let mut wire = node.wire();
+        let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools", "toolkits"], "auth_token": node.token});
+        assert_eq!(wire.ask(&hello)["ok"], true);
+        wire
+    };
+    let mut wire = open(&node);
+    let listed = wire.ask(&json!({"type": "toolkit/list/req", "id": "1"}));
+    let names: Vec<_> = listed["toolkits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].clone())
+        .collect();
+    for name in ["filesystem", "sqlite", "git", "http"] {
+        assert!(names.contains(&json!(name)), "{names:?}");
+    }
+    let empty = wire.ask(
+        &json!({"type": "toolkit/configure/req", "id": "2", "toolkit_name": "", "config": {}}),
+    );
+    assert_eq!(empty["status"], "error", "{empty}");
+    let file = json!({"type": "toolkit/configure/req", "id": "3", "toolkit_name": "sqlite",
+        "config": {"file": "notes.db", "access": "read_write"}});
+    call(
+        &mut wire,
+        "w",
+        "write_file",
+        &json!({"path": "notes.db", "content": ""}),
+    );
+    let configured = wire.ask(&file);
+    assert_eq!(configured["status"], "ok", "{configured}");
+    let folder = node.crash();
+    let node = Node::start(&folder, config);
+    let mut wire = open(&node);
+    let made = call(
+        &mut wire,
+        "5",
+        "sqlite_execute",
+        &json!({"sql": "CREATE TABLE notes (text)"}),
+    );
+    assert_eq!(made["data"]["success"], true, "{made}");
+    // Nothing of this machine can be fetched.
+    let fetched = call(&mut wire, "6", "http_get", &json!({"url": node.at("http")}));
+    assert!(fetched.to_string().contains("address"), "{fetched}");
+    let list = wire.ask(&json!({"type": "tool/list/req", "id": "4", "query": "sqlite"}));
+    assert_eq!(list["tools"][0]["toolkit"], "sqlite", "{list}");
+    let key = std::fs::metadata(node.data().join("store.key")).unwrap();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&key.permissions()) & 0o777,
+        0o600
     );
 }
