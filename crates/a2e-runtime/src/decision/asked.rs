@@ -79,6 +79,20 @@ impl<'a> Asked<'a> {
         text
     }
 
+    /// The request as the operator is shown it, and as it is kept until then: the configuration of a
+    /// toolkit may have secrets in it, of which only the names are shown.
+    pub(crate) fn shown(self) -> Vec<u8> {
+        let text = self.text();
+        if !matches!(self.message.body, Body::ToolkitConfigureRequest(_)) {
+            return text;
+        }
+        let mut message: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        if let Some(config) = message.get_mut("config") {
+            hide(config);
+        }
+        message.to_string().into_bytes()
+    }
+
     /// Exactly this call, however and however often it is sent; none if it cannot be told.
     pub(crate) fn hash(self) -> Option<Digest> {
         let content = content(&self.text(), &["id"])?;
@@ -143,6 +157,18 @@ impl Arguments for Nested<'_> {
             true => serde_json::from_str(self.node.input.raw().as_str())
                 .map_err(|_| UnreadableArguments),
             false => Err(UnreadableArguments),
+        }
+    }
+}
+
+/// Leaves only names.
+fn hide(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Object(members) => members.values_mut().for_each(hide),
+        Value::Array(list) => list.iter_mut().for_each(hide),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            *value = Value::from("(hidden)");
         }
     }
 }

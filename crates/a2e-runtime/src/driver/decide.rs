@@ -50,7 +50,7 @@ impl Driver {
             Verdict::Allow => self.dispatch(work, *request.message),
             Verdict::Deny(failure) => self.refuse(work, failure),
             Verdict::Hold(holding) => {
-                let text = asked.text();
+                let text = asked.shown();
                 self.hold(work, request, text, holding, ruling.rule);
             }
         }

@@ -517,7 +517,11 @@ impl a2e_runtime::Plugin for Everything {
 
     fn serves(&self) -> a2e_runtime::Serves {
         use a2e_wire::Tag;
-        a2e_runtime::Serves::Tags(vec![Tag::MemoryRetrieveRequest, Tag::MemoryForgetRequest])
+        a2e_runtime::Serves::Tags(vec![
+            Tag::MemoryRetrieveRequest,
+            Tag::MemoryForgetRequest,
+            Tag::ToolkitConfigureRequest,
+        ])
     }
 
     fn handle(
@@ -695,4 +699,54 @@ async fn a_held_call_ends_with_its_session() {
         (&json!("rejected"), &json!("cancelled"))
     );
     assert_eq!(records[0]["policy_checks"]["approval"], "failed");
+}
+
+/// What a toolkit is configured with is shown to nobody, and kept nowhere for the operator.
+#[tokio::test]
+async fn secrets_are_not_shown_to_the_operator() {
+    let approvals = approvals();
+    let host = with(&json!({"default": "hold"}))
+        .plugin(Everything)
+        .plugin(Kits)
+        .approvals(approvals.clone())
+        .build();
+    let mut agent = Transport::Memory.place(&host).await.wire().await;
+    let mut hello = handshake();
+    hello["agent_caps"] = json!(["toolkits"]);
+    assert_eq!(agent.ask(&hello).await["ok"], true);
+    let configure = json!({"type": "toolkit/configure/req", "id": "1", "toolkit_name": "http",
+        "config": {"hosts": [{"host": "a", "headers": {"token": "s3cret"}}]}});
+    agent.say(&configure.to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    let shown = approvals.get(&id).await.unwrap().unwrap().shown;
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(
+        shown.contains("token") && !shown.contains("s3cret"),
+        "{shown}"
+    );
+}
+
+/// Offers toolkits, of which it has none.
+struct Kits;
+
+impl a2e_runtime::Plugin for Kits {
+    fn name(&self) -> &str {
+        "kits"
+    }
+
+    fn capability(&self) -> Option<a2e_wire::Capability<'static>> {
+        Some(a2e_wire::Capability::Toolkits)
+    }
+
+    fn serves(&self) -> a2e_runtime::Serves {
+        a2e_runtime::Serves::Tags(vec![a2e_wire::Tag::ToolkitListRequest])
+    }
+
+    fn handle(
+        &self,
+        _: a2e_wire::Message<'static>,
+        _: a2e_runtime::Context,
+    ) -> a2e_runtime::BoxFuture<'_, Result<a2e_runtime::Outcome, a2e_runtime::Failure>> {
+        Box::pin(std::future::ready(Ok(a2e_runtime::Outcome::Pass)))
+    }
 }
