@@ -27,6 +27,7 @@ mod screen;
 mod send;
 mod stdio;
 mod token;
+mod toolkits;
 mod types;
 mod up;
 mod vault;
@@ -73,6 +74,9 @@ enum Command {
     /// Call a tool of a host
     #[command(after_help = EXIT_STATUS)]
     Call(agent::CallArguments),
+    /// List the toolkits of a node, show one, or configure it
+    #[command(after_help = EXIT_STATUS)]
+    Toolkits(toolkits::Arguments),
     /// Run a program in the sandbox of a node: its output as it comes, and its exit status
     #[command(after_help = RUN_EXIT_STATUS)]
     Run(run::Arguments),
@@ -178,6 +182,7 @@ fn main() -> ExitCode {
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
+        Some(Command::Toolkits(options)) => toolkits::run(&options, arguments.json),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Doctor(options)) => doctor::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),

@@ -571,9 +571,34 @@ fn a_toolkit_is_configured_once() {
     );
     let configured = wire.ask(&file);
     assert_eq!(configured["status"], "ok", "{configured}");
+    call(
+        &mut wire,
+        "g1",
+        "run_command",
+        &json!({"command": "git init -q . && echo x > a && git add a"}),
+    );
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let (status, out, error) = frith(
+        &["toolkits", "git", "-", "--data", data],
+        r#"{"repository": "."}"#,
+    );
+    assert_eq!((status, &*error), (0, ""), "{out}");
+    let (_, out, _) = frith(&["toolkits", "--data", data], "");
+    assert!(
+        out.contains("(configured)") && out.contains("(not configured)"),
+        "{out}"
+    );
+    let (status, _, error) = frith(&["toolkits", "git", "{}", "--data", data], "");
+    assert_eq!(status, 1);
+    assert!(error.contains("repository"), "{error}");
     let folder = node.crash();
     let node = Node::start(&folder, config);
     let mut wire = open(&node);
+    // In the sandbox, on a repository that commands of the agent have made.
+    let status = call(&mut wire, "g2", "git_status", &json!({}));
+    assert!(status.to_string().contains("a"), "{status}");
+    assert_eq!(status["data"]["success"], true, "{status}");
     let made = call(
         &mut wire,
         "5",
