@@ -1,35 +1,36 @@
 //! A running node: its host, its listeners, and the files that say where it is.
 
+mod listen;
+mod record;
+
 use std::io::Write;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
-use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace, UnixSocket};
+use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::demo::Demo;
 use a2e_runtime::operator::{Nothing, Operations, Server as OperatorServer};
 use a2e_runtime::{
     Address, Approvals, Authenticator, Claim, DataDir, FileStore, Guard, Host, HostBuilder,
     HttpServer, Limited, MemoryStore, Mount, Open, Policies, SnapshotStore, Tls, TokenStore,
-    bind_unix, serve_http, serve_tcp, serve_unix,
 };
 use anyhow::{Context, Result};
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::head::HeadFile;
-use crate::audit::keys::{NodeKeys, NodeSigner};
-use crate::audit::purge::{self, Taken, Wish};
+use crate::audit::purge;
 use crate::capabilities::Capabilities;
 use crate::config::Applied;
 use crate::id;
 use crate::keystore::{Store, Stored, random};
 use crate::vault;
+
+use listen::{Endpoints, listen, warn_of_plain_text};
+use record::{keep_within, purge_log};
 
 /// A node that takes connections.
 pub(crate) struct Node {
@@ -69,18 +70,6 @@ struct Shared {
     vault: Vault,
 }
 
-/// How often the log is looked through for what has been kept long enough.
-const RETAIN_EVERY: Duration = Duration::from_secs(6 * 3600);
-
-/// Where the node is.
-struct Endpoints {
-    http: SocketAddr,
-    tcp: Option<SocketAddr>,
-    unix: Option<PathBuf>,
-    is_secure: bool,
-    did: String,
-}
-
 impl Node {
     /// Starts everything; when this returns, all listeners take connections.
     pub(crate) async fn start(
@@ -108,7 +97,7 @@ impl Node {
             authenticator: Arc::new(Limited::new(Arc::clone(&tokens))),
             snapshots: snapshots(config, data)?,
             approvals: Approvals::new(store.clone(), config.global_limits.approval),
-            audit: audit_log(config, data, &identity, &identities)?,
+            audit: record::open(config, data, &identity, &identities)?,
             capabilities: capabilities.await??,
             vault: vault::open(data, &store).await?,
         };
@@ -407,24 +396,6 @@ fn mount(plugin: &Plugin, mounted: &Mounted) -> Result<Mount> {
     })
 }
 
-/// Whoever is on the way can read what goes over the network without TLS, tokens first of all.
-fn warn_of_plain_text(config: &Config) {
-    let server = &config.server;
-    let addresses = [
-        ("server.listen", Some(server.listen)),
-        ("server.tcp", server.tcp),
-    ];
-    for (key, address) in addresses {
-        let public = address.filter(|address| !address.ip().to_canonical().is_loopback());
-        if let (Some(address), None) = (public, &server.tls) {
-            tracing::warn!(
-                "`{key}` is {address}: tokens and messages go over the network for everyone to read; \
-                 set `server.tls`, or listen on 127.0.0.1"
-            );
-        }
-    }
-}
-
 fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {
     Ok(match config.snapshot_store {
         SnapshotPlace::Memory => Arc::new(MemoryStore::default()),
@@ -458,75 +429,6 @@ fn identity(store: &Store) -> Result<Stored> {
     id::make(NAME, None, false, store, &key)
 }
 
-fn audit_log(
-    config: &Config,
-    data: &DataDir,
-    identity: &Stored,
-    identities: &Store,
-) -> Result<Option<audit::Log>> {
-    if !config.audit.enabled {
-        return Ok(None);
-    }
-    let folder = data.path().join("audit");
-    let settings = audit::Settings {
-        sync: config.audit.sync,
-        name: config.host_id.clone(),
-        ..audit::Settings::default()
-    };
-    let parts = audit::Parts {
-        keys: Box::new(NodeKeys::of(identity)),
-        signer: Box::new(NodeSigner::of(identity, identities)?),
-        random: Box::new(|bytes: &mut [u8]| {
-            getrandom::fill(bytes).map_err(|_| audit::NoRandomness)
-        }),
-        clock: Box::new(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH);
-            let millis = since.unwrap_or_default().as_millis();
-            audit::UnixMillis(i64::try_from(millis).unwrap_or(i64::MAX))
-        }),
-        alarm: Box::new(|alarm| tracing::error!("{alarm}")),
-    };
-    let head = Box::new(HeadFile::beside(&folder));
-    let log = audit::Log::open_remembered(&folder, settings, parts, head);
-    let log = log.with_context(|| {
-        format!(
-            "cannot put on record what agents do in {}",
-            folder.display()
-        )
-    });
-    log.map(Some)
-}
-
-/// Takes out of the log what has been kept long enough, from time to time.
-async fn keep_within(log: audit::Log, retention: audit::Retention) {
-    let mut times = tokio::time::interval(RETAIN_EVERY);
-    loop {
-        times.tick().await;
-        let log = log.clone();
-        let retained = tokio::task::spawn_blocking(move || log.retain(&retention)).await;
-        match retained {
-            Ok(Ok(purged)) if purged == audit::Purged::default() => {}
-            Ok(Ok(purged)) => tracing::info!(
-                records = purged.records,
-                bodies = purged.bodies,
-                addresses = purged.remote_ips,
-                "purged the audit log of what was kept long enough"
-            ),
-            Ok(Err(audit::Error::Closed)) | Err(_) => return,
-            Ok(Err(error)) => tracing::error!(%error, "cannot purge the audit log"),
-        }
-    }
-}
-
-/// Purges the log as the operator wishes.
-async fn purge_log(log: Option<audit::Log>, wish: Wish) -> Result<Taken, String> {
-    let log = log.ok_or("this node keeps no audit log (`audit.enabled` is false)")?;
-    let purged = tokio::task::spawn_blocking(move || purge::purge(&log, wish)).await;
-    purged
-        .map_err(|error| error.to_string())?
-        .map_err(|error| error.to_string())
-}
-
 /// Hands the operator's wish to whoever reads the configuration.
 async fn ask_to_apply(apply: mpsc::Sender<Apply>) -> Result<Applied, String> {
     let (answer, applied) = oneshot::channel();
@@ -539,78 +441,5 @@ fn guard(config: &Config) -> Guard {
     Guard {
         names: config.server.names.clone(),
         origins: config.server.origins.clone(),
-    }
-}
-
-async fn listen(
-    config: &Config,
-    data: &DataDir,
-    host: &Host,
-    http: &HttpServer,
-    tls: Option<&Tls>,
-) -> Result<Endpoints> {
-    let server = &config.server;
-    let bind = async |key: &str, address: SocketAddr| {
-        let listener = TcpListener::bind(address).await;
-        listener.with_context(|| format!("cannot listen on {address} (`{key}` says so)"))
-    };
-    let web = bind("server.listen", server.listen).await?;
-    let mut endpoints = Endpoints {
-        http: web.local_addr()?,
-        tcp: None,
-        unix: None,
-        is_secure: tls.is_some(),
-        did: String::new(),
-    };
-    tokio::spawn(serve_http(http.clone(), web, tls.cloned()));
-    if let Some(address) = server.tcp {
-        let listener = bind("server.tcp", address).await?;
-        endpoints.tcp = Some(listener.local_addr()?);
-        tokio::spawn(serve_tcp(host.clone(), listener, tls.cloned()));
-    }
-    let path = match &server.unix {
-        UnixSocket::Off => return Ok(endpoints),
-        UnixSocket::InDataDir => data.a2e_socket(),
-        UnixSocket::At(path) => path.clone(),
-    };
-    let listener = bind_unix(&path);
-    let listener = listener.with_context(|| format!("cannot listen on {}", path.display()))?;
-    tokio::spawn(serve_unix(host.clone(), listener));
-    endpoints.unix = Some(path);
-    Ok(endpoints)
-}
-
-impl Endpoints {
-    fn http(&self) -> String {
-        let scheme = if self.is_secure { "https" } else { "http" };
-        format!("{scheme}://{}", self.http)
-    }
-
-    fn ws(&self) -> String {
-        let scheme = if self.is_secure { "wss" } else { "ws" };
-        format!("{scheme}://{}/ws", self.http)
-    }
-
-    fn tcp(&self) -> Option<String> {
-        let scheme = if self.is_secure { "tls" } else { "tcp" };
-        self.tcp.map(|address| format!("{scheme}:{address}"))
-    }
-
-    fn unix(&self) -> Option<String> {
-        let path = self.unix.as_ref()?;
-        Some(format!("unix:{}", path.display()))
-    }
-
-    fn to_json(&self) -> serde_json::Value {
-        json!({
-            "pid": std::process::id(),
-            "did": self.did,
-            "http": self.http(),
-            "ws": self.ws(),
-            "mcp": null,
-            "tcp": self.tcp(),
-            "unix": self.unix(),
-            "a2a": null,
-        })
     }
 }
