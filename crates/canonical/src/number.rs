@@ -64,14 +64,37 @@ impl Number {
     }
 
     /// Appends the number as ECMAScript's `Number::toString` writes it (RFC 8785 §3.2.2.3).
+    #[inline]
     pub(crate) fn push_canonical(self, out: &mut Vec<u8>) {
         match self.0 {
+            // Most numbers are small.
+            Form::Integer(value @ 0..=9) => out.push(digit(value)),
+            Form::Integer(value @ 10..=99) => {
+                out.extend_from_slice(&[digit(value / 10), digit(value % 10)]);
+            }
+            Form::Integer(value @ 100..=999) => {
+                out.extend_from_slice(&[
+                    digit(value / 100),
+                    digit(value / 10 % 10),
+                    digit(value % 10),
+                ]);
+            }
             // Writing to memory cannot fail, and this way takes none for itself.
             Form::Integer(value) => drop(serde_json::to_writer(&mut *out, &value)),
             Form::Real(0.0) => out.push(b'0'),
             Form::Real(value) => push_real(out, value),
         }
     }
+}
+
+/// The digit of a number below ten.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is below ten"
+)]
+const fn digit(value: i64) -> u8 {
+    b'0'.wrapping_add(value as u8)
 }
 
 /// `serde_json` writes the shortest digits that read back as the same number and, of two equally
@@ -157,6 +180,16 @@ mod tests {
             (0x4314_3ff3_c1cb_0959, "1424953923781206.2"),
         ] {
             assert_eq!(canonical(f64::from_bits(bits)), expected);
+        }
+    }
+
+    /// Small ones are written here, the others by `serde_json`.
+    #[test]
+    fn integers_are_written_in_one_way() {
+        for value in (-1100..=1100).chain([9_999, -Number::MAX_INTEGER, Number::MAX_INTEGER]) {
+            let mut out = Vec::new();
+            Number::integer(value).unwrap().push_canonical(&mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
         }
     }
 
