@@ -17,6 +17,8 @@ use crate::decision::Asked;
 pub(super) const RATE_LIMITED: &str = "rate_limited";
 pub(super) const ID_REUSED: &str = "id_reused";
 const QUEUE_FULL: &str = "queue_full";
+const CLOSING: &str = "closing";
+const INVALID: &str = "invalid_message";
 
 impl Driver {
     /// Takes room for the record of a handshake: one that cannot be put on record is refused.
@@ -80,8 +82,18 @@ impl Driver {
         let Some(known) = &self.known else {
             return self.host.turned_away(self.source, "no_handshake");
         };
-        if refused.code != ErrorCode::CapabilityMissing {
-            return self.count_refusal(&known.session.identity().agent, QUEUE_FULL);
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "the rest makes no sense here"
+        )]
+        let counted = match refused.code {
+            ErrorCode::CapabilityMissing => None,
+            ErrorCode::RuntimeError => Some(QUEUE_FULL),
+            ErrorCode::Timeout => Some(CLOSING),
+            _ => Some(INVALID),
+        };
+        if let Some(reason) = counted {
+            return self.count_refusal(&known.session.identity().agent, reason);
         }
         let session = Arc::clone(&known.session);
         let note = self.note(Asked {
