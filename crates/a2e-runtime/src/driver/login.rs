@@ -11,7 +11,7 @@ use a2e_wire::{Body, Charset, Envelope, Message, Raw, SessionId};
 use tokio::sync::mpsc::error::SendError;
 use tracing::Instrument;
 
-use super::{AFTER_END, Attach, Command, Driver};
+use super::{Attach, Command, Driver};
 use crate::auth::{Identity, Owner, Source};
 use crate::clock::{random_id, system_random};
 use crate::host::{Admission, Host, Settings, session_span};
@@ -328,11 +328,15 @@ impl Attach {
     }
 }
 
+/// How long whoever lost a session, or did not get it, may take to read that: over HTTP the stream for it
+/// may not even be open yet, and no other answer would tell him.
+const LAST_WORD: Duration = Duration::from_secs(10);
+
 /// Writes what a link has taken and closes it, without anybody waiting for that.
 fn close(mut link: Box<dyn Link>) {
     tokio::spawn(async move {
         let close = std::future::poll_fn(|cx| link.poll_close(cx));
-        let _ = tokio::time::timeout(AFTER_END, close).await;
+        let _ = tokio::time::timeout(LAST_WORD, close).await;
     });
 }
 
