@@ -14,6 +14,10 @@ use ed25519_dalek::Signer as _;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
+/// The allocator of the product, for all contestants.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SEED: [u8; 32] = [1; 32];
 const NOW: UnixSeconds = UnixSeconds(1_770_000_000);
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use sha2::{Digest as _, Sha256};
-use strict_json::{Charset, push_string};
+use strict_json::{Charset, push_name, push_string};
 
 use crate::{Digest, Object, Value};
 
@@ -102,7 +102,7 @@ fn push_value(out: &mut impl Sink, value: &Value<'_>) {
         Value::Bool(false) => out.text().extend_from_slice(b"false"),
         Value::Number(number) => number.push_canonical(out.text()),
         Value::String(text) => push_string(out.text(), text, Charset::Utf8),
-        Value::Array(list) => push_list(out, [b'[', b']'], list, push_value),
+        Value::Array(list) => push_array(out, list),
         Value::Object(object) => push_object(out, object, &[]),
     }
 }
@@ -114,7 +114,7 @@ fn push_object(out: &mut impl Sink, object: &Object<'_>, without: &[&str]) {
         // Many programs write members in order; theirs need not be brought into it.
         let in_order = |a: &(&str, _), b: &(&str, _)| compare_utf16(a.0, b.0).is_lt();
         if without.is_empty() && object.iter().is_sorted_by(in_order) {
-            return push_list(out, [b'{', b'}'], object.iter(), push_member);
+            return push_in_order(out, object.iter());
         }
         return push_members(out, &mut members.collect::<Vec<_>>());
     }
@@ -136,7 +136,7 @@ fn push_members(out: &mut impl Sink, members: &mut [(&str, &Value<'_>)]) {
         true => sort_few(members),
         false => members.sort_unstable_by(|(a, _), (b, _)| compare_utf16(a, b)),
     }
-    push_list(out, [b'{', b'}'], members.iter().copied(), push_member);
+    push_in_order(out, members.iter().copied());
 }
 
 /// Puts a handful in order by insertion: quicker than to set up a sort for any number.
@@ -156,29 +156,30 @@ fn sort_few(members: &mut [(&str, &Value<'_>)]) {
     }
 }
 
-fn push_member(out: &mut impl Sink, (name, value): (&str, &Value<'_>)) {
-    push_string(out.text(), name, Charset::Utf8);
-    out.text().push(b':');
-    push_value(out, value);
+fn push_in_order<'a>(out: &mut impl Sink, members: impl Iterator<Item = (&'a str, &'a Value<'a>)>) {
+    let mut before = b'{';
+    for (name, value) in members {
+        out.settle();
+        push_name(out.text(), before, name);
+        push_value(out, value);
+        before = b',';
+    }
+    match before {
+        b'{' => out.text().extend_from_slice(b"{}"),
+        _ => out.text().push(b'}'),
+    }
 }
 
-fn push_list<S: Sink, T>(
-    out: &mut S,
-    [open, close]: [u8; 2],
-    items: impl IntoIterator<Item = T>,
-    push_item: impl Fn(&mut S, T),
-) {
-    out.text().push(open);
-    let mut items = items.into_iter();
-    if let Some(first) = items.next() {
-        push_item(out, first);
+fn push_array(out: &mut impl Sink, list: &[Value<'_>]) {
+    out.text().push(b'[');
+    for (at, item) in list.iter().enumerate() {
+        if at > 0 {
+            out.settle();
+            out.text().push(b',');
+        }
+        push_value(out, item);
     }
-    for item in items {
-        out.settle();
-        out.text().push(b',');
-        push_item(out, item);
-    }
-    out.text().push(close);
+    out.text().push(b']');
 }
 
 /// By UTF-16 code units. That differs from bytes only where a character beyond the basic plane (as

@@ -48,4 +48,4 @@ pub use fault::{Fault, FaultKind};
 pub use limits::{Integers, Limits};
 pub use raw::{Checked, Raw, RawError};
 pub use scan::{Member, Remember, Scanner, utf8};
-pub use write::{Charset, push_string};
+pub use write::{Charset, push_name, push_string};

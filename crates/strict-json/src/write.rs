@@ -19,69 +19,123 @@ pub enum Charset {
 /// Appends `text` as a JSON string. The escapes are those of RFC 8785.
 #[inline]
 pub fn push_string(out: &mut Vec<u8>, text: &str, charset: Charset) {
-    let bytes = text.as_bytes();
-    let done = charset == Charset::Utf8
-        && match bytes.len() {
-            0..=SHORT => push_short(out, bytes),
-            _ => push_plain(out, bytes),
-        };
-    if !done {
+    if charset == Charset::Ascii || !push_enclosed(out, *b"\"", text.as_bytes(), *b"\"") {
         push_escaped(out, text, charset);
     }
 }
 
-/// Texts up to this many bytes are appended by [`push_short`].
-const SHORT: usize = 16;
-
-/// Appends a short text, as most names and many values are, unless something in it must be escaped.
+/// Appends what stands before the value of a member: a brace or a comma, its name, a colon.
 #[inline]
-fn push_short(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    // As many bytes from the beginning as from the end, which may overlap: to copy a fixed number
-    // twice is much quicker than to copy by length.
-    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        return lex::is_plain_word(*first)
-            && lex::is_plain_word(*last)
-            && push_ends::<8>(out, bytes.len(), first, last);
+pub fn push_name(out: &mut Vec<u8>, before: u8, name: &str) {
+    if !push_enclosed(out, [before, b'"'], name.as_bytes(), *b"\":") {
+        out.push(before);
+        push_escaped(out, name, Charset::Utf8);
+        out.push(b':');
     }
-    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let (&[a, b, c, d], &[e, f, g, h]) = (first, last);
-        return lex::is_plain_word([a, b, c, d, e, f, g, h])
-            && push_ends::<4>(out, bytes.len(), first, last);
-    }
-    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let all = first.iter().chain(last);
-        return all.copied().all(lex::is_plain) && push_ends::<2>(out, bytes.len(), first, last);
-    }
-    push_plain(out, bytes)
 }
 
-/// Appends a text of N to 2N bytes, given its ends.
+/// Appends a text and what encloses it, unless something in the text must be escaped.
 #[inline]
-fn push_ends<const N: usize>(
+fn push_enclosed<const A: usize, const B: usize>(
     out: &mut Vec<u8>,
-    length: usize,
-    first: &[u8; N],
-    last: &[u8; N],
+    before: [u8; A],
+    bytes: &[u8],
+    after: [u8; B],
 ) -> bool {
-    out.push(b'"');
-    let start = out.len();
-    out.extend_from_slice(first);
-    out.truncate(start + length - N);
-    out.extend_from_slice(last);
-    out.push(b'"');
+    let length = A + bytes.len() + B;
+    if length > size_of::<u128>() {
+        return match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(first), Some(last)) if bytes.len() <= 2 * HALF => {
+                push_ends(out, &before, bytes.len(), first, last, &after)
+            }
+            _ => push_plain(out, &before, bytes, &after),
+        };
+    }
+    let Some(word) = pack(bytes) else {
+        return false;
+    };
+    let word_of = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |all, byte| all << 8 | u128::from(*byte))
+    };
+    let token = word_of(&before) | word << (8 * A) | word_of(&after) << (8 * (A + bytes.len()));
+    let end = out.len() + length;
+    // To write a fixed number of bytes is much quicker than to copy by length.
+    out.extend_from_slice(&token.to_le_bytes());
+    out.truncate(end);
     true
 }
 
-/// Appends a text of any length, unless something in it must be escaped.
-fn push_plain(out: &mut Vec<u8>, bytes: &[u8]) -> bool {
-    let plain = lex::is_all_plain(bytes);
-    if plain {
-        out.reserve(bytes.len() + 2);
-        out.push(b'"');
-        out.extend_from_slice(bytes);
-        out.push(b'"');
+/// The bytes of a text of up to 16, the first one lowest, unless something in it must be escaped.
+///
+/// As many bytes from the beginning as from the end make up the text; where they overlap they are the same.
+#[inline]
+fn pack(bytes: &[u8]) -> Option<u128> {
+    let shift = |ends: usize| 8 * (bytes.len() - ends);
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let is_plain = lex::is_plain_word(*first) && lex::is_plain_word(*last);
+        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+        return is_plain.then(|| u128::from(first) | u128::from(last) << shift(8));
     }
-    plain
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let (&[a, b, c, d], &[e, f, g, h]) = (first, last);
+        let is_plain = lex::is_plain_word([a, b, c, d, e, f, g, h]);
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return is_plain.then(|| u128::from(u64::from(first) | u64::from(last) << shift(4)));
+    }
+    let few = bytes
+        .iter()
+        .rev()
+        .fold(0, |all, byte| all << 8 | u32::from(*byte));
+    bytes
+        .iter()
+        .copied()
+        .all(lex::is_plain)
+        .then_some(few.into())
+}
+
+/// Texts of up to twice as many bytes are appended by their ends.
+const HALF: usize = 16;
+
+/// Appends a text of [`HALF`] to twice as many bytes, given its ends, and what encloses it, unless something in the text must be
+/// escaped.
+#[inline]
+fn push_ends(
+    out: &mut Vec<u8>,
+    before: &[u8],
+    length: usize,
+    first: &[u8; HALF],
+    last: &[u8; HALF],
+    after: &[u8],
+) -> bool {
+    let is_plain = |half: &[u8; HALF]| {
+        let (words, _) = half.as_chunks();
+        words.iter().all(|word| lex::is_plain_word(*word))
+    };
+    let is_plain = is_plain(first) && is_plain(last);
+    if is_plain {
+        out.extend_from_slice(before);
+        let start = out.len();
+        out.extend_from_slice(first);
+        out.truncate(start + length - HALF);
+        out.extend_from_slice(last);
+        out.extend_from_slice(after);
+    }
+    is_plain
+}
+
+/// Appends a text of any length and what encloses it, unless something in the text must be escaped.
+fn push_plain(out: &mut Vec<u8>, before: &[u8], bytes: &[u8], after: &[u8]) -> bool {
+    let is_plain = lex::is_all_plain(bytes);
+    if is_plain {
+        out.reserve(before.len() + bytes.len() + after.len());
+        out.extend_from_slice(before);
+        out.extend_from_slice(bytes);
+        out.extend_from_slice(after);
+    }
+    is_plain
 }
 
 /// As [`push_string`], for texts in which something may have to be escaped.
