@@ -6,6 +6,7 @@
 //! socket that is their standard input, so nothing of it is in arguments or the environment.
 
 mod confine;
+mod filter;
 mod init;
 mod loopback;
 mod mounts;

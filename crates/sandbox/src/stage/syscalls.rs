@@ -7,153 +7,122 @@
 use std::collections::BTreeMap;
 
 use nix::libc;
-use seccompiler::{
-    BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch, apply_filter,
-};
+use seccompiler::{BpfProgram, Error, apply_filter};
 
+use super::filter::{Answer, Test, compile};
 use crate::Network;
 use crate::settings::MemoryLevel;
 
 /// Restricts this thread and all that comes of it.
 pub(super) fn restrict(network: Network, memory: MemoryLevel) -> Result<(), Error> {
-    apply_filter(&allowed(network, memory)?)?;
-    apply_filter(&unknown()?)
+    apply_filter(&filter(network, memory))
 }
 
-type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
-
 /// Everything but the list is refused.
-fn allowed(network: Network, memory: MemoryLevel) -> Result<BpfProgram, Error> {
-    let mut rules: Rules = CALLS
-        .iter()
-        .chain(OLDER)
-        .map(|call| (*call, Vec::new()))
-        .collect();
+fn filter(network: Network, memory: MemoryLevel) -> BpfProgram {
+    let mut answers: BTreeMap<u32, Answer> = BTreeMap::new();
+    let mut set = |call: libc::c_long, answer: Answer| {
+        // A number that this machine does not have is none that could be called.
+        if let Ok(number) = u32::try_from(call) {
+            answers.insert(number, answer);
+        }
+    };
+    for call in CALLS.iter().chain(OLDER) {
+        set(*call, Answer::Allow);
+    }
     // Processes, but no namespaces.
-    let namespaces = u64::from(NAMESPACES.cast_unsigned());
-    let clone = condition(0, SeccompCmpOp::MaskedEq(namespaces), 0)?;
-    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![clone])?]);
-    // Its answer is below.
-    rules.insert(libc::SYS_clone3, Vec::new());
-    // No typing into a terminal in somebody's name.
-    let typing =
-        [libc::TIOCSTI, libc::TIOCLINUX].map(|request| condition(1, SeccompCmpOp::Ne, request));
-    let typing = typing.into_iter().collect::<Result<_, _>>()?;
-    rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(typing)?]);
-    rules.insert(libc::SYS_personality, any(0, &[0, 0xffff_ffff])?);
-    let pair = u64::from(libc::AF_UNIX.cast_unsigned());
-    rules.insert(libc::SYS_socketpair, any(0, &[pair])?);
-    sockets(network, &mut rules)?;
-    shared_memory(memory, &mut rules)?;
-    compile(rules, SeccompAction::Errno(EPERM), SeccompAction::Allow)
+    set(libc::SYS_clone, when(&[&[Test::bits(0, NAMESPACES, 0)]]));
+    // Its flags cannot be seen from here. Programs take it for missing, and use `clone`.
+    set(libc::SYS_clone3, Answer::Fail(libc::ENOSYS.cast_unsigned()));
+    set(libc::SYS_ioctl, when(&[TYPING]));
+    set(
+        libc::SYS_personality,
+        when(&[&[Test::is(0, 0)], &[Test::is(0, u32::MAX)]]),
+    );
+    set(libc::SYS_socketpair, when(&[&[Test::is(0, UNIX)]]));
+    if network != Network::None {
+        set(libc::SYS_socket, sockets());
+    }
+    match memory {
+        MemoryLevel::Tree => {
+            for call in SHARED {
+                set(*call, Answer::Allow);
+            }
+        }
+        // Memory that no process owns is only for trees that are counted as a whole: a mapping is of
+        // a file, or of its own.
+        MemoryLevel::Process => set(
+            libc::SYS_mmap,
+            when(&[
+                &[Test::bits(3, libc::MAP_ANONYMOUS.cast_unsigned(), 0)],
+                &[Test::bits(3, libc::MAP_SHARED.cast_unsigned(), 0)],
+            ]),
+        ),
+    }
+    compile(MACHINE, &answers)
 }
 
 /// Which families of sockets can be made. Never Unix sockets, with which one could reach what the
 /// profile shows but others serve; pairs of them are always possible.
-fn sockets(network: Network, rules: &mut Rules) -> Result<(), Error> {
-    if network == Network::None {
-        return Ok(());
-    }
-    let [ip, ip6, netlink] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
-        .map(|family| u64::from(family.cast_unsigned()));
+fn sockets() -> Answer {
     let mut some = Vec::new();
-    for family in [ip, ip6] {
-        let plain = [libc::SOCK_STREAM, libc::SOCK_DGRAM].map(|kind| {
-            let kind = u64::from(kind.cast_unsigned());
-            // The rest of the argument is flags.
-            SeccompRule::new(vec![
-                condition(0, SeccompCmpOp::Eq, family)?,
-                condition(1, SeccompCmpOp::MaskedEq(0xf), kind)?,
-            ])
-        });
-        some.extend(plain.into_iter().collect::<Result<Vec<_>, _>>()?);
+    for family in [libc::AF_INET, libc::AF_INET6] {
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM] {
+            some.push(vec![
+                Test::is(0, family.cast_unsigned()),
+                // The rest of the argument is flags.
+                Test::bits(1, 0xf, kind.cast_unsigned()),
+            ]);
+        }
     }
     // Asking which addresses there are, as resolvers do.
-    some.push(SeccompRule::new(vec![
-        condition(0, SeccompCmpOp::Eq, netlink)?,
-        condition(2, SeccompCmpOp::Eq, 0)?,
-    ])?);
-    rules.insert(libc::SYS_socket, some);
-    Ok(())
+    some.push(vec![
+        Test::is(0, libc::AF_NETLINK.cast_unsigned()),
+        Test::is(2, 0),
+    ]);
+    Answer::When(some)
 }
 
-/// Memory that no process owns is only for trees that are counted as a whole.
-fn shared_memory(memory: MemoryLevel, rules: &mut Rules) -> Result<(), Error> {
-    match memory {
-        MemoryLevel::Tree => {
-            for call in [
-                libc::SYS_mmap,
-                libc::SYS_memfd_create,
-                libc::SYS_shmget,
-                libc::SYS_shmat,
-                libc::SYS_shmctl,
-                libc::SYS_shmdt,
-            ] {
-                rules.insert(call, Vec::new());
-            }
-        }
-        MemoryLevel::Process => {
-            let anonymous = u64::from(libc::MAP_ANONYMOUS.cast_unsigned());
-            let shared = u64::from(libc::MAP_SHARED.cast_unsigned());
-            // Of a file, or of its own.
-            rules.insert(
-                libc::SYS_mmap,
-                vec![
-                    SeccompRule::new(vec![condition(3, SeccompCmpOp::MaskedEq(anonymous), 0)?])?,
-                    SeccompRule::new(vec![condition(3, SeccompCmpOp::MaskedEq(shared), 0)?])?,
-                ],
-            );
-        }
-    }
-    Ok(())
+fn when(lists: &[&[Test]]) -> Answer {
+    Answer::When(lists.iter().map(|tests| tests.to_vec()).collect())
 }
 
-/// Calls that programs take for missing rather than forbidden. The flags of `clone3` cannot be seen
-/// from here; without it programs use `clone`.
-fn unknown() -> Result<BpfProgram, Error> {
-    let rules = Rules::from([(libc::SYS_clone3, Vec::new())]);
-    compile(rules, SeccompAction::Allow, SeccompAction::Errno(ENOSYS))
-}
+/// The machine whose calls are meant, by its name in `linux/audit.h`.
+#[cfg(target_arch = "x86_64")]
+const MACHINE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const MACHINE: u32 = 0xc000_00b7;
+#[cfg(target_arch = "riscv64")]
+const MACHINE: u32 = 0xc000_00f3;
 
-fn compile(
-    rules: Rules,
-    otherwise: SeccompAction,
-    action: SeccompAction,
-) -> Result<BpfProgram, Error> {
-    let machine = TargetArch::try_from(std::env::consts::ARCH)?;
-    Ok(SeccompFilter::new(rules, otherwise, action, machine)?.try_into()?)
-}
+const UNIX: u32 = libc::AF_UNIX.cast_unsigned();
 
-/// An argument that is one of these.
-fn any(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, Error> {
-    let rules = values.iter().map(|value| {
-        let condition = condition(argument, SeccompCmpOp::Eq, *value)?;
-        Ok(SeccompRule::new(vec![condition])?)
-    });
-    rules.collect()
-}
+/// No typing into a terminal in somebody's name. The numbers are small enough on every machine.
+const TYPING: &[Test] = &[
+    Test::is_not(1, libc::TIOCSTI as u32),
+    Test::is_not(1, libc::TIOCLINUX as u32),
+];
 
-fn condition(
-    argument: u8,
-    operator: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompCondition, seccompiler::BackendError> {
-    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
-}
-
-const EPERM: u32 = libc::EPERM.cast_unsigned();
-const ENOSYS: u32 = libc::ENOSYS.cast_unsigned();
+/// What makes memory that no process owns.
+const SHARED: &[libc::c_long] = &[
+    libc::SYS_mmap,
+    libc::SYS_memfd_create,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmdt,
+];
 
 /// Flags of `clone` that make a namespace.
-const NAMESPACES: i32 = libc::CLONE_NEWNS
+const NAMESPACES: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWCGROUP
-    | libc::CLONE_NEWTIME;
+    | libc::CLONE_NEWTIME)
+    .cast_unsigned();
 
 /// What every command may call, whatever its arguments.
 #[rustfmt::skip]
@@ -231,3 +200,6 @@ const OLDER: &[libc::c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
+
+#[cfg(test)]
+mod tests;
