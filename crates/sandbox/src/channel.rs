@@ -22,20 +22,8 @@ pub(crate) fn send_message(
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let framed = frame(message)?;
-    let mut rest = framed.as_slice();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = descriptor.map(|it| [it]);
-    if let Some(it) = &descriptors {
-        ancillary.push(SendAncillaryMessage::ScmRights(it));
-    }
-    let sent = sendmsg(
-        &socket,
-        &[IoSlice::new(rest)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
-    rest = rest.get(sent..).unwrap_or_default();
+    let sent = send_some(&socket, &framed, descriptor)?;
+    let mut rest = framed.get(sent..).unwrap_or_default();
     while !rest.is_empty() {
         match send(&socket, rest, SendFlags::NOSIGNAL) {
             Ok(sent) => rest = rest.get(sent..).unwrap_or_default(),
@@ -44,6 +32,27 @@ pub(crate) fn send_message(
         }
     }
     Ok(())
+}
+
+/// Sends the beginning of a message, with its descriptor. How much of it that was.
+pub(crate) fn send_some(
+    socket: impl AsFd,
+    framed: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = descriptor.map(|it| [it]);
+    if let Some(it) = &descriptors {
+        ancillary.push(SendAncillaryMessage::ScmRights(it));
+    }
+    let bytes = [IoSlice::new(framed)];
+    Ok(sendmsg(
+        &socket,
+        &bytes,
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )?)
 }
 
 /// A message as it is sent.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::net::UnixStream;
-use tokio::{process, runtime};
+use tokio::runtime;
 
 use crate::cgroup::Group;
 use crate::channel::{HEADER, frame, length};
 use crate::exit::Status;
 use crate::report::{Fault, Report, Request};
 use crate::streams::{Output, Stdin, Streams, resize};
+use crate::supervisor::Process;
 use crate::uids::Lease;
 use crate::{Exit, Size, Why};
 
@@ -27,7 +28,7 @@ pub struct Child {
     pub stderr: Option<Output>,
     control: Arc<Control>,
     /// The supervisor, until it has ended.
-    process: Option<process::Child>,
+    process: Option<Process>,
     pid: u32,
     /// What was read of the next report.
     received: Vec<u8>,
@@ -51,7 +52,7 @@ pub(crate) struct Held {
 /// A supervisor that was started.
 #[derive(Debug)]
 pub(crate) struct Started {
-    pub(crate) process: process::Child,
+    pub(crate) process: Process,
     pub(crate) socket: UnixStream,
     pub(crate) streams: Streams,
 }
@@ -81,7 +82,7 @@ impl Child {
             stdout: streams.stdout.map(output),
             stderr: streams.stderr.map(output),
             control,
-            pid: started.process.id().unwrap_or_default(),
+            pid: started.process.id(),
             process: Some(started.process),
             received: Vec::new(),
             ended: None,
@@ -96,7 +97,9 @@ impl Child {
         match self.next_report().await {
             Ok(Some(Report::Started)) => Ok(()),
             Ok(Some(Report::Failed { what, why })) => Err(Some((what, why))),
-            Ok(Some(Report::Ended(_) | Report::TimedOut) | None) | Err(_) => Err(None),
+            Ok(Some(Report::Ended(_) | Report::TimedOut | Report::Over) | None) | Err(_) => {
+                Err(None)
+            }
         }
     }
 
@@ -107,23 +110,37 @@ impl Child {
         if let Some(exit) = self.exit {
             return exit;
         }
-        loop {
+        let over = loop {
             match self.next_report().await {
                 Ok(Some(Report::Ended(status))) => self.ended = Some(status),
                 Ok(Some(Report::TimedOut)) => self.timed_out = true,
                 Ok(Some(Report::Started | Report::Failed { .. })) => {}
-                Ok(None) | Err(_) => break,
+                Ok(Some(Report::Over)) => break true,
+                Ok(None) | Err(_) => break false,
             }
+        };
+        if let Some(process) = self.process.as_mut().filter(|_| !over) {
+            // The supervisor is no more; what it has left ends with it.
+            process.ended().await;
         }
-        if let Some(process) = &mut self.process {
-            // It cannot fail: nobody else waits for a child of this process.
-            let _ = process.wait().await;
-        }
-        self.process = None;
         let exit = self.judge();
         self.exit = Some(exit);
-        self.held = Held::default();
+        self.retire();
         exit
+    }
+
+    /// Lets go of what it has when its supervisor has ended.
+    fn retire(&mut self) {
+        let Some(mut process) = self.process.take() else {
+            return;
+        };
+        let held = std::mem::take(&mut self.held);
+        if let Ok(runtime) = runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                process.ended().await;
+                drop(held);
+            });
+        }
     }
 
     /// Tells the programs on its terminal a new size.
@@ -195,17 +212,9 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        let Some(mut process) = self.process.take() else {
-            return;
-        };
-        self.control.kill();
-        // What it has is free when it has ended.
-        if let Ok(runtime) = runtime::Handle::try_current() {
-            let held = std::mem::take(&mut self.held);
-            runtime.spawn(async move {
-                let _ = process.wait().await;
-                drop(held);
-            });
+        if self.process.is_some() {
+            self.control.kill();
+            self.retire();
         }
     }
 }

@@ -3,33 +3,26 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use rustix::process::{getegid, geteuid};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::cgroup::{Cgroups, Group};
-use crate::channel::{receive, send_message};
-use crate::child::{Held, Started};
+use crate::child::Held;
 use crate::plan::{Confinement, Identity, Plan};
 use crate::profile::{MIN_MEMORY, MIN_OPEN_FILES};
 use crate::report::{Fault, Report};
 use crate::settings::MemoryLevel;
-use crate::streams::{Ends, Streams};
+use crate::streams::Ends;
+use crate::supervisor::{Start, Supervisor};
 use crate::uids::Uids;
-use crate::{Child, Command, Error, Guard, Input, Profile, Settings, layout, stage, thread};
+use crate::{Child, Command, Error, Guard, Input, Profile, Settings, layout, stage, thread, warm};
 
-/// How long a supervisor may take to read its plan, or to try the guards. It takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Variables that make the loader run foreign code in whatever is started.
 const LOADER: [&str; 2] = ["LD_PRELOAD", "LD_AUDIT"];
 /// What a command has in its environment if nothing else is said.
@@ -99,30 +92,25 @@ impl Launcher {
     /// # Errors
     /// If the profile or the command cannot be, or a guard could not be put up.
     pub async fn spawn(&self, command: &Command, profile: &Profile) -> Result<Child, Error> {
-        let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-        let (plan, held) = self.plan(command, profile)?;
+        Handle::try_current().map_err(|_| Error::NoRuntime)?;
+        let (start, plan, held) = self.plan(command, profile)?;
         let ends = Ends::open(command.stdin)?;
-        let start = Start {
-            supervisor: self.0.supervisor.clone(),
-            plan: plan.encode(),
-            input: ends.input,
-            output: match command.stdin {
-                Input::Terminal(_) => Stdio::null,
-                Input::Null | Input::Pipe => Stdio::piped,
-            },
+        let failed = |why: io::Error| Error::io("start the supervisor", why);
+        let supervisor = match warm::take(&start) {
+            Some(waiting) => waiting,
+            None => cold(start.clone()).await?.map_err(failed)?,
         };
-        let (answer, started) = oneshot::channel();
-        let streams = ends.streams;
-        thread::run(move || {
-            // If nobody waits for it any more it is dropped, and so ends.
-            let _ = answer.send(start.begin(&runtime, streams));
-        })?;
-        let started = started.await.map_err(|_| Error::Lost)??;
+        let started = supervisor.begin(&plan, ends.input, ends.streams).await;
+        let started = started.map_err(failed)?;
         let mut child = Child::new(started, held, profile.limits.output_bytes);
         child.begun().await.map_err(|fault| match fault {
             Some((what, why)) => error(what, why, command),
             None => Error::Lost,
         })?;
+        // Only now, so as not to be in the way of this one.
+        if start.can_wait() {
+            thread::run(move || warm::refill(&start))?;
+        }
         Ok(child)
     }
 
@@ -150,32 +138,32 @@ impl Launcher {
     /// Puts every guard up around nothing.
     fn try_guards(&self) -> Result<(), Error> {
         let command = Command::new("");
-        let (mut plan, held) = self.plan(&command, &Profile::default())?;
+        let (start, mut plan, held) = self.plan(&command, &Profile::default())?;
         plan.program = None;
-        let start = Start {
-            supervisor: self.0.supervisor.clone(),
-            plan: plan.encode(),
-            input: None,
-            output: Stdio::null,
-        };
         let (answer, report) = mpsc::channel();
         thread::run(move || {
-            let _ = answer.send(start.try_out());
+            let _ = answer.send(start.start().and_then(|it| it.try_out(&plan)));
         })?;
         let report = report.recv().map_err(|_| Error::Lost)?;
         drop(held);
         match report.map_err(|why| Error::io("start the supervisor", why))? {
             Some(Report::Failed { what, why }) => Err(error(what, why, &command)),
             Some(Report::Started) => Ok(()),
-            Some(Report::Ended(_) | Report::TimedOut) | None => Err(Error::Lost),
+            Some(Report::Ended(_) | Report::TimedOut | Report::Over) | None => Err(Error::Lost),
         }
     }
 
-    fn plan(&self, command: &Command, profile: &Profile) -> Result<(Plan, Held), Error> {
+    fn plan(&self, command: &Command, profile: &Profile) -> Result<(Start, Plan, Held), Error> {
         let mut held = Held::default();
         let confinement = match &self.0.guards {
             Some(guards) => Some(guards.confine(profile, &mut held)?),
             None => None,
+        };
+        let start = Start {
+            program: self.0.supervisor.clone(),
+            ground: confinement
+                .as_ref()
+                .map(|it| it.ground(held.group.as_ref())),
         };
         let plan = Plan {
             confinement,
@@ -186,7 +174,7 @@ impl Launcher {
             terminal: matches!(command.stdin, Input::Terminal(_)),
             wall_time: profile.limits.wall_time,
         };
-        Ok((plan, held))
+        Ok((start, plan, held))
     }
 }
 
@@ -217,9 +205,7 @@ impl Guards {
                 gid: getegid().as_raw(),
             },
         };
-        let group = self.group(limits.memory)?;
-        let cgroup = group.as_ref().map(|group| group.path.clone());
-        held.group = group;
+        held.group = self.group(limits.memory)?;
         Ok(Confinement {
             identity,
             network: profile.network,
@@ -227,7 +213,6 @@ impl Guards {
             limits: limits.clone(),
             memory: self.settings.memory,
             landlock: self.settings.landlock,
-            cgroup,
         })
     }
 
@@ -240,59 +225,16 @@ impl Guards {
     }
 }
 
-/// What the thread needs to start a supervisor.
-struct Start {
-    supervisor: PathBuf,
-    plan: Vec<u8>,
-    input: Option<OwnedFd>,
-    output: fn() -> Stdio,
-}
-
-impl Start {
-    fn command(&self, theirs: UnixStream) -> std::process::Command {
-        let mut command = std::process::Command::new(&self.supervisor);
-        command
-            .arg0(stage::SUPERVISOR)
-            .env_clear()
-            .envs([stage::FRUGAL]);
-        command.current_dir("/").stdin(OwnedFd::from(theirs));
-        command.stdout((self.output)()).stderr((self.output)());
-        command
-    }
-
-    fn begin(&self, runtime: &Handle, streams: Streams) -> Result<Started, Error> {
-        let failed = |why: io::Error| Error::io("start the supervisor", why);
-        let _inside = runtime.enter();
-        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
-        let mut command = tokio::process::Command::from(self.command(theirs));
-        let mut process = command.spawn().map_err(failed)?;
-        drop(command);
-        ours.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-        // A supervisor that has ended is noticed when it is waited for.
-        let _ = send_message(&ours, &self.plan, self.input.as_ref().map(AsFd::as_fd));
-        ours.set_nonblocking(true).map_err(failed)?;
-        let streams = streams.with(process.stdout.take(), process.stderr.take());
-        Ok(Started {
-            process,
-            socket: tokio::net::UnixStream::from_std(ours).map_err(failed)?,
-            streams,
-        })
-    }
-
-    fn try_out(&self) -> io::Result<Option<Report>> {
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_read_timeout(Some(PATIENCE))?;
-        let mut command = self.command(theirs);
-        let mut process = command.spawn()?;
-        drop(command);
-        send_message(&ours, &self.plan, None)?;
-        let report = receive(&ours);
-        drop(ours);
-        process.wait()?;
-        report?
-            .map(|(report, _)| Report::decode(&report))
-            .transpose()
-    }
+/// Has a supervisor started.
+async fn cold(start: Start) -> Result<io::Result<Supervisor>, Error> {
+    let (answer, started) = oneshot::channel();
+    thread::run(move || {
+        // If nobody waits for it any more it is dropped, and so ends.
+        if let Err(Ok(unwanted)) = answer.send(start.start()) {
+            Supervisor::dismiss(unwanted);
+        }
+    })?;
+    started.await.map_err(|_| Error::Lost)
 }
 
 /// The program that is started as supervisor: this one, unless another is named.

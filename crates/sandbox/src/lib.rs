@@ -16,8 +16,8 @@
 //! other writable folders only the size of each file is limited.
 //!
 //! Reading order: `profile`, `command`, `settings`, `guard` (what is asked for), `launcher`, `layout`,
-//! `plan` (what is to be done), `stage` and below it (what is done), `child`, `streams`, `exit`;
-//! `attempt` and [`doctor`].
+//! `plan` (what is to be done), `supervisor`, `warm`, `stage` and below it (what is done), `child`,
+//! `streams`, `exit`; `attempt` and [`doctor`].
 //!
 //! ```no_run
 //! use sandbox::{Command, Launcher, Profile, Settings};
@@ -61,8 +61,10 @@ mod report;
 mod settings;
 mod stage;
 mod streams;
+mod supervisor;
 mod thread;
 mod uids;
+mod warm;
 
 pub use child::{Child, Handle};
 pub use command::{Command, Input, Size};

@@ -5,11 +5,25 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cgroup::Group;
 use crate::codec::{Reader, Writer};
 use crate::settings::MemoryLevel;
 use crate::{Limits, Network};
 
-/// All that a supervisor needs to know.
+/// What a supervisor needs to know before it is known what is to run: enough to go into namespaces
+/// and to begin a file tree there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ground {
+    /// The ids to keep in a user namespace; none if the host is root and needs none.
+    pub(crate) mapped: Option<(u32, u32)>,
+    /// Whether there is a network namespace.
+    pub(crate) own_network: bool,
+    pub(crate) memory: MemoryLevel,
+    /// The group to be in, if memory is counted for the whole tree.
+    pub(crate) cgroup: Option<PathBuf>,
+}
+
+/// All else that a supervisor needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// What to put around the command; nothing for `sandbox: none`.
@@ -33,8 +47,6 @@ pub(crate) struct Confinement {
     pub(crate) memory: MemoryLevel,
     /// The lowest level of Landlock that will do.
     pub(crate) landlock: u8,
-    /// The group to be in, if memory is counted for the whole tree.
-    pub(crate) cgroup: Option<PathBuf>,
 }
 
 /// Whose rights the command has.
@@ -65,6 +77,45 @@ pub(crate) enum Mount {
 pub(crate) enum Kind {
     File,
     Folder,
+}
+
+impl Ground {
+    /// There is none for `sandbox: none`.
+    pub(crate) fn encode(ground: Option<&Self>) -> Vec<u8> {
+        let mut to = Writer::default();
+        to.flag(ground.is_some());
+        if let Some(ground) = ground {
+            to.flag(ground.mapped.is_some());
+            let (uid, gid) = ground.mapped.unwrap_or_default();
+            to.number(uid.into());
+            to.number(gid.into());
+            to.flag(ground.own_network);
+            to.flag(ground.memory == MemoryLevel::Tree);
+            to.flag(ground.cgroup.is_some());
+            if let Some(group) = &ground.cgroup {
+                to.text(group.as_os_str());
+            }
+        }
+        to.0
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> io::Result<Option<Self>> {
+        let mut from = Reader(bytes);
+        if !from.flag()? {
+            return Ok(None);
+        }
+        let mapped = from.flag()?;
+        let ids = (from.small()?, from.small()?);
+        Ok(Some(Self {
+            mapped: mapped.then_some(ids),
+            own_network: from.flag()?,
+            memory: memory(from.flag()?),
+            cgroup: match from.flag()? {
+                true => Some(from.text()?.into()),
+                false => None,
+            },
+        }))
+    }
 }
 
 impl Plan {
@@ -112,6 +163,19 @@ impl Plan {
 }
 
 impl Confinement {
+    /// What can be done before the rest of it is known.
+    pub(crate) fn ground(&self, group: Option<&Group>) -> Ground {
+        Ground {
+            mapped: match self.identity {
+                Identity::Mapped { uid, gid } => Some((uid, gid)),
+                Identity::Dropped { .. } => None,
+            },
+            own_network: self.network != Network::All,
+            memory: self.memory,
+            cgroup: group.map(|group| group.path.clone()),
+        }
+    }
+
     fn encode(&self, to: &mut Writer) {
         match self.identity {
             Identity::Mapped { uid, gid } => {
@@ -145,10 +209,6 @@ impl Confinement {
         }
         to.flag(self.memory == MemoryLevel::Tree);
         to.number(self.landlock.into());
-        to.flag(self.cgroup.is_some());
-        if let Some(group) = &self.cgroup {
-            to.text(group.as_os_str());
-        }
     }
 
     fn decode(from: &mut Reader<'_>) -> io::Result<Self> {
@@ -180,15 +240,8 @@ impl Confinement {
                 output_bytes: u64::MAX,
                 wall_time: Duration::MAX,
             },
-            memory: match from.flag()? {
-                true => MemoryLevel::Tree,
-                false => MemoryLevel::Process,
-            },
+            memory: memory(from.flag()?),
             landlock: from.small()?,
-            cgroup: match from.flag()? {
-                true => Some(from.text()?.into()),
-                false => None,
-            },
         })
     }
 }
@@ -239,6 +292,13 @@ impl Mount {
             },
             _ => Self::Hide { path, kind },
         })
+    }
+}
+
+const fn memory(tree: bool) -> MemoryLevel {
+    match tree {
+        true => MemoryLevel::Tree,
+        false => MemoryLevel::Process,
     }
 }
 

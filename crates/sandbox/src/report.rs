@@ -17,6 +17,8 @@ pub(crate) enum Report {
     Ended(Status),
     /// It ran for too long and is about to be killed.
     TimedOut,
+    /// Nothing of the tree is left; what is to go yet is empty namespaces and the supervisor.
+    Over,
 }
 
 /// What kept a command from running.
@@ -55,6 +57,7 @@ impl Report {
                 to.number(u64::from(signal.cast_unsigned()));
             }
             Self::TimedOut => to.number(4),
+            Self::Over => to.number(5),
         }
         to.0
     }
@@ -70,6 +73,7 @@ impl Report {
             2 => Self::Ended(Status::Code(from.small::<u32>()?.cast_signed())),
             3 => Self::Ended(Status::Signal(from.small::<u32>()?.cast_signed())),
             4 => Self::TimedOut,
+            5 => Self::Over,
             _ => return Err(io::ErrorKind::InvalidData.into()),
         })
     }
@@ -135,6 +139,7 @@ mod tests {
             Report::Ended(Status::Code(-1)),
             Report::Ended(Status::Signal(9)),
             Report::TimedOut,
+            Report::Over,
         ]) {
             assert_eq!(Report::decode(&report.encode()).unwrap(), report);
         }

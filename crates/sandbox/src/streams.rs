@@ -13,7 +13,6 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
-use tokio::process::{ChildStderr, ChildStdout};
 
 use crate::child::Control;
 use crate::{Error, Input, Size};
@@ -30,18 +29,10 @@ pub(crate) struct Ends {
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) stdin: Option<Stdin>,
-    pub(crate) stdout: Option<Source>,
-    pub(crate) stderr: Option<Source>,
+    pub(crate) stdout: Option<pipe::Receiver>,
+    pub(crate) stderr: Option<pipe::Receiver>,
     /// A terminal, seen from the side of the person in front of it.
     pub(crate) terminal: Option<OwnedFd>,
-}
-
-/// Where output comes from.
-#[derive(Debug)]
-pub(crate) enum Source {
-    Stdout(ChildStdout),
-    Stderr(ChildStderr),
-    Terminal(pipe::Receiver),
 }
 
 /// The input of a command. Dropping it ends the input, unless it is a terminal.
@@ -52,7 +43,7 @@ pub struct Stdin(pipe::Sender);
 /// [`Limits::output_bytes`](crate::Limits); in that case the command is killed.
 #[derive(Debug)]
 pub struct Output {
-    source: Source,
+    source: pipe::Receiver,
     control: Arc<Control>,
 }
 
@@ -87,7 +78,7 @@ impl Ends {
                 let sink = pipe::Sender::from_owned_fd_unchecked(sink).map_err(failed)?;
                 ends.input = Some(theirs);
                 ends.streams.stdin = Some(Stdin(sink));
-                ends.streams.stdout = Some(Source::Terminal(source));
+                ends.streams.stdout = Some(source);
                 ends.streams.terminal = Some(ours);
             }
         }
@@ -97,10 +88,14 @@ impl Ends {
 
 impl Streams {
     /// With the pipes that the supervisor was started with.
-    pub(crate) fn with(mut self, stdout: Option<ChildStdout>, stderr: Option<ChildStderr>) -> Self {
-        self.stdout = self.stdout.or_else(|| stdout.map(Source::Stdout));
-        self.stderr = stderr.map(Source::Stderr);
-        self
+    pub(crate) fn with(
+        mut self,
+        stdout: Option<OwnedFd>,
+        stderr: Option<OwnedFd>,
+    ) -> io::Result<Self> {
+        self.stdout = stdout.map(pipe::Receiver::from_owned_fd).transpose()?;
+        self.stderr = stderr.map(pipe::Receiver::from_owned_fd).transpose()?;
+        Ok(self)
     }
 }
 
@@ -130,7 +125,7 @@ pub(crate) fn resize(terminal: &OwnedFd, size: Size) -> rustix::io::Result<()> {
 }
 
 impl Output {
-    pub(crate) const fn new(source: Source, control: Arc<Control>) -> Self {
+    pub(crate) const fn new(source: pipe::Receiver, control: Arc<Control>) -> Self {
         Self { source, control }
     }
 }
@@ -145,11 +140,7 @@ impl AsyncRead for Output {
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
-        let read = ready!(match &mut self.source {
-            Source::Stdout(pipe) => Pin::new(pipe).poll_read(context, buffer),
-            Source::Stderr(pipe) => Pin::new(pipe).poll_read(context, buffer),
-            Source::Terminal(terminal) => Pin::new(terminal).poll_read(context, buffer),
-        });
+        let read = ready!(Pin::new(&mut self.source).poll_read(context, buffer));
         match read {
             // A terminal that nobody has any more.
             Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {}

@@ -2,10 +2,10 @@
 //! them ends, so it is one that lives as long as the host.
 
 use std::sync::OnceLock;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Builder;
 
-use crate::Error;
+use crate::{Error, warm};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -16,7 +16,7 @@ pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
         let (sender, jobs) = channel::<Job>();
         let thread = Builder::new().name("sandbox".into());
         thread
-            .spawn(move || jobs.into_iter().for_each(|job| job()))
+            .spawn(move || work(&jobs))
             .map_err(|why| Error::io("start a thread", why))?;
         Ok(sender)
     });
@@ -24,4 +24,18 @@ pub(crate) fn run(job: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     sender
         .send(Box::new(job))
         .map_err(|_| Error::io("start a supervisor", "its thread has ended"))
+}
+
+fn work(jobs: &Receiver<Job>) {
+    loop {
+        let job = match warm::any() {
+            true => jobs.recv_timeout(warm::IDLE),
+            false => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match job {
+            Ok(job) => job(),
+            Err(RecvTimeoutError::Timeout) => warm::clear(),
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
 }

@@ -27,7 +27,6 @@ fn plan() -> Plan {
             },
             memory: MemoryLevel::Tree,
             landlock: 4,
-            cgroup: Some("/group".into()),
         }),
         program: Some("sh".into()),
         args: vec!["-c".into(), String::new().into()],
@@ -45,12 +44,36 @@ fn a_plan_arrives_as_it_was_sent() {
     let confinement = sent.confinement.as_mut().unwrap();
     confinement.identity = Identity::Dropped { uid: 9, gid: 10 };
     confinement.network = Network::All;
-    confinement.cgroup = None;
     confinement.memory = MemoryLevel::Process;
     assert_eq!(Plan::decode(&sent.encode()).unwrap(), sent);
     sent.confinement = None;
     sent.program = None;
     assert_eq!(Plan::decode(&sent.encode()).unwrap(), sent);
+}
+
+#[test]
+fn the_ground_arrives_as_it_was_sent() {
+    let mut sent = Ground {
+        mapped: Some((7, 8)),
+        own_network: true,
+        memory: MemoryLevel::Tree,
+        cgroup: Some("/group".into()),
+    };
+    let bytes = Ground::encode(Some(&sent));
+    assert_eq!(Ground::decode(&bytes).unwrap().as_ref(), Some(&sent));
+    for length in 0..bytes.len() {
+        let cut = bytes.get(..length).unwrap();
+        assert!(Ground::decode(cut).is_err(), "{length}");
+    }
+    sent = Ground {
+        mapped: None,
+        own_network: false,
+        memory: MemoryLevel::Process,
+        cgroup: None,
+    };
+    let bytes = Ground::encode(Some(&sent));
+    assert_eq!(Ground::decode(&bytes).unwrap(), Some(sent));
+    assert_eq!(Ground::decode(&Ground::encode(None)).unwrap(), None);
 }
 
 #[test]

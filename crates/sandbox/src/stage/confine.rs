@@ -21,12 +21,16 @@ use crate::plan::{Confinement, Identity, Kind, Mount};
 use crate::settings::{LANDLOCK, MemoryLevel};
 use crate::{Guard, Limits, Network};
 
-pub(super) fn give_up(confinement: &Confinement) -> Result<(), Failure> {
+/// What does not depend on the command.
+pub(super) fn prepare() -> Result<(), Failure> {
     rustix::system::sethostname(b"sandbox").map_err(missing(Guard::IpcNamespace))?;
+    bounding_set().map_err(missing(Guard::Capabilities))
+}
+
+pub(super) fn give_up(confinement: &Confinement) -> Result<(), Failure> {
     if confinement.network == Network::Loopback {
         loopback::up().map_err(missing(Guard::NetworkNamespace))?;
     }
-    bounding_set().map_err(missing(Guard::Capabilities))?;
     if let Identity::Dropped { uid, gid } = confinement.identity {
         become_user(uid, gid).map_err(missing(Guard::Uid))?;
         // Its group is that of the commands it shares folders with.

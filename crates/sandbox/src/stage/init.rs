@@ -20,18 +20,28 @@ use super::{Failure, confine, missing, mounts};
 use crate::Guard;
 use crate::channel::{receive, send_message};
 use crate::exit::Status;
-use crate::plan::Plan;
+use crate::plan::{Ground, Plan};
 use crate::report::{Fault, Report, Request};
 
 pub(super) fn run() -> Result<(), Failure> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(missing(Guard::DeathSignal))?;
     let supervisor = io::stdin();
-    let Ok(Some((bytes, input))) = receive(&supervisor) else {
+    let Ok(Some((bytes, _))) = receive(&supervisor) else {
         return Ok(()); // the supervisor is gone
+    };
+    let ground = Ground::decode(&bytes).map_err(missing(Guard::Descriptors))?;
+    let Some(ground) = ground else {
+        return Ok(()); // then there is no such process
+    };
+    // All that can be done before the command is known: this process may be one that waits for it.
+    let host = mounts::begin(&ground)?;
+    confine::prepare()?;
+    let Ok(Some((bytes, input))) = receive(&supervisor) else {
+        return Ok(());
     };
     let plan = Plan::decode(&bytes).map_err(missing(Guard::Descriptors))?;
     if let Some(confinement) = &plan.confinement {
-        mounts::build(confinement, plan.terminal)?;
+        mounts::finish(host, confinement, plan.terminal)?;
         confine::give_up(confinement)?;
     }
     // The supervisor sees to the time.

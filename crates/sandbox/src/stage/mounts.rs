@@ -18,7 +18,7 @@ use rustix::process::{chdir, pivot_root, umask};
 
 use super::{Failure, missing};
 use crate::Guard;
-use crate::plan::{Confinement, Kind, Mount};
+use crate::plan::{Confinement, Ground, Kind, Mount};
 use crate::settings::MemoryLevel;
 
 /// Where the new tree is built: a folder that every system has. What it hides comes back when the
@@ -28,15 +28,26 @@ const SITE: &str = "/tmp";
 const OLD: &str = "/.host";
 /// Devices that hold nothing of anyone.
 const DEVICES: [&str; 4] = ["null", "full", "random", "urandom"];
+/// What holds for everything that is mounted.
+const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 /// One file for so many bytes of `/tmp`; each takes some of the kernel's memory.
 const BYTES_PER_FILE: u64 = 4096;
 
-pub(super) fn build(confinement: &Confinement, terminal: bool) -> Result<(), Failure> {
-    assemble(confinement, terminal).map_err(missing(Guard::MountNamespace))
+/// Begins the tree, with what is in it for every command. What the host has is returned.
+pub(super) fn begin(ground: &Ground) -> Result<OwnedFd, Failure> {
+    lay(ground).map_err(missing(Guard::MountNamespace))
 }
 
-fn assemble(confinement: &Confinement, terminal: bool) -> Result<(), String> {
-    let at = |what: &'static str| move |why: Errno| format!("{what}: {why}");
+/// Puts into the tree what is there for one command, and lets go of the host's.
+pub(super) fn finish(
+    host: OwnedFd,
+    confinement: &Confinement,
+    terminal: bool,
+) -> Result<(), Failure> {
+    assemble(&host, confinement, terminal).map_err(missing(Guard::MountNamespace))
+}
+
+fn lay(ground: &Ground) -> Result<OwnedFd, String> {
     umask(Mode::from_raw_mode(0o022));
     // Nothing mounted from here on is seen by the host.
     mount_change(
@@ -44,8 +55,7 @@ fn assemble(confinement: &Confinement, terminal: bool) -> Result<(), String> {
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )
     .map_err(at("/"))?;
-    let plain = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("sandbox", SITE, "tmpfs", plain, c"size=1m,mode=755").map_err(at("root"))?;
+    mount("sandbox", SITE, "tmpfs", PLAIN, c"size=1m,mode=755").map_err(at("root"))?;
     chdir(SITE).map_err(at(SITE))?;
     folder(Path::new(&OLD[1..])).map_err(|why| why.to_string())?;
     pivot_root(".", &OLD[1..]).map_err(at("pivot_root"))?;
@@ -56,19 +66,28 @@ fn assemble(confinement: &Confinement, terminal: bool) -> Result<(), String> {
         Mode::empty(),
     )
     .map_err(at(OLD))?;
-
     folder(Path::new("/proc")).map_err(|why| why.to_string())?;
-    mount("proc", "/proc", "proc", plain | MountFlags::NOEXEC, None).map_err(at("/proc"))?;
-    temporary(confinement.limits.tmp_bytes).map_err(at("/tmp"))?;
-    devices(&old, confinement.memory, terminal).map_err(|why| format!("/dev: {why}"))?;
-    for one in &confinement.mounts {
-        put(&old, one)?;
-    }
+    mount("proc", "/proc", "proc", PLAIN | MountFlags::NOEXEC, None).map_err(at("/proc"))?;
+    devices(&old, ground.memory).map_err(|why| format!("/dev: {why}"))?;
+    Ok(old)
+}
 
+fn assemble(old: &OwnedFd, confinement: &Confinement, terminal: bool) -> Result<(), String> {
+    temporary(confinement.limits.tmp_bytes).map_err(at("/tmp"))?;
+    if terminal {
+        device(old, "tty", "tty").map_err(|why| format!("/dev/tty: {why}"))?;
+    }
+    for one in &confinement.mounts {
+        put(old, one)?;
+    }
     unmount(OLD, UnmountFlags::DETACH).map_err(at("unmount"))?;
     std::fs::remove_dir(OLD).map_err(|why| why.to_string())?;
-    let whole = plain | MountFlags::BIND | MountFlags::RDONLY;
+    let whole = PLAIN | MountFlags::BIND | MountFlags::RDONLY;
     mount_remount("/", whole, "").map_err(at("/"))
+}
+
+fn at(what: &'static str) -> impl FnOnce(Errno) -> String {
+    move |why| format!("{what}: {why}")
 }
 
 /// The one place that everybody may write to, of a fixed size.
@@ -80,11 +99,10 @@ fn temporary(bytes: u64) -> rustix::io::Result<()> {
     };
     folder(Path::new("/tmp")).map_err(|_| Errno::IO)?;
     let options = std::ffi::CString::new(options).unwrap_or_default();
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmp", "/tmp", "tmpfs", flags, options.as_c_str())
+    mount("tmp", "/tmp", "tmpfs", PLAIN, options.as_c_str())
 }
 
-fn devices(old: &OwnedFd, memory: MemoryLevel, terminal: bool) -> io::Result<()> {
+fn devices(old: &OwnedFd, memory: MemoryLevel) -> io::Result<()> {
     folder(Path::new("/dev"))?;
     // Mapping `/dev/zero` gives shared memory that no limit of a process counts. `/dev/full` reads
     // the same and cannot be mapped.
@@ -92,13 +110,10 @@ fn devices(old: &OwnedFd, memory: MemoryLevel, terminal: bool) -> io::Result<()>
         MemoryLevel::Process => "full",
         MemoryLevel::Tree => "zero",
     };
-    let same = DEVICES.into_iter().chain(terminal.then_some("tty"));
-    for (name, source) in same.map(|name| (name, name)).chain([("zero", zero)]) {
-        let path = format!("/dev/{name}");
-        File::create(&path)?;
-        let source = open_host(old, Path::new(&format!("/dev/{source}")))?;
-        attach(&source, Path::new(&path))?;
+    for name in DEVICES {
+        device(old, name, name)?;
     }
+    device(old, "zero", zero)?;
     for (name, target) in [
         ("fd", "/proc/self/fd"),
         ("stdin", "/proc/self/fd/0"),
@@ -109,6 +124,14 @@ fn devices(old: &OwnedFd, memory: MemoryLevel, terminal: bool) -> io::Result<()>
         symlink(target, format!("/dev/{name}"))?;
     }
     Ok(())
+}
+
+/// Puts a device of the host into the tree, under a name that may be another.
+fn device(old: &OwnedFd, name: &str, source: &str) -> io::Result<()> {
+    let path = format!("/dev/{name}");
+    File::create(&path)?;
+    let source = open_host(old, Path::new(&format!("/dev/{source}")))?;
+    Ok(attach(&source, Path::new(&path))?)
 }
 
 fn put(old: &OwnedFd, one: &Mount) -> Result<(), String> {
@@ -145,7 +168,7 @@ fn bind(old: &OwnedFd, path: &Path, kind: Kind, writable: bool) -> io::Result<()
     }
     let source = open_host(old, path)?;
     attach(&source, path)?;
-    let mut flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV;
+    let mut flags = PLAIN | MountFlags::BIND;
     if !writable {
         flags |= MountFlags::RDONLY;
     }
@@ -198,7 +221,7 @@ fn hide(old: &OwnedFd, path: &Path, kind: Kind) -> io::Result<()> {
     }
     match kind {
         Kind::Folder => {
-            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+            let flags = PLAIN | MountFlags::RDONLY;
             Ok(mount("hidden", path, "tmpfs", flags, c"size=4k,mode=000")?)
         }
         Kind::File => Ok(attach(&open_host(old, Path::new("/dev/null"))?, path)?),

@@ -21,10 +21,10 @@ use rustix::thread::{
 };
 
 use super::{FRUGAL, Failure, INIT, MYSELF, init, missing};
+use crate::Guard;
 use crate::channel::{receive, send_message};
-use crate::plan::{Confinement, Identity, Plan};
+use crate::plan::{Ground, Plan};
 use crate::report::{Report, Request};
-use crate::{Guard, Network};
 
 /// How long the first process may take over one message. It takes microseconds unless something
 /// has got hold of it.
@@ -33,21 +33,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) fn run() -> Result<(), Failure> {
     close_inherited().map_err(missing(Guard::Descriptors))?;
     let host = io::stdin();
-    let Ok(Some((bytes, input))) = receive(&host) else {
+    let Ok(Some((bytes, _))) = receive(&host) else {
         return Ok(()); // the host is gone
     };
-    let plan = Plan::decode(&bytes).map_err(missing(Guard::Descriptors))?;
-    let Some(confinement) = &plan.confinement else {
-        // Not to be killed in its turn: it must live to kill the rest when the host is gone.
-        set_child_subreaper(rustix::process::getpid().into()).map_err(missing(Guard::Limits))?;
-        let deadline = Instant::now().checked_add(plan.wall_time);
-        return init::serve(&plan, input.as_ref(), host.as_fd(), deadline);
+    let Some(ground) = Ground::decode(&bytes).map_err(missing(Guard::Descriptors))? else {
+        return without_guards(host.as_fd());
     };
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(missing(Guard::DeathSignal))?;
-    if let Some(group) = &confinement.cgroup {
+    if let Some(group) = &ground.cgroup {
         fs::write(group.join("cgroup.procs"), "0").map_err(missing(Guard::Cgroup))?;
     }
-    isolate(confinement)?;
+    isolate(&ground)?;
     let (tree, theirs) = UnixStream::pair().map_err(missing(Guard::PidNamespace))?;
     tree.set_read_timeout(Some(PATIENCE))
         .map_err(missing(Guard::PidNamespace))?;
@@ -65,12 +61,31 @@ pub(super) fn run() -> Result<(), Failure> {
     let first = pid
         .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
         .map_err(missing(Guard::PidNamespace))?;
-    // An error here is that of a first process that has ended, which is seen below.
-    let _ = send_message(&tree, &bytes, input.as_ref().map(AsFd::as_fd));
-    drop(input);
+    // While there is a tree with the device in it: the first process is about to change places.
     let _ = init::let_go_of_output();
-    watch(host.as_fd(), &tree, &first, plan.wall_time);
+    // An error here is that of a first process that has ended, which is seen below.
+    let _ = send_message(&tree, &bytes, None);
+    let mut watch = Watch {
+        host: host.as_fd(),
+        tree,
+        first,
+        planned: false,
+        deadline: None,
+    };
+    watch.until_the_end();
     Ok(())
+}
+
+/// For `sandbox: none`: is the parent of the command itself.
+fn without_guards(host: BorrowedFd<'_>) -> Result<(), Failure> {
+    let Ok(Some((bytes, input))) = receive(host) else {
+        return Ok(());
+    };
+    let plan = Plan::decode(&bytes).map_err(missing(Guard::Descriptors))?;
+    // Not to be killed in its turn: it must live to kill the rest when the host is gone.
+    set_child_subreaper(rustix::process::getpid().into()).map_err(missing(Guard::Limits))?;
+    let deadline = Instant::now().checked_add(plan.wall_time);
+    init::serve(&plan, input.as_ref(), host, deadline)
 }
 
 /// Closes what a careless host has left open for its children.
@@ -88,17 +103,17 @@ fn close_inherited() -> io::Result<()> {
 }
 
 /// Goes into new namespaces; the new PID namespace begins with the next child.
-fn isolate(confinement: &Confinement) -> Result<(), Failure> {
+fn isolate(ground: &Ground) -> Result<(), Failure> {
     let mut wanted = vec![
         (CloneFlags::CLONE_NEWNS, Guard::MountNamespace),
         (CloneFlags::CLONE_NEWPID, Guard::PidNamespace),
         (CloneFlags::CLONE_NEWIPC, Guard::IpcNamespace),
         (CloneFlags::CLONE_NEWUTS, Guard::IpcNamespace),
     ];
-    if confinement.network != Network::All {
+    if ground.own_network {
         wanted.push((CloneFlags::CLONE_NEWNET, Guard::NetworkNamespace));
     }
-    if matches!(confinement.identity, Identity::Mapped { .. }) {
+    if ground.mapped.is_some() {
         wanted.insert(0, (CloneFlags::CLONE_NEWUSER, Guard::UserNamespace));
     }
     let all = wanted.iter().map(|(flag, _)| *flag).collect();
@@ -108,9 +123,9 @@ fn isolate(confinement: &Confinement) -> Result<(), Failure> {
             unshare(flag).map_err(missing(guard))?;
         }
     }
-    match confinement.identity {
-        Identity::Mapped { uid, gid } => map(uid, gid),
-        Identity::Dropped { .. } => Ok(()),
+    match ground.mapped {
+        Some((uid, gid)) => map(uid, gid),
+        None => Ok(()),
     }
 }
 
@@ -143,80 +158,107 @@ fn map(uid: u32, gid: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Carries what the host and the first process say to each other, until the latter has ended.
-fn watch(host: BorrowedFd<'_>, tree: &UnixStream, first: &OwnedFd, wall_time: Duration) {
-    let deadline = Instant::now().checked_add(wall_time);
-    let mut talks = true;
-    let mut late = false;
-    loop {
-        let left = deadline
-            .filter(|_| !late)
-            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-        let of_tree = match talks {
-            true => PollFlags::IN,
-            false => PollFlags::empty(),
+/// Carries what the host and the first process say to each other.
+struct Watch<'a> {
+    host: BorrowedFd<'a>,
+    tree: UnixStream,
+    first: OwnedFd,
+    /// Whether the host has said what is to run.
+    planned: bool,
+    /// When the command is to be killed.
+    deadline: Option<Instant>,
+}
+
+impl Watch<'_> {
+    /// Until the first process has ended.
+    fn until_the_end(&mut self) {
+        let mut talks = true;
+        loop {
+            let left = self
+                .deadline
+                .map(|it| it.saturating_duration_since(Instant::now()));
+            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+            let of_tree = match talks {
+                true => PollFlags::IN,
+                false => PollFlags::empty(),
+            };
+            let mut ready = [
+                PollFd::new(&self.first, PollFlags::IN),
+                PollFd::new(&self.tree, of_tree),
+                PollFd::from_borrowed_fd(self.host, PollFlags::IN),
+            ];
+            match poll(&mut ready, timeout.as_ref()) {
+                Ok(0) => {
+                    self.deadline = None;
+                    self.tell(&Report::TimedOut);
+                    self.kill();
+                    continue;
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return, // and so the death of the supervisor ends the tree
+            }
+            let [ended, told, asked] = ready.map(|it| !it.revents().is_empty());
+            if told && talks {
+                talks = self.relay();
+            }
+            if ended {
+                // What it had to say before.
+                while talks {
+                    talks = self.relay();
+                }
+                // The kernel ends a first process last.
+                self.tell(&Report::Over);
+                return;
+            }
+            if asked && !self.obey() {
+                self.kill();
+                // Without a host there is nothing more to carry.
+                let _ = poll(&mut [PollFd::new(&self.first, PollFlags::IN)], None);
+                return;
+            }
+        }
+    }
+
+    /// Passes a report on. Whether there may be more.
+    fn relay(&self) -> bool {
+        match receive(&self.tree) {
+            Ok(Some((report, _))) => send_message(self.host, &report, None).is_ok(),
+            Ok(None) | Err(_) => false,
+        }
+    }
+
+    /// Does what the host asks. Whether there still is a host.
+    fn obey(&mut self) -> bool {
+        let Ok(Some((message, descriptor))) = receive(self.host) else {
+            return false;
         };
-        let mut ready = [
-            PollFd::new(first, PollFlags::IN),
-            PollFd::new(tree, of_tree),
-            PollFd::from_borrowed_fd(host, PollFlags::IN),
-        ];
-        match poll(&mut ready, timeout.as_ref()) {
-            Ok(0) => {
-                late = true;
-                let _ = send_message(host, &Report::TimedOut.encode(), None);
-                kill(first);
-                continue;
-            }
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return, // and so the death of the supervisor ends the tree
+        // One that has ended needs neither a plan nor a signal.
+        let pass_on = || {
+            let descriptor = descriptor.as_ref().map(AsFd::as_fd);
+            let _ = send_message(&self.tree, &message, descriptor);
+        };
+        if !self.planned {
+            pass_on();
+            let wall_time = Plan::decode(&message).map(|plan| plan.wall_time);
+            self.deadline = wall_time.ok().and_then(|it| Instant::now().checked_add(it));
+            self.planned = true;
+            return true;
         }
-        let [ended, told, asked] = ready.map(|it| !it.revents().is_empty());
-        if told && talks {
-            talks = relay(tree, host);
+        match Request::decode(&message) {
+            Ok(Request::Signal(_)) => pass_on(),
+            Ok(Request::Kill) | Err(_) => self.kill(),
         }
-        if ended {
-            // What it had to say before.
-            while talks {
-                talks = relay(tree, host);
-            }
-            return;
-        }
-        if asked && !obey(host, tree, first) {
-            kill(first);
-            // Without a host there is nothing more to carry.
-            let _ = poll(&mut [PollFd::new(first, PollFlags::IN)], None);
-            return;
-        }
+        true
     }
-}
 
-/// Passes a report on. Whether there may be more.
-fn relay(tree: &UnixStream, host: BorrowedFd<'_>) -> bool {
-    match receive(tree) {
-        Ok(Some((report, _))) => send_message(host, &report, None).is_ok(),
-        Ok(None) | Err(_) => false,
+    /// Kills the first process, and with it its namespace.
+    fn kill(&self) {
+        // The only error is that it has ended.
+        let _ = pidfd_send_signal(&self.first, Signal::KILL);
     }
-}
 
-/// Does what the host asks. Whether there still is a host.
-fn obey(host: BorrowedFd<'_>, tree: &UnixStream, first: &OwnedFd) -> bool {
-    let Ok(Some((message, _))) = receive(host) else {
-        return false;
-    };
-    match Request::decode(&message) {
-        Ok(Request::Signal(_)) => {
-            // One that has ended needs no signal.
-            let _ = send_message(tree, &message, None);
-        }
-        Ok(Request::Kill) | Err(_) => kill(first),
+    fn tell(&self, report: &Report) {
+        // A host that does not listen any more is noticed by its silence.
+        let _ = send_message(self.host, &report.encode(), None);
     }
-    true
-}
-
-/// Kills the first process, and with it its namespace.
-fn kill(first: &OwnedFd) {
-    // The only error is that it has ended.
-    let _ = pidfd_send_signal(first, Signal::KILL);
 }
