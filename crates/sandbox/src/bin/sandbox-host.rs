@@ -43,6 +43,8 @@ fn main() -> ExitCode {
 /// What was asked for.
 struct Options {
     script: Option<String>,
+    /// Whether the command is to get a sandbox that has waited for it.
+    waited: bool,
     settings: Option<Settings>,
     profile: Profile,
     command: Command,
@@ -61,15 +63,23 @@ async fn run(arguments: &[OsString]) -> Result<String, String> {
     if let Some(script) = &options.script {
         return play(script, &launcher, &options.command, &options.profile).await;
     }
+    let waiting = match options.waited {
+        true => Some(wait(&launcher, &options.profile).await?),
+        false => None,
+    };
     let child = launcher.spawn(&options.command, &options.profile).await;
-    let exit = attend(child.map_err(|error| error.to_string())?).await;
-    Ok(exit.to_string())
+    let child = child.map_err(|error| error.to_string())?;
+    if waiting.is_some_and(|waiting| !waiting.contains(&child.pid())) {
+        return Err("the command has a new sandbox".into());
+    }
+    Ok(attend(child).await.to_string())
 }
 
 impl Options {
     fn parse(arguments: &[OsString]) -> Result<Self, String> {
         let mut options = Self {
             script: None,
+            waited: false,
             settings: Some(Settings::default()),
             profile: Profile::default(),
             command: Command::new(""),
@@ -132,6 +142,7 @@ impl Options {
             ("--stdin", "pipe") => self.command.stdin = Input::Pipe,
             ("--stdin", "terminal") => self.command.stdin = Input::Terminal(size),
             ("--sandbox", "none") => self.settings = None,
+            ("--waited", "yes") => self.waited = true,
             _ => return self.set_setting(name, word),
         }
         Ok(())
@@ -196,6 +207,11 @@ async fn play(
             children.push(child.map_err(|error| error.to_string())?);
             continue;
         }
+        if let Some(count) = word.strip_prefix("together:") {
+            let count = count.parse().map_err(|_| word.to_owned())?;
+            exits.push(together(count, launcher, command, profile).await?);
+            continue;
+        }
         let Some(child) = children.last_mut() else {
             continue;
         };
@@ -210,12 +226,67 @@ async fn play(
             ("kill", _) => child.kill_tree(),
             ("wait", _) => exits.push(child.wait().await.to_string()),
             ("drop", _) => drop(children.pop()),
+            ("ready", _) => {
+                ready(child.pid()).await;
+            }
             // Until this program is killed.
             ("stay", _) => std::future::pending().await,
             _ => return Err(word.to_owned()),
         }
     }
     Ok(exits.join(", "))
+}
+
+/// Runs so many at a time. How many of them ended well.
+async fn together(
+    count: usize,
+    launcher: &Launcher,
+    command: &Command,
+    profile: &Profile,
+) -> Result<String, String> {
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..count {
+        let (launcher, command, profile) = (launcher.clone(), command.clone(), profile.clone());
+        all.spawn(async move {
+            let mut child = launcher.spawn(&command, &profile).await?;
+            Ok::<_, sandbox::Error>(child.wait().await.is_success())
+        });
+    }
+    let mut well = 0_usize;
+    while let Some(result) = all.join_next().await {
+        let result = result.map_err(|error| error.to_string())?;
+        well = well.saturating_add(result.map_err(|error| error.to_string())?.into());
+    }
+    Ok(format!("{well} of {count} ended well"))
+}
+
+/// Runs a command, so that others have sandboxes that wait for them. The supervisors of these.
+async fn wait(launcher: &Launcher, profile: &Profile) -> Result<Vec<u32>, String> {
+    let first = launcher.spawn(&Command::new("true"), profile).await;
+    let mut first = first.map_err(|error| error.to_string())?;
+    first.wait().await;
+    Ok(ready(first.pid()).await)
+}
+
+/// Waits until two sandboxes wait for commands: when the second is there, the first can be had. They
+/// are children of this process, as is the supervisor of a command that has just ended.
+async fn ready(but: u32) -> Vec<u32> {
+    loop {
+        let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+        let children: Vec<u32> = tasks
+            .flatten()
+            .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+            .flat_map(|text| {
+                let numbers = text.split_whitespace().map(str::parse);
+                numbers.flatten().collect::<Vec<u32>>()
+            })
+            .filter(|number| *number != but)
+            .collect();
+        if children.len() >= 2 {
+            return children;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// Passes one line of output on.

@@ -16,18 +16,20 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::{Failure, loopback, missing, syscalls};
+use super::syscalls::Filters;
+use super::{Failure, loopback, missing};
 use crate::plan::{Confinement, Identity, Kind, Mount};
 use crate::settings::{LANDLOCK, MemoryLevel};
 use crate::{Guard, Limits, Network};
 
-/// What does not depend on the command.
-pub(super) fn prepare() -> Result<(), Failure> {
+/// Gives up what no command has, and gets the rest ready.
+pub(super) fn prepare(memory: MemoryLevel) -> Result<Filters, Failure> {
     rustix::system::sethostname(b"sandbox").map_err(missing(Guard::IpcNamespace))?;
-    bounding_set().map_err(missing(Guard::Capabilities))
+    bounding_set().map_err(missing(Guard::Capabilities))?;
+    Ok(Filters::compile(memory))
 }
 
-pub(super) fn give_up(confinement: &Confinement) -> Result<(), Failure> {
+pub(super) fn give_up(confinement: &Confinement, filters: &Filters) -> Result<(), Failure> {
     if confinement.network == Network::Loopback {
         loopback::up().map_err(missing(Guard::NetworkNamespace))?;
     }
@@ -56,7 +58,9 @@ pub(super) fn give_up(confinement: &Confinement) -> Result<(), Failure> {
     set_no_new_privs(true).map_err(missing(Guard::NoNewPrivileges))?;
     limits(confinement).map_err(missing(Guard::Limits))?;
     files(confinement).map_err(missing(Guard::Landlock))?;
-    syscalls::restrict(confinement.network, confinement.memory).map_err(missing(Guard::Seccomp))
+    filters
+        .restrict(confinement.network)
+        .map_err(missing(Guard::Seccomp))
 }
 
 fn bounding_set() -> rustix::io::Result<()> {

@@ -35,14 +35,14 @@ pub(super) fn run() -> Result<(), Failure> {
     };
     // All that can be done before the command is known: this process may be one that waits for it.
     let host = mounts::begin(&ground)?;
-    confine::prepare()?;
+    let filters = confine::prepare(ground.memory)?;
     let Ok(Some((bytes, input))) = receive(&supervisor) else {
         return Ok(());
     };
     let plan = Plan::decode(&bytes).map_err(missing(Guard::Descriptors))?;
     if let Some(confinement) = &plan.confinement {
         mounts::finish(host, confinement, plan.terminal)?;
-        confine::give_up(confinement)?;
+        confine::give_up(confinement, &filters)?;
     }
     // The supervisor sees to the time.
     serve(&plan, input.as_ref(), supervisor.as_fd(), None)

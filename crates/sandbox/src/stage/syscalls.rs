@@ -13,9 +13,28 @@ use super::filter::{Answer, Test, compile};
 use crate::Network;
 use crate::settings::MemoryLevel;
 
-/// Restricts this thread and all that comes of it.
-pub(super) fn restrict(network: Network, memory: MemoryLevel) -> Result<(), Error> {
-    apply_filter(&filter(network, memory))
+/// The filters for the networks that a command may turn out to have.
+#[derive(Debug)]
+pub(super) struct Filters {
+    without_sockets: BpfProgram,
+    with_sockets: BpfProgram,
+}
+
+impl Filters {
+    pub(super) fn compile(memory: MemoryLevel) -> Self {
+        Self {
+            without_sockets: filter(Network::None, memory),
+            with_sockets: filter(Network::All, memory),
+        }
+    }
+
+    /// Restricts this thread and all that comes of it.
+    pub(super) fn restrict(&self, network: Network) -> Result<(), Error> {
+        apply_filter(match network {
+            Network::None => &self.without_sockets,
+            Network::Loopback | Network::All => &self.with_sockets,
+        })
+    }
 }
 
 /// Everything but the list is refused.

@@ -15,3 +15,4 @@ mod limits;
 mod network;
 mod processes;
 mod rights;
+mod waiting;
