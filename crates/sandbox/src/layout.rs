@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::plan::{Kind, Mount};
@@ -18,13 +19,14 @@ pub(crate) fn mounts(profile: &Profile, hidden: &[PathBuf]) -> Result<Vec<Mount>
         .iter()
         .filter_map(|path| fs::canonicalize(path).ok())
         .collect();
-    let mut binds = BTreeMap::new();
+    let mut binds: BTreeMap<PathBuf, (bool, Kind)> = BTreeMap::new();
     let mut links = BTreeSet::new();
+    let mut plain = BTreeSet::new();
     let names = profile.network.readable();
     let readable = profile.readable.iter().chain(&names);
     let all = readable.map(|path| (path, false));
     for (path, writable) in all.chain(profile.writable.iter().map(|path| (path, true))) {
-        let real = trace(path, &mut links).map_err(|why| Error::Path {
+        let (real, kind) = trace(path, &mut links, &mut plain).map_err(|why| Error::Path {
             path: path.clone(),
             why,
         })?;
@@ -34,16 +36,16 @@ pub(crate) fn mounts(profile: &Profile, hidden: &[PathBuf]) -> Result<Vec<Mount>
                 why: "it is hidden from all commands".into(),
             });
         }
-        *binds.entry(real).or_insert(false) |= writable;
+        binds.entry(real).or_insert((false, kind)).0 |= writable;
     }
     let mut mounts = Vec::with_capacity(binds.len().saturating_add(links.len()));
-    for (path, writable) in &binds {
+    for (path, (writable, kind)) in &binds {
         let above = path.ancestors().skip(1).find_map(|above| binds.get(above));
-        if above == Some(writable) {
+        if above.is_some_and(|(above, _)| above == writable) {
             continue; // it is part of that one
         }
         mounts.push(Mount::Bind {
-            kind: kind(path)?,
+            kind: *kind,
             path: path.clone(),
             writable: *writable,
         });
@@ -51,42 +53,60 @@ pub(crate) fn mounts(profile: &Profile, hidden: &[PathBuf]) -> Result<Vec<Mount>
     mounts.extend(links.into_iter().map(|(at, to)| Mount::Link { at, to }));
     for path in hidden {
         if path.ancestors().any(|above| binds.contains_key(above)) {
-            mounts.push(Mount::Hide {
-                kind: kind(&path)?,
-                path,
-            });
+            let kind = kind(&path).map_err(|why| Error::Path {
+                path: path.clone(),
+                why: why.to_string(),
+            })?;
+            mounts.push(Mount::Hide { path, kind });
         }
     }
     Ok(mounts)
 }
 
-/// Where a path really is, and the symbolic links that lead there.
-fn trace(path: &Path, links: &mut BTreeSet<(PathBuf, PathBuf)>) -> Result<PathBuf, String> {
+/// Where a path really is, what is there, and the symbolic links that lead there. The paths of a
+/// profile have much in common, and it is asked only once what is known not to be a link.
+fn trace(
+    path: &Path,
+    links: &mut BTreeSet<(PathBuf, PathBuf)>,
+    plain: &mut BTreeSet<PathBuf>,
+) -> Result<(PathBuf, Kind), String> {
     if !path.is_absolute() {
         return Err("it does not begin with /".into());
     }
-    let missing = |why: std::io::Error| format!("{why}; make it or leave it out");
+    let missing = |why: io::Error| format!("{why}; make it or leave it out");
     let mut current = path.to_owned();
     for _ in 0..MOST_LINKS {
-        let Some((at, rest)) = first_link(&current) else {
-            let real = fs::canonicalize(&current).map_err(missing)?;
-            return match real.parent() {
-                None => Err("it is everything; name what is needed".into()),
-                Some(_) if OWN.iter().any(|own| real.starts_with(own)) => {
-                    Err("the sandbox has its own".into())
-                }
-                Some(_) => Ok(real),
-            };
-        };
-        let to = fs::canonicalize(&at).map_err(missing)?;
-        current = to.components().chain(rest.components()).collect();
-        links.insert((at, to));
+        match walk(&current, plain) {
+            Walked::Whole(real) => {
+                let kind = kind(&real).map_err(missing)?;
+                return match real.parent() {
+                    None => Err("it is everything; name what is needed".into()),
+                    Some(_) if OWN.iter().any(|own| real.starts_with(own)) => {
+                        Err("the sandbox has its own".into())
+                    }
+                    Some(_) => Ok((real, kind)),
+                };
+            }
+            Walked::ToLink { at, rest } => {
+                let to = fs::canonicalize(&at).map_err(missing)?;
+                plain.extend(to.ancestors().map(Path::to_owned));
+                current = to.components().chain(rest.components()).collect();
+                links.insert((at, to));
+            }
+        }
     }
     Err("it leads over too many symbolic links".into())
 }
 
-/// The first part of a path that is a symbolic link, and the rest of it.
-fn first_link(path: &Path) -> Option<(PathBuf, PathBuf)> {
+/// How far a path goes without a symbolic link.
+enum Walked {
+    /// To its end; without `.` and `..` it is this.
+    Whole(PathBuf),
+    /// To this link, and there is a rest of it.
+    ToLink { at: PathBuf, rest: PathBuf },
+}
+
+fn walk(path: &Path, plain: &mut BTreeSet<PathBuf>) -> Walked {
     let mut walked = PathBuf::new();
     let mut parts = path.components();
     while let Some(part) = parts.next() {
@@ -95,19 +115,22 @@ fn first_link(path: &Path) -> Option<(PathBuf, PathBuf)> {
             continue;
         }
         walked.push(part);
-        if walked.is_symlink() {
-            return Some((walked, parts.as_path().to_owned()));
+        if plain.contains(&walked) {
+            continue;
         }
+        if walked.is_symlink() {
+            return Walked::ToLink {
+                at: walked,
+                rest: parts.as_path().to_owned(),
+            };
+        }
+        plain.insert(walked.clone());
     }
-    None
+    Walked::Whole(walked)
 }
 
-fn kind(path: &Path) -> Result<Kind, Error> {
-    let metadata = fs::metadata(path).map_err(|why| Error::Path {
-        path: path.to_owned(),
-        why: why.to_string(),
-    })?;
-    Ok(match metadata.is_dir() {
+fn kind(path: &Path) -> io::Result<Kind> {
+    Ok(match fs::metadata(path)?.is_dir() {
         true => Kind::Folder,
         false => Kind::File,
     })
