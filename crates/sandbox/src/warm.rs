@@ -16,8 +16,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::supervisor::{Start, Supervisor};
 use crate::thread;
 
-/// Sandboxes that wait at a time. Each is two processes.
-const MOST: usize = 2;
+/// Sandboxes that wait at a time: as many commands as agents start at once for the most part. Each is
+/// two processes, which are the same program as the host and have little memory that is only theirs.
+const MOST: usize = 4;
 /// How long they wait after the last command.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
 

@@ -268,7 +268,7 @@ async fn wait(launcher: &Launcher, profile: &Profile) -> Result<Vec<u32>, String
     Ok(ready(first.pid()).await)
 }
 
-/// Waits until two sandboxes wait for commands: when the second is there, the first can be had. They
+/// Waits until sandboxes wait for commands: when there are two, the first of them can be had. They
 /// are children of this process, as is the supervisor of a command that has just ended.
 async fn ready(but: u32) -> Vec<u32> {
     loop {
