@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{self, Stdio};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::net::unix::pipe;
 
@@ -88,9 +89,9 @@ impl Supervisor {
     ) -> io::Result<Started> {
         let stdout = self.process.stdout.take().map(OwnedFd::from);
         let stderr = self.process.stderr.take().map(OwnedFd::from);
+        let process = Process::new(self.process)?;
         self.socket.set_nonblocking(true)?;
         let socket = tokio::net::UnixStream::from_std(self.socket)?;
-        let process = Process::new(self.process)?;
         let streams = match plan.terminal {
             true => streams,
             false => streams.with(stdout, stderr)?,
@@ -136,12 +137,20 @@ impl Process {
     /// Needs a tokio runtime around it.
     fn new(child: process::Child) -> io::Result<Self> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or(io::ErrorKind::NotFound)?;
-        let end = pidfd_open(pid, PidfdFlags::empty())?;
+        let end = pid.ok_or(Errno::SRCH);
+        let end = end.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
         // To the runtime anything that can be waited for is as good as a pipe.
-        let end = pipe::Receiver::from_owned_fd_unchecked(end)?;
-        let child = Some(child);
-        Ok(Self { child, end })
+        let end = end.map_err(io::Error::from);
+        match end.and_then(pipe::Receiver::from_owned_fd_unchecked) {
+            Ok(end) => Ok(Self {
+                child: Some(child),
+                end,
+            }),
+            Err(error) => {
+                reap(child);
+                Err(error)
+            }
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -167,11 +176,16 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // Its socket is closed, so it is about to end; or this process is, and no thread is left.
-            let _ = thread::run(move || {
-                let _ = child.wait();
-            });
+        if let Some(child) = self.child.take() {
+            reap(child);
         }
     }
+}
+
+/// Has one waited for whose socket is closed, or about to be, and which therefore ends.
+fn reap(mut child: process::Child) {
+    // Without a thread this process is about to end too.
+    let _ = thread::run(move || {
+        let _ = child.wait();
+    });
 }

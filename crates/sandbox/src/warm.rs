@@ -17,7 +17,7 @@ use crate::supervisor::{Start, Supervisor};
 use crate::thread;
 
 /// Sandboxes that wait at a time: as many commands as agents start at once for the most part. Each is
-/// two processes, which are the same program as the host and have little memory that is only theirs.
+/// two processes with less than 2 MB of their own; the rest they share with the host.
 const MOST: usize = 4;
 /// How long they wait after the last command.
 pub(crate) const IDLE: Duration = Duration::from_secs(60);
