@@ -68,7 +68,8 @@ impl Drop for Handle {
 /// How to make a call.
 #[derive(Debug)]
 pub struct CallOptions {
-    /// How long to wait for the response.
+    /// How long to wait for the response; to a tool call, for the next event or the response, up to
+    /// [`AgentConfig::progress`] in all.
     pub timeout: Duration,
     /// Called with each of the call's events, in order, before the response is returned. Output of
     /// a process comes after it too.

@@ -139,7 +139,8 @@ impl AgentSession {
     }
 
     /// Sends a request; its response or failure comes as an event. A body of unknown type is put
-    /// into a new envelope.
+    /// into a new envelope. The timeout of a tool call counts from its last event, up to
+    /// [`AgentConfig::progress`] in all.
     ///
     /// # Errors
     /// As [`AgentSession::room`], and if too many calls are open.
@@ -153,7 +154,8 @@ impl AgentSession {
         if self.pending.len() >= self.config.max_pending {
             return Err(Refused::TooMany(self.config.max_pending));
         }
-        let response = body.tag().and_then(Tag::response);
+        let tag = body.tag();
+        let response = tag.and_then(Tag::response);
         let number = self.next_number();
         let active = self.state == State::Active;
         let line = match active && !self.config.resumable {
@@ -169,10 +171,12 @@ impl AgentSession {
                 Some(line.into_boxed_slice())
             }
         };
-        self.pending.insert(
-            number,
-            Entry::new(response, now.after(timeout), line, active),
-        );
+        let mut entry = Entry::new(response, now.after(timeout), line, active);
+        if tag == Some(Tag::ToolCallRequest) {
+            let end = now.after(timeout.max(self.config.progress));
+            entry = entry.patient(timeout, end);
+        }
+        self.pending.insert(number, entry);
         Ok(Call(number))
     }
 

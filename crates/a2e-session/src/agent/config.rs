@@ -15,6 +15,9 @@ pub struct AgentConfig {
     pub wanted: Vec<String>,
     /// How long the host may take to answer the handshake.
     pub handshake: Duration,
+    /// How long a tool call may take in all, if its events keep coming. One that is given more time
+    /// without events has that.
+    pub progress: Duration,
     /// Calls without a response; the next one is refused.
     pub max_pending: usize,
     /// Bytes not yet taken by the transport and, in a session that can be resumed, of requests
@@ -44,6 +47,8 @@ impl Default for AgentConfig {
             auth_token: String::new(),
             wanted: Vec::new(),
             handshake: Duration::from_secs(30),
+            // A host ends such a call after an hour, unless it is told otherwise.
+            progress: Duration::from_secs(3600 + 5),
             max_pending: 10_000,
             max_outbound: 8 * 1024 * 1024,
             max_events: 1000,

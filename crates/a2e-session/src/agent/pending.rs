@@ -19,6 +19,8 @@ pub(super) struct Entry {
     /// What answers it.
     response: Option<Tag>,
     deadline: Duration,
+    /// Of a tool call: how long it is waited for without news, and when it is given up in any case.
+    patience: Option<(Duration, Duration)>,
     /// Its request, in case it must be sent again.
     line: Option<Box<[u8]>>,
     /// It may have reached the host.
@@ -42,6 +44,7 @@ impl Entry {
         Self {
             response,
             deadline,
+            patience: None,
             line,
             sent,
             repeated: false,
@@ -49,6 +52,12 @@ impl Entry {
             events: Vec::new(),
             event_bytes: 0,
         }
+    }
+
+    /// The same call, whose events begin its time anew, up to an end.
+    pub(super) const fn patient(mut self, wait: Duration, end: Duration) -> Self {
+        self.patience = Some((wait, end));
+        self
     }
 
     /// Whether an event was there before its request was sent again; it counts as seen now.
@@ -85,6 +94,18 @@ impl Pending {
 
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Entry> {
         self.calls.get_mut(&number)
+    }
+
+    /// A call gets on: if it is one of a tool, its time begins anew.
+    pub(super) fn progress(&mut self, now: Duration, number: u64) {
+        let Some(entry) = self.calls.get_mut(&number) else {
+            return;
+        };
+        if let Some((wait, end)) = entry.patience {
+            self.deadlines.remove(&(entry.deadline, number));
+            entry.deadline = now.saturating_add(wait).min(end);
+            self.deadlines.insert((entry.deadline, number));
+        }
     }
 
     pub(super) fn contains(&self, number: u64) -> bool {

@@ -26,7 +26,9 @@ impl AgentSession {
         }
         let kind = message.body.tag().map(a2e_wire::Tag::kind);
         match (self.owner(&message), kind) {
-            (Some(number), Some(MessageKind::Event)) => self.handle_event(number, message, size),
+            (Some(number), Some(MessageKind::Event)) => {
+                self.handle_event(now, number, message, size);
+            }
             (Some(number), _) if self.pending.contains(number) => {
                 self.handle_response(number, message);
             }
@@ -120,13 +122,14 @@ impl AgentSession {
         u64::from_str_radix(number, 16).ok().filter(|_| plain)
     }
 
-    fn handle_event(&mut self, number: u64, message: Message<'static>, size: usize) {
+    fn handle_event(&mut self, now: Now, number: u64, message: Message<'static>, size: usize) {
         if let Some(entry) = self.pending.get_mut(number) {
             if entry.has_seen(&message.body) {
                 return;
             }
             let limits = (self.config.max_events, self.config.max_event_bytes);
             entry.keep_event(&message, size, limits);
+            self.pending.progress(now.monotonic, number);
         }
         self.events
             .push_back(AgentEvent::Event(Call(number), message));

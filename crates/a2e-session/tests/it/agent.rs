@@ -8,7 +8,7 @@ use a2e_session::{
 };
 use a2e_wire::messages::base::{HandshakeReason, Ping};
 use a2e_wire::messages::env::EnvCloseRequest;
-use a2e_wire::messages::tool::ToolListRequest;
+use a2e_wire::messages::tool::{ToolCallRequest, ToolListRequest};
 use a2e_wire::{Body, ErrorCode};
 use serde_json::{Value, json};
 
@@ -184,6 +184,53 @@ fn a_call_without_an_answer_times_out() {
         agent.events(),
         [AgentEvent::Failed(call, CallError::Timeout)]
     );
+}
+
+/// `timeout` is how long an agent waits for news, as it is for a host.
+#[test]
+fn the_time_of_a_tool_call_counts_from_its_last_event() {
+    let mut agent = Agent::with(AgentConfig {
+        progress: Duration::from_secs(70),
+        ..AgentConfig::default()
+    })
+    .connect();
+    let (start, at) = (agent.time, Duration::from_secs);
+    let call = agent.call(ToolCallRequest::new());
+    for (seq, seconds) in [(0, 29), (1, 58)] {
+        agent.time = start + at(seconds);
+        agent.hear(&json!({"type": "tool/event", "req_id": agent.id(call), "seq": seq}));
+        assert!(matches!(agent.events()[..], [AgentEvent::Event(..)]));
+        agent.session.handle_timeout(now(agent.time + at(1)));
+        assert_eq!(agent.events(), []);
+    }
+    // Events do not keep it open for ever.
+    assert_eq!(agent.session.poll_timeout(), Some(start + at(70)));
+    agent.session.handle_timeout(now(start + at(70)));
+    let given_up = [AgentEvent::Failed(call, CallError::Timeout)];
+    assert_eq!(agent.events(), given_up);
+}
+
+/// One that says itself that it may be silent for longer than that has its time.
+#[test]
+fn a_patient_tool_call_has_its_time() {
+    let mut agent = Agent::with(AgentConfig {
+        progress: Duration::from_secs(10),
+        ..AgentConfig::default()
+    })
+    .connect();
+    let start = agent.time;
+    let call = agent.call(ToolCallRequest::new());
+    agent.time += Duration::from_secs(5);
+    agent.hear(&json!({"type": "tool/event", "req_id": agent.id(call), "seq": 0}));
+    let end = start + Duration::from_secs(30);
+    assert_eq!(agent.session.poll_timeout(), Some(end));
+    // Other requests have no such events: theirs do not count.
+    let other = agent.call(ToolListRequest::new());
+    let until = agent.time + Duration::from_secs(30);
+    agent.time += Duration::from_secs(1);
+    agent.hear(&json!({"type": "invoke/event", "req_id": agent.id(other), "seq": 0}));
+    agent.session.handle_timeout(now(end));
+    assert_eq!(agent.session.poll_timeout(), Some(until));
 }
 
 #[test]
