@@ -1,0 +1,251 @@
+//! Calls that wait for the operator.
+
+use std::time::Duration;
+
+use a2e_runtime::{Approvals, HostBuilder};
+use serde_json::{Value, json};
+use store::Verdict;
+
+use super::rules::Everything;
+use super::{agent, approvals, call, log, policies, recorded, with};
+use crate::support::{Transport, Wire, handshake};
+
+const HOLD: &str = r#"{"rules": [{"id": "ask", "name": "echo", "then": "hold"}]}"#;
+
+fn holding(approvals: &Approvals) -> HostBuilder {
+    with(&serde_json::from_str(HOLD).unwrap()).approvals(approvals.clone())
+}
+
+/// The id of the one call that waits, while its agent listens.
+pub(super) async fn waiting(approvals: &Approvals, agent: &mut Wire) -> String {
+    let found = async {
+        loop {
+            if let [approval] = approvals.list().await.unwrap().as_slice() {
+                return approval.id.clone();
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        id = found => id,
+        message = agent.hear() => panic!("{message:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_held_call_goes_on_once_it_is_approved_and_once_only() {
+    let approvals = approvals();
+    let host = holding(&approvals).build();
+    let mut agent = agent(&host).await;
+    let mut held = call("1", "echo", &json!({"n": 1}));
+    held["streaming"] = json!(true);
+    agent.say(&held.to_string());
+    let status = agent.hear().await.unwrap();
+    assert_eq!(
+        (&status["type"], &status["kind"], &status["seq"]),
+        (&json!("tool/event"), &json!("status"), &json!(0))
+    );
+    let id = waiting(&approvals, &mut agent).await;
+    assert_eq!(status["data"], json!({"status": "held", "approval_id": id}));
+    let shown = approvals.get(&id).await.unwrap().unwrap();
+    assert_eq!(shown.agent, "default");
+    let shown: Value = serde_json::from_slice(&shown.shown).unwrap();
+    assert_eq!(
+        (&shown["rule"], &shown["request"]["arguments"]),
+        (&json!("ask"), &json!({"n": 1}))
+    );
+    // It takes no place: others go on.
+    for id in ["2", "3", "4", "5", "6"] {
+        assert_eq!(
+            agent.ask(&call(id, "clock", &json!({}))).await["data"]["success"],
+            true
+        );
+    }
+    approvals.decide(&id, Verdict::Granted).await.unwrap();
+    let answer = agent.hear().await.unwrap();
+    assert_eq!(
+        (&answer["req_id"], &answer["data"]["success"]),
+        (&json!("1"), &json!(true))
+    );
+    assert!(
+        approvals.decide(&id, Verdict::Granted).await.is_err(),
+        "it is used up"
+    );
+
+    agent.say(&call("7", "echo", &json!({"n": 1})).to_string());
+    assert_ne!(
+        waiting(&approvals, &mut agent).await,
+        id,
+        "the same again is another question"
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_answer() {
+    let approvals = approvals();
+    let host = holding(&approvals).build();
+    let mut agent = agent(&host).await;
+    agent.say(&call("1", "echo", &json!({})).to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    approvals.decide(&id, Verdict::Refused).await.unwrap();
+    let answer = agent.hear().await.unwrap();
+    assert_eq!(answer["code"], "tool_denied");
+    assert_eq!(
+        answer["detail"],
+        json!({"rule": "ask", "reason": "not_approved", "approval_id": id})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_denies() {
+    let approvals = approvals();
+    let host = holding(&approvals).build();
+    let mut agent = agent(&host).await;
+    // Its own time limit does not count as long as it is held.
+    let mut held = call("1", "echo", &json!({}));
+    held["timeout"] = json!(1);
+    let answer = agent.ask(&held).await;
+    assert_eq!(answer["detail"]["reason"], "not_approved");
+    assert!(approvals.list().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn without_an_operator_held_calls_are_refused() {
+    let host = with(&serde_json::from_str(HOLD).unwrap()).build();
+    let mut agent = agent(&host).await;
+    let answer = agent.ask(&call("1", "echo", &json!({}))).await;
+    assert_eq!(answer["detail"]["reason"], "not_approved");
+}
+
+/// The word stands although the host was restarted in between: the same call needs no second
+/// question, another one does.
+#[tokio::test]
+async fn an_approval_survives_the_host() {
+    let approvals = approvals();
+    let first = holding(&approvals).drain(Duration::ZERO).build();
+    let mut agent = agent(&first).await;
+    agent.say(&call("1", "echo", &json!({"n": 1})).to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    first.stop();
+    first.stopped().await;
+    approvals.decide(&id, Verdict::Granted).await.unwrap();
+
+    let second = holding(&approvals).build();
+    let mut agent = self::agent(&second).await;
+    let answer = agent.ask(&call("again", "echo", &json!({"n": 1}))).await;
+    assert_eq!(answer["data"]["success"], true);
+    agent.say(&call("more", "echo", &json!({"n": 1})).to_string());
+    assert_ne!(waiting(&approvals, &mut agent).await, id);
+}
+
+/// Two calls that are the same need two words.
+#[tokio::test]
+async fn one_word_serves_one_of_two_equal_calls() {
+    let approvals = approvals();
+    let host = holding(&approvals).build();
+    let mut agent = agent(&host).await;
+    for id in ["1", "2"] {
+        agent.say(&call(id, "echo", &json!({"n": 1})).to_string());
+    }
+    let first = waiting(&approvals, &mut agent).await;
+    approvals.decide(&first, Verdict::Granted).await.unwrap();
+    assert_eq!(agent.hear().await.unwrap()["data"]["success"], true);
+    let second = loop {
+        let listed = approvals.list().await.unwrap();
+        match listed.first() {
+            Some(call) => break call.id.clone(),
+            None => tokio::task::yield_now().await,
+        }
+    };
+    assert_ne!(first, second);
+    approvals.decide(&second, Verdict::Granted).await.unwrap();
+    assert_eq!(agent.hear().await.unwrap()["data"]["success"], true);
+}
+
+/// An approval under rules that have changed since does not outweigh those of now.
+#[tokio::test]
+async fn what_is_denied_meanwhile_is_not_done_although_approved() {
+    let approvals = approvals();
+    let host = holding(&approvals).build();
+    let mut agent = agent(&host).await;
+    agent.say(&call("1", "echo", &json!({})).to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    host.set_policies(policies(&json!({"defaults": {"tools": "deny"}})));
+    approvals.decide(&id, Verdict::Granted).await.unwrap();
+    let answer = agent.hear().await.unwrap();
+    assert_eq!(answer["detail"]["rule"], "policy.defaults.tools");
+}
+
+/// Nobody approved of a call whose agent went away: that is on record, and it is asked about no more.
+#[tokio::test]
+async fn a_held_call_ends_with_its_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let approvals = approvals();
+    let host = holding(&approvals).audit(log(folder.path())).build();
+    let mut agent = agent(&host).await;
+    agent.say(&call("1", "echo", &json!({})).to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    assert!(approvals.is_awaited(&id));
+    agent.say(&json!({"type": "shutdown", "timeout": 0}).to_string());
+    while agent.hear().await.is_some() {}
+    while !approvals.list().await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!approvals.is_awaited(&id));
+    let records = recorded(folder.path());
+    assert_eq!(
+        (&records[0]["result"], &records[0]["response_status"]),
+        (&json!("rejected"), &json!("cancelled"))
+    );
+    assert_eq!(records[0]["policy_checks"]["approval"], "failed");
+}
+
+/// What a toolkit is configured with is shown to nobody, and kept nowhere for the operator.
+#[tokio::test]
+async fn secrets_are_not_shown_to_the_operator() {
+    let approvals = approvals();
+    let host = with(&json!({"default": "hold"}))
+        .plugin(Everything)
+        .plugin(Kits)
+        .approvals(approvals.clone())
+        .build();
+    let mut agent = Transport::Memory.place(&host).await.wire().await;
+    let mut hello = handshake();
+    hello["agent_caps"] = json!(["toolkits"]);
+    assert_eq!(agent.ask(&hello).await["ok"], true);
+    let configure = json!({"type": "toolkit/configure/req", "id": "1", "toolkit_name": "http",
+        "config": {"hosts": [{"host": "a", "headers": {"token": "s3cret"}}]}});
+    agent.say(&configure.to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    let shown = approvals.get(&id).await.unwrap().unwrap().shown;
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(
+        shown.contains("token") && !shown.contains("s3cret"),
+        "{shown}"
+    );
+}
+
+/// Offers toolkits, of which it has none.
+struct Kits;
+
+impl a2e_runtime::Plugin for Kits {
+    fn name(&self) -> &str {
+        "kits"
+    }
+
+    fn capability(&self) -> Option<a2e_wire::Capability<'static>> {
+        Some(a2e_wire::Capability::Toolkits)
+    }
+
+    fn serves(&self) -> a2e_runtime::Serves {
+        a2e_runtime::Serves::Tags(vec![a2e_wire::Tag::ToolkitListRequest])
+    }
+
+    fn handle(
+        &self,
+        _: a2e_wire::Message<'static>,
+        _: a2e_runtime::Context,
+    ) -> a2e_runtime::BoxFuture<'_, Result<a2e_runtime::Outcome, a2e_runtime::Failure>> {
+        Box::pin(std::future::ready(Ok(a2e_runtime::Outcome::Pass)))
+    }
+}
