@@ -132,6 +132,14 @@ impl ToolFailure {
         }
     }
 
+    /// The same failure in other words.
+    pub(crate) fn reworded(self, reword: impl FnOnce(Cow<'static, str>) -> String) -> Self {
+        Self {
+            message: reword(self.message).into(),
+            ..self
+        }
+    }
+
     fn with_code(code: ErrorCode<'static>, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,

@@ -3,7 +3,8 @@
 use std::ffi::CStr;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -78,7 +79,7 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
     let place = roots.locate(&asked.path)?;
     let pattern = Pattern::new(&asked.pattern)?;
     let which = if asked.all { Which::All } else { Which::Usual };
-    let found = Mutex::new(Vec::new());
+    let found = Found::new(MAX_FOUND);
     walk(&place, which, &call.over, || Finder {
         pattern: &pattern,
         found: &found,
@@ -86,7 +87,7 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
     if call.over.is_cancelled() {
         return Err(cancelled());
     }
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (mut found, has_more) = found.finish();
     found.sort();
     let (count, limit) = (found.len(), asked.limit.unwrap_or(USUAL));
     found.truncate(limit);
@@ -94,26 +95,77 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
         .iter()
         .map(|path| place.show(Path::new(path)))
         .collect();
-    let truncated = count > limit;
+    let truncated = has_more || count > limit;
     let data = json!({"paths": paths, "count": count, "truncated": truncated});
-    Ok(Output::new(&data)?.truncated(truncated))
+    let mut output = Output::new(&data)?.truncated(truncated);
+    output.summary = has_more.then(|| {
+        format!("more than {count} files fit, and these need not be the first; narrow the search")
+    });
+    Ok(output)
 }
 
 struct Finder<'f> {
     pattern: &'f Pattern,
-    found: &'f Mutex<Vec<std::path::PathBuf>>,
+    found: &'f Found,
+}
+
+/// What all threads have found, up to a limit.
+struct Found {
+    paths: Mutex<Vec<PathBuf>>,
+    limit: usize,
+    has_more: AtomicBool,
+}
+
+impl Found {
+    const fn new(limit: usize) -> Self {
+        Self {
+            paths: Mutex::new(Vec::new()),
+            limit,
+            has_more: AtomicBool::new(false),
+        }
+    }
+
+    fn add(&self, path: &Path) -> ControlFlow<()> {
+        let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
+        if paths.len() >= self.limit {
+            self.has_more.store(true, Ordering::Relaxed);
+            return ControlFlow::Break(());
+        }
+        paths.push(path.to_owned());
+        ControlFlow::Continue(())
+    }
+
+    /// The paths, and whether there are more.
+    fn finish(self) -> (Vec<PathBuf>, bool) {
+        let paths = self.paths.into_inner();
+        let paths = paths.unwrap_or_else(PoisonError::into_inner);
+        (paths, self.has_more.into_inner())
+    }
 }
 
 impl Visitor for Finder<'_> {
     fn file(&mut self, _: BorrowedFd<'_>, _: &CStr, path: &Path) -> ControlFlow<()> {
-        if !self.pattern.has(path) {
-            return ControlFlow::Continue(());
+        match self.pattern.has(path) {
+            true => self.found.add(path),
+            false => ControlFlow::Continue(()),
         }
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.push(path.to_owned());
-        match found.len() < MAX_FOUND {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_the_limit_and_past_it() {
+        let found = Found::new(MAX_FOUND);
+        for number in 0..MAX_FOUND {
+            let path = number.to_string();
+            assert_eq!(found.add(Path::new(&path)), ControlFlow::Continue(()));
         }
+        assert!(!found.has_more.load(Ordering::Relaxed));
+        assert_eq!(found.add(Path::new("one more")), ControlFlow::Break(()));
+        let (paths, has_more) = found.finish();
+        assert_eq!((paths.len(), has_more), (MAX_FOUND, true));
     }
 }

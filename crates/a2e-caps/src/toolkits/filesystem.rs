@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use a2e_runtime::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bundled::Bundled;
 use super::{Info, Toolkit};
 use crate::files::{self, Access, MAX_PATH, Roots};
-use crate::tool::{SchemaError, Tool};
+use crate::tool::{Call, Definition, Output, SchemaError, Tool, ToolFailure};
 
 /// The file tools, for named folders below the workspace.
 pub struct Filesystem {
@@ -124,11 +124,67 @@ fn renamed(tool: Arc<dyn Tool>) -> Arc<dyn Tool> {
         |text, (name, plain)| text.replace(plain, name),
     );
     let definition = definition.renamed((*name).to_owned(), text);
-    Arc::new(Bundled { definition, tool })
+    Arc::new(Renamed { definition, tool })
+}
+
+/// A file tool by its name here.
+struct Renamed {
+    definition: Definition,
+    tool: Arc<dyn Tool>,
+}
+
+impl Tool for Renamed {
+    fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
+        Box::pin(async move {
+            let outcome = self.tool.call(call).await;
+            outcome.map_err(|failure| failure.reworded(|message| in_names_here(&message)))
+        })
+    }
+}
+
+/// What a failure says, with the tools that it advises to use by their names here. Advice comes last,
+/// after a path that may read like it.
+fn in_names_here(message: &str) -> String {
+    let advice = TOOLS.iter().filter_map(|(name, plain)| {
+        let advice = format!("; {plain} ");
+        Some((message.rfind(&advice)?, advice, name))
+    });
+    let Some((at, advice, name)) = advice.max_by_key(|(at, ..)| *at) else {
+        return message.to_owned();
+    };
+    let (before, after) = message.split_at(at);
+    let after = after.strip_prefix(&advice).unwrap_or_default();
+    format!("{before}; {name} {after}")
 }
 
 impl fmt::Debug for Filesystem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Filesystem").field(&self.workspace).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_names_the_tools_that_are_there() {
+        for (said, here) in [
+            (
+                "`a` is a folder; list_dir lists it",
+                "`a` is a folder; fs_list_dir lists it",
+            ),
+            (
+                "`; list_dir x` is no folder; read_file reads files",
+                "`; list_dir x` is no folder; fs_read_file reads files",
+            ),
+            ("there is no `list_dir`", "there is no `list_dir`"),
+        ] {
+            assert_eq!(in_names_here(said), here);
+        }
     }
 }

@@ -37,6 +37,10 @@ async fn filesystem_has_its_folders_and_no_others() {
     for path in ["d/../src/b.txt", "/etc/passwd", "other/x"] {
         refused(&mut ada, "fs_read_file", json!({ "path": path })).await;
     }
+    // Advice names the tools that it has.
+    let error = refused(&mut ada, "fs_read_file", json!({"path": "d/gone"})).await;
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("; fs_list_dir lists"), "{message}");
     // With folders only for reading there is nothing that writes.
     let config = json!({"roots": {"d": {"path": "docs"}}});
     let response = configure(&mut ada, "filesystem", config).await;

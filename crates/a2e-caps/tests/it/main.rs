@@ -8,6 +8,7 @@
 mod calls;
 mod confinement;
 mod corpora;
+mod file_limits;
 mod files;
 mod filesystem;
 mod http;
