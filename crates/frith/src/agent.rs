@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use a2e_runtime::{CallOptions, ClientError, Handler, nearest};
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::connect;
+use crate::progress::{Events, Progress};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CallArguments {
@@ -27,7 +27,7 @@ pub(crate) struct CallArguments {
     #[arg(long)]
     events: bool,
 
-    /// Seconds to wait
+    /// Seconds to wait for the result, or for the next sign that the tool gets on
     #[arg(long, default_value_t = 30)]
     timeout: u32,
 
@@ -135,20 +135,19 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
     };
     block_on(async {
         let connection = call.host.connect(&["tools"]).await?;
-        let (all, held) = (call.events, Arc::new(AtomicBool::new(false)));
-        let seen = Arc::clone(&held);
+        let events = match (call.events, as_json) {
+            (false, _) => Events::Quiet,
+            (true, false) => Events::Lines,
+            (true, true) => Events::Json,
+        };
+        let progress = Arc::new(Progress::new(events, as_json));
+        let told = Arc::clone(&progress);
         let options = CallOptions {
             timeout: LONGEST,
-            on_event: Handler::new(move |event| {
-                if is_held(&event) {
-                    seen.store(true, Ordering::Relaxed);
-                } else if all {
-                    print_event(&event);
-                }
-            }),
+            on_event: Handler::new(move |event| told.event(&event)),
         };
         let response = connection.client.rpc(request, options);
-        let response = within(response, call.timeout, &held).await;
+        let response = progress.within(response, call.timeout).await;
         let is_unknown = matches!(
             &response,
             Err(ClientError::Host(error)) if error.code == ErrorCode::UnknownTool
@@ -169,38 +168,6 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
 
 /// Nobody waits longer, not even for an operator: a host holds no call for so long.
 const LONGEST: Duration = Duration::from_secs(25 * 3600);
-
-/// Waits for a response so many seconds, and a little more, since the host ends it first if it can.
-/// The time in which it waits for the operator does not count.
-async fn within<T>(
-    response: impl Future<Output = Result<T, ClientError>>,
-    seconds: u32,
-    held: &AtomicBool,
-) -> Result<T, ClientError> {
-    let patience = Duration::from_secs(u64::from(seconds) + 5);
-    tokio::pin!(response);
-    loop {
-        match tokio::time::timeout(patience, &mut response).await {
-            Ok(response) => return response,
-            Err(_) if held.load(Ordering::Relaxed) => {}
-            Err(_) => return Err(ClientError::Timeout(patience)),
-        }
-    }
-}
-
-/// Says so if a call waits for the operator.
-fn is_held(event: &Message<'_>) -> bool {
-    let Body::ToolEvent(event) = &event.body else {
-        return false;
-    };
-    let data: Value = event.data.raw().deserialize().unwrap_or_default();
-    let id = data["approval_id"].as_str();
-    let id = id.filter(|_| data["status"] == "held");
-    if let Some(id) = id {
-        eprintln!("frith: this waits for the operator: frith approve show {id}");
-    }
-    id.is_some()
-}
 
 /// What to do about a tool that is not there.
 async fn meant(connection: &connect::Connection, tool: &str) -> Option<String> {
@@ -258,13 +225,6 @@ fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -
     } else {
         Outcome::Bad
     })
-}
-
-/// Events go to standard error, so that standard output is the result alone.
-fn print_event(event: &Message<'_>) {
-    if let Body::ToolEvent(event) = &event.body {
-        eprintln!("{:>4} {} {}", event.seq, event.kind, event.data.raw());
-    }
 }
 
 fn tool_json(tool: &ToolDefinition<'_>) -> Result<Value> {

@@ -21,6 +21,7 @@ mod keystore;
 mod log;
 mod manifest;
 mod node;
+mod progress;
 mod resolve;
 mod run;
 mod screen;

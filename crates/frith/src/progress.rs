@@ -1,0 +1,240 @@
+//! How a call gets on, for whoever waits for it: a bar on a terminal, lines or JSON elsewhere.
+
+use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use a2e_runtime::{AgentConfig, ClientError};
+use a2e_wire::messages::tool::ToolEvent;
+use a2e_wire::{Body, Message};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::screen::plain;
+
+/// Everything goes to standard error, so that standard output is the result alone.
+pub(crate) struct Progress {
+    /// Whether there is somebody to draw a bar for.
+    terminal: bool,
+    events: Events,
+    state: Mutex<State>,
+}
+
+/// How events are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Events {
+    /// Not one by one.
+    Quiet,
+    Lines,
+    Json,
+}
+
+#[derive(Debug)]
+struct State {
+    started: Instant,
+    /// When something was last heard of the call.
+    last: Instant,
+    /// Whether it waits for the operator.
+    is_held: bool,
+    percent: Option<u64>,
+    message: String,
+    is_drawn: bool,
+}
+
+/// How often the bar is drawn when nothing happens: it shows seconds.
+const TICK: Duration = Duration::from_millis(250);
+
+/// A call that is over by then needs no bar.
+const BEFORE_BAR: Duration = Duration::from_secs(1);
+
+/// The bar itself, in characters.
+const WIDTH: usize = 30;
+
+impl Progress {
+    /// For a person, or for a program, which wants no bar.
+    pub(crate) fn new(events: Events, for_program: bool) -> Self {
+        let now = Instant::now();
+        Self {
+            terminal: !for_program && std::io::stderr().is_terminal(),
+            events,
+            state: Mutex::new(State {
+                started: now,
+                last: now,
+                is_held: false,
+                percent: None,
+                message: String::new(),
+                is_drawn: false,
+            }),
+        }
+    }
+
+    /// Something happened.
+    pub(crate) fn event(&self, message: &Message<'_>) {
+        let Body::ToolEvent(event) = &message.body else {
+            return;
+        };
+        let data: Value = event.data.raw().deserialize().unwrap_or_default();
+        let mut state = self.lock();
+        state.last = Instant::now();
+        let approval = data["approval_id"].as_str();
+        let approval = approval.filter(|_| data["status"] == "held");
+        state.is_held = approval.is_some();
+        if let Some(id) = approval {
+            let id = plain(id);
+            self.line(
+                &mut state,
+                &format!("frith: this waits for the operator: frith approve show {id}"),
+            );
+            return;
+        }
+        if let Some(message) = data["message"].as_str() {
+            state.message = plain(message);
+        }
+        state.percent = percent(&data).or(state.percent);
+        match self.events {
+            Events::Quiet => {}
+            Events::Lines => {
+                let text = told(event, &data);
+                self.line(
+                    &mut state,
+                    &format!("{:>4} {} {text}", event.seq, event.kind),
+                );
+            }
+            Events::Json => {
+                let kind = event.kind.to_string();
+                let event = json!({"seq": event.seq, "kind": kind, "data": data});
+                self.line(&mut state, &event.to_string());
+            }
+        }
+        self.draw(&mut state);
+    }
+
+    /// Waits for a response until nothing was heard of the call for so many seconds, and a little
+    /// more, since the host ends it first if it can; in all, as long as a client waits for a call
+    /// that gets on. The time in which it waits for the operator does not count.
+    pub(crate) async fn within<T>(
+        &self,
+        response: impl Future<Output = Result<T, ClientError>>,
+        seconds: u32,
+    ) -> Result<T, ClientError> {
+        let patience = Duration::from_secs(u64::from(seconds) + 5);
+        let longest = patience.max(AgentConfig::default().progress);
+        tokio::pin!(response);
+        loop {
+            let Some(wait) = self.next_wait(patience, longest) else {
+                return self.over(Err(ClientError::Timeout(patience)));
+            };
+            if let Ok(response) = tokio::time::timeout(wait, &mut response).await {
+                return self.over(response);
+            }
+        }
+    }
+
+    /// How long to wait before looking again; nothing if that was long enough.
+    fn next_wait(&self, patience: Duration, longest: Duration) -> Option<Duration> {
+        let mut state = self.lock();
+        self.draw(&mut state);
+        let end = (state.last + patience).min(state.started + longest);
+        let left = end.saturating_duration_since(Instant::now());
+        match (state.is_held, self.terminal) {
+            (true, _) => Some(TICK),
+            (false, _) if left.is_zero() => None,
+            (false, true) => Some(left.min(TICK)),
+            (false, false) => Some(left),
+        }
+    }
+
+    fn over<T>(&self, outcome: T) -> T {
+        let mut state = self.lock();
+        self.clear(&mut state);
+        outcome
+    }
+
+    /// A line of its own, above the bar.
+    fn line(&self, state: &mut State, text: &str) {
+        self.clear(state);
+        eprintln!("{text}");
+    }
+
+    fn draw(&self, state: &mut State) {
+        let is_early = state.percent.is_none() && state.started.elapsed() < BEFORE_BAR;
+        if !self.terminal || is_early || state.is_held {
+            return;
+        }
+        state.is_drawn = true;
+        let line = state.bar(columns());
+        // Who has no terminal any more needs no bar.
+        let _ = write!(std::io::stderr(), "\r{line}\u{1b}[K");
+    }
+
+    fn clear(&self, state: &mut State) {
+        if std::mem::take(&mut state.is_drawn) {
+            let _ = write!(std::io::stderr(), "\r\u{1b}[K");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The bar with percentage, time and message, in a line of so many columns.
+    fn bar(&self, columns: usize) -> String {
+        let elapsed = self.started.elapsed().as_secs();
+        let done = match self.percent {
+            Some(percent) => {
+                let full = usize::try_from(percent).unwrap_or(100).min(100) * WIDTH / 100;
+                let (full, rest) = ("#".repeat(full), ".".repeat(WIDTH - full));
+                format!("[{full}{rest}] {percent:>3} %")
+            }
+            None => "working".to_owned(),
+        };
+        let line = format!("{done}  {elapsed} s  {}", self.message);
+        // One less, or a terminal begins the next line.
+        line.trim_end()
+            .chars()
+            .take(columns.saturating_sub(1))
+            .collect()
+    }
+}
+
+/// How much is done, if an event says so.
+fn percent(data: &Value) -> Option<u64> {
+    let percent = data["pct"].as_f64()?;
+    let percent = percent.clamp(0.0, 100.0) as u64;
+    Some(percent)
+}
+
+/// What an event says, in words if it has some.
+fn told(event: &ToolEvent<'_>, data: &Value) -> String {
+    let text = |name: &str| data[name].as_str().map(plain);
+    let told = match (&*event.kind.to_string(), text("message")) {
+        ("progress", message) => percent(data).map(|percent| {
+            let message = message.unwrap_or_default();
+            format!("{percent:>3} % {message}").trim_end().to_owned()
+        }),
+        ("status", message) => message,
+        ("log", Some(message)) => {
+            let level = text("level").unwrap_or_else(|| "log".into());
+            Some(format!("{level}: {message}"))
+        }
+        ("artifact", _) => text("name").map(|name| {
+            let chunk = data["chunk"].as_str().unwrap_or_default();
+            let bytes = chunk.trim_end_matches('=').len() * 3 / 4;
+            format!("{name}, {bytes} bytes")
+        }),
+        _ => None,
+    };
+    told.unwrap_or_else(|| plain(data))
+}
+
+/// How wide the terminal is.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr());
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { 80 } else { columns }
+}
+
+#[cfg(test)]
+mod tests;
