@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use a2e_runtime::{BoxFuture, Failure};
 use a2e_wire::{ErrorCode, Namespace, Object, Raw};
+use canonical::Digest;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +33,12 @@ pub use search::{Index, MAX_RANKED};
 pub trait Tool: Send + Sync + 'static {
     /// What it says of itself. The same each time.
     fn definition(&self) -> &Definition;
+
+    /// The hash of what runs, where that lies in a file that somebody could change. It is pinned with
+    /// the definition; the tool itself makes sure that nothing else runs.
+    fn content(&self) -> Option<Digest> {
+        None
+    }
 
     /// Does it. The future is dropped when the call is cancelled or takes too long; for what it has
     /// started elsewhere there is [`Call::over`].

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use a2e_runtime::definitions::quarantined;
 use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
 use a2e_wire::messages::tool::{ToolCallRequest, ToolCallResponse, ToolListResponse, ToolResult};
 use a2e_wire::{
@@ -21,8 +22,7 @@ use a2e_wire::{
 use serde_json::json;
 
 use crate::tool::{
-    Call, Caller, Catalogue, Definition, DefinitionError, Output, Progress, Quarantined, Source,
-    ToolFailure, Violation,
+    Call, Caller, Catalogue, Definition, DefinitionError, Output, Progress, Source, Violation,
 };
 
 pub use artifacts::{Artifacts, MAX_ARTIFACT_BYTES};
@@ -108,7 +108,7 @@ impl Tools {
         let snapshot = self.catalogue.current_for(agent).await;
         let Some(entry) = snapshot.find(&call.tool_name) else {
             return match snapshot.quarantined(&call.tool_name) {
-                Some(quarantined) => Err(in_quarantine(quarantined)),
+                Some(one) => Err(quarantined(one.name(), &one.pin)),
                 None => Ok(Outcome::Pass),
             };
         };
@@ -296,15 +296,6 @@ fn violated(what: &str, violations: &[Violation]) -> Failure {
         detail: Object::from_serialize(&detail).unwrap_or_default(),
         ..Failure::new(ErrorCode::SchemaViolation, Namespace::Tool, text)
     }
-}
-
-fn in_quarantine(tool: &Quarantined) -> Failure {
-    let text = format!(
-        "the definition of `{}` has changed since it was approved; the operator can approve it \
-         with `frith tools approve {}`",
-        tool.name, tool.pin
-    );
-    ToolFailure::denied("quarantined", text).into()
 }
 
 fn now() -> Timestamp {

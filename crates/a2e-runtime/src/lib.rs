@@ -68,6 +68,7 @@ mod clock;
 pub mod config;
 mod data_dir;
 mod decision;
+pub mod definitions;
 pub mod demo;
 mod driver;
 mod host;

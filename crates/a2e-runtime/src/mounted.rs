@@ -1,6 +1,7 @@
 //! Another A2E host as plugins of this one: a program that is started, or a host somewhere.
 
 mod failed;
+mod listed;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +14,12 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::AgentConfig;
 use crate::client::{Address, CallOptions, Client, ClientError, Connector, Handler, Reply};
+use crate::definitions::Definitions;
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
 use crate::secret::Secret;
 use crate::session::Session;
+
+use listed::{Call, Listed};
 
 /// Where another host is and what is wanted of it.
 #[derive(Debug, Clone)]
@@ -34,6 +38,8 @@ pub struct Mount {
     pub capabilities: Vec<String>,
     /// If it is a program, how many of it may run at once: each session that uses it has its own.
     pub max_children: usize,
+    /// What its tools said when they were approved.
+    pub definitions: Definitions,
 }
 
 /// One capability of another host. Each session of ours has a session of its own there, so that
@@ -55,6 +61,7 @@ struct Connection {
     /// The name of the mount.
     name: String,
     client: Client,
+    listed: Arc<Listed>,
     _child: Option<OwnedSemaphorePermit>,
 }
 
@@ -144,14 +151,14 @@ impl Mount {
 }
 
 impl Mounted {
-    /// The session that a session of ours has there.
-    async fn client(&self, session: &Arc<Session>) -> Result<Client, ClientError> {
+    /// The session that a session of ours has there, and what was listed over it.
+    async fn client(&self, session: &Arc<Session>) -> Result<(Client, Arc<Listed>), ClientError> {
         let connections = session.state::<Connections>();
         let mut open = connections.0.lock().await;
         let name = &self.mount.name;
         open.retain(|known| known.name != *name || !known.client.is_closed());
         if let Some(known) = open.iter().find(|known| known.name == *name) {
-            return Ok(known.client.clone());
+            return Ok((known.client.clone(), Arc::clone(&known.listed)));
         }
         let child = self.children.as_ref().map(|children| {
             let child = Arc::clone(children).try_acquire_owned();
@@ -159,20 +166,50 @@ impl Mounted {
         });
         let child = child.transpose()?;
         let client = self.mount.connect(session).await?;
+        let listed = Arc::new(Listed::default());
         open.push(Connection {
             name: name.clone(),
             client: client.clone(),
+            listed: Arc::clone(&listed),
             _child: child,
         });
-        Ok(client)
+        Ok((client, listed))
+    }
+
+    /// Serves a request, as far as what the host says of its tools is what was approved.
+    async fn serve(&self, request: Message<'static>, context: Context) -> Result<Outcome, Failure> {
+        let (tag, definitions) = (request.body.tag(), &self.mount.definitions);
+        let namespace = tag.map_or(Namespace::Base, Tag::namespace);
+        let failed = |error| failed::failure(&self.mount.name, namespace, error);
+        let (client, listed) = self.client(context.session()).await.map_err(failed)?;
+        let source = format!("mounted:{}", self.mount.name);
+        if let Body::ToolCallRequest(call) = &request.body {
+            let judged = listed.judge(definitions, &source, &client, &call.tool_name);
+            match judged.await.map_err(failed)? {
+                Call::Forward => {}
+                Call::Unknown => return Ok(Outcome::Pass),
+                Call::Refuse(failure) => return Err(failure),
+            }
+        }
+        let mut outcome = self.forward(&client, request, context).await;
+        if tag == Some(Tag::ToolkitConfigureRequest) {
+            listed.forget().await;
+        }
+        if let Ok(Outcome::Answer(body)) = &mut outcome
+            && let Body::ToolListResponse(list) = &mut **body
+        {
+            let filtered = listed.filter(definitions, &source, list).await;
+            filtered.map_err(|error| listed::failed(&error))?;
+        }
+        outcome.map_err(failed)
     }
 
     async fn forward(
         &self,
+        client: &Client,
         request: Message<'static>,
         context: Context,
     ) -> Result<Outcome, ClientError> {
-        let client = self.client(context.session()).await?;
         let (events, mut happened) = mpsc::channel::<Body<'static>>(WAITING);
         let (overflow, mut overflowed) = mpsc::channel::<()>(1);
         let options = CallOptions {
@@ -249,10 +286,6 @@ impl Plugin for Mounted {
         request: Message<'static>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        let namespace = request.body.tag().map_or(Namespace::Base, Tag::namespace);
-        Box::pin(async move {
-            let outcome = self.forward(request, context).await;
-            outcome.map_err(|error| failed::failure(&self.mount.name, namespace, error))
-        })
+        Box::pin(self.serve(request, context))
     }
 }

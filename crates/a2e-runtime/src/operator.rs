@@ -6,6 +6,7 @@
 
 mod approvals;
 mod client;
+mod definitions;
 mod server;
 mod tokens;
 
@@ -20,6 +21,7 @@ use crate::plugin::BoxFuture;
 
 pub use approvals::{Decide, HeldCall, HeldCalls, Show, WaitingCall};
 pub use client::{AskError, ask};
+pub use definitions::{ApproveTool, ChangedTool, ChangedTools, ShowTool, ToolChange};
 pub use server::Server;
 pub use tokens::{Create, Created, Listed, Revoke};
 
@@ -31,7 +33,14 @@ pub struct Operations {
 }
 
 /// Operations that only look.
-const LOOKING: [&str; 4] = ["approve.list", "approve.show", "status", "token.list"];
+const LOOKING: [&str; 6] = [
+    "approve.list",
+    "approve.show",
+    "status",
+    "token.list",
+    "tools.pending",
+    "tools.show",
+];
 /// Operations that take rights away, or make room: they are done also if they cannot be put on record.
 const TAKING: [&str; 2] = ["audit.purge", "token.revoke"];
 

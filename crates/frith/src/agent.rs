@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::connect;
+use crate::pending;
 use crate::progress::{Events, Progress};
 
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,11 @@ pub(crate) struct CallArguments {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct ToolsArguments {
+    #[command(subcommand)]
+    action: Option<pending::Action>,
+
     /// Words to look for in names, descriptions, tags and parameters
     query: Vec<String>,
 
@@ -92,6 +97,9 @@ pub(crate) fn caps(host: &connect::Arguments, as_json: bool) -> Result<Outcome> 
 
 pub(crate) fn tools(arguments: &ToolsArguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
+        if let Some(action) = &arguments.action {
+            return pending::run(action, &arguments.host.dir()?, as_json).await;
+        }
         let connection = arguments.host.connect(&["tools"]).await?;
         let request = ToolListRequest {
             query: arguments.query.join(" ").into(),

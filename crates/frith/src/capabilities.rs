@@ -63,6 +63,11 @@ impl Capabilities {
         })
     }
 
+    /// The tools there are.
+    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+        Arc::clone(&self.catalogue)
+    }
+
     /// Adds all capabilities, as a node has them that is told nothing else.
     pub(crate) fn all(&self, builder: HostBuilder, vault: &Vault) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);

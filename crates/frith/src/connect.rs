@@ -157,6 +157,11 @@ impl Arguments {
         Ok(Some((dir, found.parse()?)))
     }
 
+    /// The data directory of the node that is meant.
+    pub(crate) fn dir(&self) -> Result<DataDir> {
+        Ok(self.data.dir()?)
+    }
+
     fn trusting(&self, address: Address) -> Result<Address> {
         let Some(file) = &self.ca else {
             return Ok(address);

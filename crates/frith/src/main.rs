@@ -13,6 +13,7 @@ mod config;
 mod connect;
 mod data;
 mod database;
+mod diff;
 mod doctor;
 mod endorse;
 mod hint;
@@ -21,6 +22,7 @@ mod keystore;
 mod log;
 mod manifest;
 mod node;
+mod pending;
 mod progress;
 mod resolve;
 mod run;
@@ -69,7 +71,7 @@ enum Command {
     /// Show which capabilities a host has
     #[command(after_help = EXIT_STATUS)]
     Caps(connect::Arguments),
-    /// List the tools of a host, or those that fit some words, the best first
+    /// List the tools of a host, or those that fit some words, the best first; approve changed ones
     #[command(after_help = EXIT_STATUS)]
     Tools(agent::ToolsArguments),
     /// Call a tool of a host

@@ -1,6 +1,8 @@
 //! A running node: its host, its listeners, and the files that say where it is.
 
+mod doors;
 mod listen;
+mod operate;
 mod record;
 
 use std::io::Write;
@@ -11,8 +13,9 @@ use std::time::Duration;
 use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
 use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace};
+use a2e_runtime::definitions::Definitions;
 use a2e_runtime::demo::Demo;
-use a2e_runtime::operator::{Nothing, Operations, Server as OperatorServer};
+use a2e_runtime::operator::Server as OperatorServer;
 use a2e_runtime::{
     Address, Approvals, Authenticator, Claim, DataDir, FileStore, Guard, Host, HostBuilder,
     HttpServer, Limited, MemoryStore, Mount, Open, Policies, SnapshotStore, Tls, TokenStore,
@@ -22,15 +25,16 @@ use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::purge;
 use crate::capabilities::Capabilities;
 use crate::config::Applied;
 use crate::id;
 use crate::keystore::{Store, Stored, random};
 use crate::vault;
 
+use doors::keep_doors;
 use listen::{Endpoints, listen, warn_of_plain_text};
-use record::{keep_within, purge_log};
+use operate::operations;
+use record::keep_within;
 
 /// A node that takes connections.
 pub(crate) struct Node {
@@ -61,13 +65,15 @@ pub(crate) enum Consent {
 }
 
 /// What stays when the configuration is read again.
-struct Shared {
-    authenticator: Arc<dyn Authenticator>,
-    snapshots: Arc<dyn SnapshotStore>,
-    approvals: Approvals,
-    audit: Option<audit::Log>,
-    capabilities: Capabilities,
-    vault: Vault,
+pub(crate) struct Shared {
+    pub(crate) authenticator: Arc<dyn Authenticator>,
+    pub(crate) snapshots: Option<Arc<dyn SnapshotStore>>,
+    /// Without them a call that a rule holds is refused.
+    pub(crate) approvals: Option<Approvals>,
+    pub(crate) audit: Option<audit::Log>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) vault: Vault,
+    pub(crate) definitions: Definitions,
 }
 
 impl Node {
@@ -93,13 +99,15 @@ impl Node {
         let identity = identity(&identities).context("the node's identity cannot be used")?;
         let did = identity.identity.did().to_string();
         let store = open_store(data)?;
+        let approvals = Approvals::new(store.clone(), config.global_limits.approval);
         let shared = Shared {
             authenticator: Arc::new(Limited::new(Arc::clone(&tokens))),
-            snapshots: snapshots(config, data)?,
-            approvals: Approvals::new(store.clone(), config.global_limits.approval),
+            snapshots: Some(snapshots(config, data)?),
+            approvals: Some(approvals.clone()),
             audit: record::open(config, data, &identity, &identities)?,
             capabilities: capabilities.await??,
             vault: vault::open(data, &store).await?,
+            definitions: Definitions::new(&store)?,
         };
         let host = builder(config, &shared).await?.build();
         let tls = match &config.server.tls {
@@ -111,17 +119,7 @@ impl Node {
         endpoints.did = did;
         let operator = CancellationToken::new();
         let (apply, applies) = mpsc::channel(1);
-        let operations = Operations::new()
-            .with_tokens(&tokens, &host)
-            .with_approvals(&shared.approvals)
-            .on_record(shared.audit.clone())
-            .add(purge::OPERATION, {
-                let log = shared.audit.clone();
-                move |wish| purge_log(log.clone(), wish)
-            })
-            .add("config.apply", move |_: Nothing| {
-                ask_to_apply(apply.clone())
-            });
+        let operations = operations(&shared, &approvals, &tokens, &host, apply);
         let server = OperatorServer::bind(&claim, operations)?;
         tokio::spawn(server.run(operator.clone()));
         if let Some(log) = &shared.audit {
@@ -183,7 +181,11 @@ impl Node {
         };
         writeln!(out, "\nTry, in another terminal:")?;
         writeln!(out, "  frith tools{data}{option}")?;
-        writeln!(out, "  frith call echo '{{\"text\":\"hi\"}}'{data}{option}")?;
+        let tool = match config.plugins.is_empty() {
+            true => "current_time",
+            false => "echo '{\"text\":\"hi\"}'",
+        };
+        writeln!(out, "  frith call {tool}{data}{option}")?;
         writeln!(
             out,
             "  frith token new NAME{data}      # lets another agent in"
@@ -298,46 +300,9 @@ impl Node {
     }
 }
 
-/// Leaves as they are what decides who comes in and what runs here; says what of it has changed.
-/// Whoever can write the file and send a signal is not necessarily the operator.
-fn keep_doors(config: &mut Config, current: &Config) -> Vec<String> {
-    fn keep<T: PartialEq + Clone>(key: &str, new: &mut T, old: &T, kept: &mut Vec<String>) {
-        if new != old {
-            new.clone_from(old);
-            kept.push(format!(
-                "kept the old `{key}`; `frith config apply` applies the new one"
-            ));
-        }
-    }
-    let mut kept = Vec::new();
-    let (server, old) = (&mut config.server, &current.server);
-    let open = &mut server.allow_unauthenticated;
-    keep(
-        "server.allow_unauthenticated",
-        open,
-        &old.allow_unauthenticated,
-        &mut kept,
-    );
-    keep("server.names", &mut server.names, &old.names, &mut kept);
-    keep(
-        "server.origins",
-        &mut server.origins,
-        &old.origins,
-        &mut kept,
-    );
-    keep(
-        "auth_token",
-        &mut config.auth_token,
-        &current.auth_token,
-        &mut kept,
-    );
-    keep("plugins", &mut config.plugins, &current.plugins, &mut kept);
-    kept
-}
-
 /// The host that a configuration describes. Other hosts are asked what they have; one that cannot be
 /// reached is an error, so that nobody finds out later that half of the tools are missing.
-async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
+pub(crate) async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
     let limits = &config.global_limits;
     let authenticator: Arc<dyn Authenticator> = match config.server.allow_unauthenticated {
         true => Arc::new(Open),
@@ -349,9 +314,13 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
         .max_line(limits.max_line)
         .max_sessions(limits.max_sessions)
         .max_newcomers(limits.max_newcomers)
-        .drain(limits.drain)
-        .snapshots(Arc::clone(&shared.snapshots), config.snapshot_mode)
-        .approvals(shared.approvals.clone());
+        .drain(limits.drain);
+    if let Some(snapshots) = &shared.snapshots {
+        builder = builder.snapshots(Arc::clone(snapshots), config.snapshot_mode);
+    }
+    if let Some(approvals) = &shared.approvals {
+        builder = builder.approvals(approvals.clone());
+    }
     if let Some(log) = &shared.audit {
         builder = builder.audit(log.clone());
     }
@@ -371,7 +340,7 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
             PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mounted(mounted) => {
-                let mount = mount(plugin, mounted)?;
+                let mount = mount(plugin, mounted, &shared.definitions)?;
                 let text = format!("the plugin `{}` at {}", plugin.name, mount.address);
                 let plugins = mount.plugins().await.context(text)?;
                 plugins.into_iter().fold(builder, HostBuilder::plugin)
@@ -381,7 +350,7 @@ async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
     Ok(builder)
 }
 
-fn mount(plugin: &Plugin, mounted: &Mounted) -> Result<Mount> {
+fn mount(plugin: &Plugin, mounted: &Mounted, definitions: &Definitions) -> Result<Mount> {
     Ok(Mount {
         name: plugin.name.clone(),
         priority: plugin.priority,
@@ -393,6 +362,7 @@ fn mount(plugin: &Plugin, mounted: &Mounted) -> Result<Mount> {
         token: mounted.token.clone(),
         capabilities: mounted.capabilities.clone(),
         max_children: mounted.max_children,
+        definitions: definitions.clone(),
     })
 }
 
@@ -427,14 +397,6 @@ fn identity(store: &Store) -> Result<Stored> {
     }
     let key = SigningKey::generate(&mut random)?;
     id::make(NAME, None, false, store, &key)
-}
-
-/// Hands the operator's wish to whoever reads the configuration.
-async fn ask_to_apply(apply: mpsc::Sender<Apply>) -> Result<Applied, String> {
-    let (answer, applied) = oneshot::channel();
-    let stopping = || "the node is stopping".to_owned();
-    apply.send(answer).await.map_err(|_| stopping())?;
-    applied.await.map_err(|_| stopping())?
 }
 
 fn guard(config: &Config) -> Guard {

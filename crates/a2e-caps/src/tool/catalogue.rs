@@ -93,6 +93,17 @@ impl Catalogue {
         self.change(source, Offered { tools, quarantined })
     }
 
+    /// A tool in quarantine was approved: it can be called from now on.
+    pub fn release(&self, pin: &str, approved: Digest) {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |one: &mut Quarantined| one.pin == pin && one.offered == approved;
+        for (_, offered) in &mut *sources {
+            let released = offered.quarantined.extract_if(.., is_it);
+            offered.tools.extend(released.map(|one| one.tool));
+        }
+        self.current.store(Arc::new(Snapshot::of(&*sources)));
+    }
+
     /// Removes all that a source has.
     pub fn remove(&self, source: &Source) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,7 +184,7 @@ impl Snapshot {
                 snapshot.add(source, tool);
             }
             for one in &offered.quarantined {
-                let name = one.name.clone();
+                let name = one.name().to_owned();
                 snapshot
                     .quarantined
                     .entry(name)

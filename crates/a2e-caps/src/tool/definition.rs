@@ -233,10 +233,17 @@ impl Definition {
         !(self.read_only && self.idempotent)
     }
 
-    /// The hash of all it says. Members are sorted, so their order does not count.
+    /// The hash of all it says.
     #[must_use]
     pub fn hash(&self) -> Digest {
-        let all = json!({
+        Digest::of(self.pinned_text(None).as_bytes())
+    }
+
+    /// All it says, and the hash of what runs where that can change too. Members are sorted, so their
+    /// order does not count.
+    #[must_use]
+    pub fn pinned_text(&self, content: Option<Digest>) -> String {
+        let mut all = json!({
             "name": self.name,
             "description": self.description,
             "input_schema": self.input.value(),
@@ -250,7 +257,10 @@ impl Definition {
             "streaming": self.streaming,
             "defer_loading": self.defer_loading,
         });
-        Digest::of(all.to_string().as_bytes())
+        if let (Some(content), Value::Object(all)) = (content, &mut all) {
+            all.insert("content".into(), content.to_string().into());
+        }
+        all.to_string()
     }
 
     /// The definition as it is listed. The whole schema goes along where parameters cannot say all.

@@ -12,6 +12,7 @@ mod manifests;
 mod mounted;
 mod newcomer;
 mod node;
+mod pinned;
 mod sandboxed;
 mod store;
 mod token;

@@ -1,0 +1,250 @@
+//! Definitions of foreign tools, which must not change unseen.
+//!
+//! A foreign tool that was harmless when it was added can say something else tomorrow. Whoever brings
+//! such tools (a mounted host, a component, a folder of scripts) shows them here before anybody sees
+//! them: what a tool says is pinned by hash at first sight, which is when the operator has just added
+//! its source; a changed one is in quarantine until the operator approves it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use a2e_session::Failure;
+use a2e_wire::{ErrorCode, Namespace, Object};
+use canonical::Digest;
+use serde_json::json;
+use store::{Error, Hash, PinKind, Pins, SessionId, Snapshots, Store, UnixMillis};
+use tokio::sync::Mutex;
+
+/// What foreign tools said when they were approved, and what they say now. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Definitions {
+    pins: Arc<dyn Pins>,
+    /// What the hashes stand for, so that an operator can see what has changed.
+    texts: Arc<dyn Snapshots>,
+    /// How many tools of each source are pinned, as far as somebody asked.
+    counts: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+/// A tool as its source shows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// Where it comes from: `mounted:NAME`, `component:NAME`.
+    pub source: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// All that it says of itself, and the hash of what runs where that can change too, as JSON.
+    pub text: &'a str,
+}
+
+/// How a tool compares with what was approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is what was approved, or new.
+    Approved,
+    /// It is something else.
+    Changed {
+        /// What was approved.
+        approved: Digest,
+    },
+    /// It is new, and its source has [as many](MAX_PINNED) as it may.
+    TooMany,
+}
+
+/// A tool that waits for the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Names it here: its source and its name.
+    pub pin: String,
+    /// What was approved.
+    pub approved: Option<Digest>,
+    /// What it says now.
+    pub offered: Digest,
+}
+
+/// How many tools of one source are pinned. What is pinned stays so, or a source could change a tool
+/// by taking it away for a while.
+pub const MAX_PINNED: usize = 10_000;
+
+/// Larger definitions are pinned, but what has changed in them cannot be shown.
+pub const MAX_TEXT: usize = 256 * 1024;
+
+impl Definitions {
+    /// Keeps what was approved in a store.
+    ///
+    /// # Errors
+    /// Never with the stores there are.
+    pub fn new(store: &Store) -> Result<Self, Error> {
+        Ok(Self {
+            pins: store.pins(&PinKind::TOOL),
+            texts: store.node().snapshots(&SessionId::new("definitions")?),
+            counts: Arc::default(),
+        })
+    }
+
+    /// Compares a tool with what was approved; a new one is.
+    ///
+    /// # Errors
+    /// If the store fails; then the tool may not be called.
+    pub async fn compare(&self, shown: Shown<'_>) -> Result<Standing, Error> {
+        let (pin, now) = (pin(shown.source, shown.name), now());
+        let offered = Digest::of(shown.text.as_bytes());
+        let hash = Hash(*offered.as_bytes());
+        let known = self.pins.get(&pin).await?;
+        let Some(pinned) = known.and_then(|known| known.pinned) else {
+            if !self.has_room(shown.source).await? {
+                tracing::warn!(pin, "a tool is not served: its source has {MAX_PINNED}");
+                return Ok(Standing::TooMany);
+            }
+            self.pins.pin(now, &pin, hash).await?;
+            self.keep_text(now, &pin, offered, shown.text).await;
+            return Ok(Standing::Approved);
+        };
+        let waiting = known.and_then(|known| known.offered);
+        if pinned == hash {
+            if let Some(waiting) = waiting {
+                // It is again what it was: nobody need look at the other.
+                self.pins.pin(now, &pin, hash).await?;
+                self.forget_text(&pin, waiting).await;
+            }
+            return Ok(Standing::Approved);
+        }
+        if waiting != Some(hash) {
+            tracing::warn!(
+                pin,
+                "a tool has changed since it was approved; it is not served"
+            );
+            self.pins.compare(now, &pin, hash).await?;
+            self.keep_text(now, &pin, offered, shown.text).await;
+            if let Some(waiting) = waiting {
+                self.forget_text(&pin, waiting).await;
+            }
+        }
+        let approved = Digest::from(pinned.0);
+        Ok(Standing::Changed { approved })
+    }
+
+    /// Whether this is what was approved.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn is_approved(&self, pin: &str, offered: Digest) -> Result<bool, Error> {
+        let known = self.pins.get(pin).await?;
+        let pinned = known.and_then(|known| known.pinned);
+        Ok(pinned == Some(Hash(*offered.as_bytes())))
+    }
+
+    /// Approves what a tool says now, if that is what the operator has seen; says whether it was.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn approve(&self, pin: &str, seen: Digest) -> Result<bool, Error> {
+        let seen = Hash(*seen.as_bytes());
+        let known = self.pins.get(pin).await?;
+        let Some(known) = known.filter(|known| known.offered == Some(seen)) else {
+            return Ok(false);
+        };
+        self.pins.pin(now(), pin, seen).await?;
+        if let Some(pinned) = known.pinned {
+            self.forget_text(pin, pinned).await;
+        }
+        Ok(true)
+    }
+
+    /// The tools that wait to be approved, by name.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn changed(&self) -> Result<Vec<Changed>, Error> {
+        let all = self.pins.list().await?.into_iter();
+        let changed = all.filter_map(|(name, pin)| {
+            Some(Changed {
+                pin: name,
+                approved: pin.pinned.map(|hash| Digest::from(hash.0)),
+                offered: Digest::from(pin.offered?.0),
+            })
+        });
+        Ok(changed.collect())
+    }
+
+    /// What a hash stands for, if that is known.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn text(&self, pin: &str, hash: Digest) -> Result<Option<String>, Error> {
+        let text = self.texts.get(now(), &text_name(pin, hash)).await?;
+        Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// Whether one tool more of a source may be pinned; then it counts.
+    async fn has_room(&self, source: &str) -> Result<bool, Error> {
+        let mut counts = self.counts.lock().await;
+        let count = match counts.get(source) {
+            Some(count) => *count,
+            None => {
+                let prefix = pin(source, "");
+                let all = self.pins.list().await?;
+                let own = all.iter().filter(|(name, _)| name.starts_with(&prefix));
+                own.count()
+            }
+        };
+        let has_room = count < MAX_PINNED;
+        let count = count.saturating_add(usize::from(has_room));
+        counts.insert(source.to_owned(), count);
+        Ok(has_room)
+    }
+
+    /// The text is for people: a tool is as well pinned without it.
+    async fn keep_text(&self, now: UnixMillis, pin: &str, hash: Digest, text: &str) {
+        if text.len() > MAX_TEXT {
+            return;
+        }
+        let name = text_name(pin, hash);
+        let kept = self
+            .texts
+            .put(now, &name, text.as_bytes().to_vec(), UnixMillis::NEVER);
+        if let Err(error) = kept.await {
+            tracing::warn!(%error, pin, "what a tool says cannot be kept");
+        }
+    }
+
+    async fn forget_text(&self, pin: &str, hash: Hash) {
+        let forgotten = self.texts.remove(&text_name(pin, Digest::from(hash.0)));
+        if let Err(error) = forgotten.await {
+            tracing::warn!(%error, pin, "what a tool said cannot be forgotten");
+        }
+    }
+}
+
+/// What a tool of a source is approved under.
+#[must_use]
+pub fn pin(source: &str, name: &str) -> String {
+    format!("{source}/{name}")
+}
+
+/// What an agent is told that calls a tool which is in quarantine.
+#[must_use]
+pub fn quarantined(name: &str, pin: &str) -> Failure {
+    let text = format!(
+        "the definition of `{name}` has changed since it was approved; the operator can look at it \
+         with `frith tools pending` and approve it with `frith tools approve {pin}`"
+    );
+    let detail = json!({"reason": "quarantined", "pin": pin});
+    Failure {
+        detail: Object::from_serialize(&detail).unwrap_or_default(),
+        ..Failure::new(ErrorCode::ToolDenied, Namespace::Tool, text)
+    }
+}
+
+fn text_name(pin: &str, hash: Digest) -> String {
+    format!("{pin} {hash}")
+}
+
+fn now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let millis = since.unwrap_or_default().as_millis();
+    UnixMillis(i64::try_from(millis).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests;

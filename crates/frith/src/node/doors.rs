@@ -1,0 +1,40 @@
+//! What only the operator may change while a node runs.
+
+use a2e_runtime::config::Config;
+
+/// Leaves as they are what decides who comes in and what runs here; says what of it has changed.
+/// Whoever can write the file and send a signal is not necessarily the operator.
+pub(super) fn keep_doors(config: &mut Config, current: &Config) -> Vec<String> {
+    fn keep<T: PartialEq + Clone>(key: &str, new: &mut T, old: &T, kept: &mut Vec<String>) {
+        if new != old {
+            new.clone_from(old);
+            kept.push(format!(
+                "kept the old `{key}`; `frith config apply` applies the new one"
+            ));
+        }
+    }
+    let mut kept = Vec::new();
+    let (server, old) = (&mut config.server, &current.server);
+    let open = &mut server.allow_unauthenticated;
+    keep(
+        "server.allow_unauthenticated",
+        open,
+        &old.allow_unauthenticated,
+        &mut kept,
+    );
+    keep("server.names", &mut server.names, &old.names, &mut kept);
+    keep(
+        "server.origins",
+        &mut server.origins,
+        &old.origins,
+        &mut kept,
+    );
+    keep(
+        "auth_token",
+        &mut config.auth_token,
+        &current.auth_token,
+        &mut kept,
+    );
+    keep("plugins", &mut config.plugins, &current.plugins, &mut kept);
+    kept
+}

@@ -1,0 +1,44 @@
+//! What the operator may ask of a node.
+
+use std::sync::Arc;
+
+use a2e_runtime::operator::{Nothing, Operations};
+use a2e_runtime::{Approvals, Host, TokenStore};
+use tokio::sync::{mpsc, oneshot};
+
+use super::record::purge_log;
+use super::{Apply, Shared};
+use crate::audit::purge;
+use crate::config::Applied;
+
+pub(super) fn operations(
+    shared: &Shared,
+    approvals: &Approvals,
+    tokens: &Arc<TokenStore>,
+    host: &Host,
+    apply: mpsc::Sender<Apply>,
+) -> Operations {
+    Operations::new()
+        .with_tokens(tokens, host)
+        .with_approvals(approvals)
+        .with_definitions(&shared.definitions, {
+            let catalogue = shared.capabilities.catalogue();
+            move |pin, approved| catalogue.release(pin, approved)
+        })
+        .on_record(shared.audit.clone())
+        .add(purge::OPERATION, {
+            let log = shared.audit.clone();
+            move |wish| purge_log(log.clone(), wish)
+        })
+        .add("config.apply", move |_: Nothing| {
+            ask_to_apply(apply.clone())
+        })
+}
+
+/// Hands the operator's wish to whoever reads the configuration.
+async fn ask_to_apply(apply: mpsc::Sender<Apply>) -> Result<Applied, String> {
+    let (answer, applied) = oneshot::channel();
+    let stopping = || "the node is stopping".to_owned();
+    apply.send(answer).await.map_err(|_| stopping())?;
+    applied.await.map_err(|_| stopping())?
+}
