@@ -142,6 +142,18 @@ impl DataDir {
     /// # Errors
     /// If another process has it, if other users can get at it, or if it cannot be made.
     pub fn claim(&self) -> Result<Claim, DataError> {
+        self.make()?;
+        Ok(Claim {
+            dir: self.clone(),
+            _lock: Arc::new(self.lock()?),
+        })
+    }
+
+    /// Makes the directory if it is not there; takes it for nobody.
+    ///
+    /// # Errors
+    /// If other users can get at it, or if it cannot be made.
+    pub fn make(&self) -> Result<(), DataError> {
         let path = &self.path;
         DirBuilder::new()
             .recursive(true)
@@ -163,10 +175,7 @@ impl DataDir {
             }
             fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(at("close", path))?;
         }
-        Ok(Claim {
-            dir: self.clone(),
-            _lock: Arc::new(self.lock()?),
-        })
+        Ok(())
     }
 
     /// The kernel drops the lock when its holder dies, so it is never stale.

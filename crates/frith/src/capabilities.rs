@@ -172,11 +172,11 @@ impl Capabilities {
 fn workspace(config: &Config, data: &DataDir) -> Result<PathBuf> {
     let Some(path) = &config.workspace else {
         let path = data.path().join("workspace");
-        if !path.is_dir() {
-            fs::DirBuilder::new()
-                .mode(0o700)
-                .create(&path)
-                .with_context(|| format!("cannot make the workspace {}", path.display()))?;
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        // Another host may make it at this moment.
+        if let Err(error) = made.or_else(|error| path.is_dir().then_some(()).ok_or(error)) {
+            let text = format!("cannot make the workspace {}", path.display());
+            return Err(anyhow::Error::from(error).context(text));
         }
         return Ok(path.canonicalize()?);
     };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2e_runtime::config::Config;
 use a2e_runtime::{
     Address, AgentConfig, Client, ClientError, ConnectError, Connector, DataDir, Dial, Handler,
     Link, Roots, Source,
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::data::DataArguments;
 use crate::hint::{self, TokenFrom};
-use crate::stdio;
+use crate::own;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -62,7 +63,7 @@ impl Arguments {
         };
         let Some(address) = target.address else {
             eprintln!("no node is running; a host inside this process answers");
-            let client = Client::connect(own_host(), config, Handler::none()).await?;
+            let client = Client::connect(self.own_host().await?, config, Handler::none()).await?;
             return Ok(Connection { client });
         };
         // One question and its answer: a host that goes away meanwhile is an error, not a wait.
@@ -79,7 +80,8 @@ impl Arguments {
     pub(crate) async fn link(&self) -> Result<(Link, AgentConfig, TokenFrom)> {
         let target = self.target()?;
         let Some(address) = target.address else {
-            return Ok((Link::new(own_host()), target.config, target.token_from));
+            let link = Link::new(self.own_host().await?);
+            return Ok((link, target.config, target.token_from));
         };
         match Arc::new(address.clone()).dial().await {
             Ok(link) => Ok((link, target.config, target.token_from)),
@@ -157,6 +159,15 @@ impl Arguments {
         Ok(Some((dir, found.parse()?)))
     }
 
+    /// A host inside this process, as the configuration in this folder describes it.
+    async fn own_host(&self) -> Result<tokio::io::DuplexStream> {
+        let file = Config::find(&std::env::current_dir()?)?;
+        let host = own::host(file.as_deref(), &self.data).await?;
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(async move { host.serve(theirs, Source::Own).await });
+        Ok(ours)
+    }
+
     /// The data directory of the node that is meant.
     pub(crate) fn dir(&self) -> Result<DataDir> {
         Ok(self.data.dir()?)
@@ -198,13 +209,6 @@ async fn explain(address: &Address, token_from: &TokenFrom, error: ClientError) 
         Some(hint) => anyhow!("{text}\n{hint}"),
         None => anyhow!(text),
     }
-}
-
-/// A host inside this process.
-fn own_host() -> tokio::io::DuplexStream {
-    let (ours, theirs) = tokio::io::duplex(64 * 1024);
-    tokio::spawn(async move { stdio::host().serve(theirs, Source::Own).await });
-    ours
 }
 
 impl Connection {

@@ -22,6 +22,7 @@ mod keystore;
 mod log;
 mod manifest;
 mod node;
+mod own;
 mod pending;
 mod progress;
 mod resolve;
@@ -64,7 +65,7 @@ enum Command {
     Up(up::Arguments),
     /// Be an A2E host for the process that started this one: NDJSON on standard input and output
     #[command(after_help = EXIT_STATUS)]
-    Stdio,
+    Stdio(stdio::Arguments),
     /// Ask whether a host is there
     #[command(after_help = EXIT_STATUS)]
     Ping(connect::Arguments),
@@ -180,7 +181,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
         Some(Command::Up(options)) => up::run(&options, arguments.json),
-        Some(Command::Stdio) => stdio::run(),
+        Some(Command::Stdio(options)) => stdio::run(&options),
         Some(Command::Ping(host)) => agent::ping(&host, arguments.json),
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),

@@ -2,21 +2,38 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context as Waiting, Poll};
 
-use a2e_runtime::demo::Demo;
-use a2e_runtime::{Host, Source};
+use a2e_runtime::Source;
+use a2e_runtime::config::Config;
 use anyhow::{Context, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use crate::Outcome;
+use crate::data::DataArguments;
+use crate::own;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The configuration file; without it, frith.yaml or frith.toml in this folder
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    data: DataArguments,
+}
 
 /// Serves standard input and output until the parent closes them. The parent is trusted by what it
 /// is: it could do everything this process can.
-pub(crate) fn run() -> Result<Outcome> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
+    let file = match &arguments.config {
+        Some(file) => Some(file.clone()),
+        None => Config::find(&std::env::current_dir()?)?,
+    };
     // One connection needs one thread; what computes long brings its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -26,17 +43,13 @@ pub(crate) fn run() -> Result<Outcome> {
         let input = input().context("cannot read standard input")?;
         let output = output().context("cannot write standard output")?;
         let parent = tokio::io::join(input, output);
-        let served = host().serve(parent, Source::Own).await;
+        let host = own::host(file.as_deref(), &arguments.data).await?;
+        let served = host.serve(parent, Source::Own).await;
         served.context("the parent's side broke")
     });
     // Reading a standard input that is no pipe blocks a thread; do not wait for it.
     runtime.shutdown_background();
     served.map(|()| Outcome::Good)
-}
-
-/// The host that is there without a configuration.
-pub(crate) fn host() -> Host {
-    Host::builder().plugin(Demo::default()).build()
 }
 
 /// Standard input. Pipes and sockets, which parents use, are waited for without a thread: that is

@@ -17,7 +17,11 @@ fn agent(arguments: &[&str]) {
 
 #[test]
 fn python_over_stdio() {
-    agent(&["stdio", env!("CARGO_BIN_EXE_frith"), "stdio"]);
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("frith.yaml");
+    std::fs::write(&config, "plugins: [{name: demo, type: demo}]\n").unwrap();
+    let host = env!("CARGO_BIN_EXE_frith");
+    agent(&["stdio", host, "stdio", "--config", config.to_str().unwrap()]);
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! A host inside this process: for a command that finds no node, and for the process that started
+//! this one.
+//!
+//! It serves what a node does, in the same sandbox and workspace and by the same rules. It claims no
+//! data directory, so there can be many, and it keeps nothing: no record, no sessions, no secrets.
+//! Whoever it serves has the rights of this process anyway.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use a2e_runtime::config::Config;
+use a2e_runtime::definitions::Definitions;
+use a2e_runtime::demo::Demo;
+use a2e_runtime::{DataDir, Host, Open, Policies};
+use anyhow::{Context, Result};
+use store::{Limits, Memory, Store};
+
+use crate::capabilities::Capabilities;
+use crate::data::DataArguments;
+use crate::node::{self, Shared};
+use crate::screen;
+use crate::vault;
+
+/// The host that a configuration describes; without a file, or with one that names no plugins, a
+/// node's own and the tools to try a host with.
+pub(crate) async fn host(file: Option<&Path>, data: &DataArguments) -> Result<Host> {
+    let config = match file {
+        Some(file) => Config::load(file)?,
+        None => Config::default(),
+    };
+    let is_plain = config.plugins.is_empty();
+    let capabilities = match capabilities(&config, file, data).await {
+        Ok(capabilities) => capabilities,
+        // Whoever is new here and has no such kernel can still see a call.
+        Err(error) if is_plain => {
+            let why = screen::message(format_args!("{error:#}"));
+            eprintln!("frith: only the tools to try a host with are served: {why}");
+            return Ok(demo(&config));
+        }
+        Err(error) => return Err(error),
+    };
+    let store = Store::new(Memory::new(Limits::default()));
+    let shared = Shared {
+        authenticator: Arc::new(Open),
+        snapshots: None,
+        approvals: None,
+        audit: None,
+        capabilities,
+        vault: vault::for_now(&store).await?,
+        definitions: Definitions::new(&store)?,
+    };
+    let builder = node::builder(&config, &shared).await?;
+    let builder = match is_plain {
+        true => builder.plugin(Demo::default()),
+        false => builder,
+    };
+    Ok(builder.build())
+}
+
+async fn capabilities(
+    config: &Config,
+    file: Option<&Path>,
+    data: &DataArguments,
+) -> Result<Capabilities> {
+    let (config, file) = (config.clone(), file.map(Path::to_owned));
+    let data: DataDir = data.dir()?;
+    let made = tokio::task::spawn_blocking(move || {
+        if config.workspace.is_none() {
+            data.make()?;
+        }
+        Capabilities::new(&config, file.as_deref(), &data)
+    });
+    made.await.context("cannot prepare the sandbox")?
+}
+
+fn demo(config: &Config) -> Host {
+    // The configuration was checked when it was read.
+    let policies = Policies::compile(&config.policy).unwrap_or_default();
+    let builder = Host::builder().plugin(Demo::default());
+    builder.policies(policies).build()
+}
