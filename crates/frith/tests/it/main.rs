@@ -15,6 +15,7 @@ mod node;
 mod own_host;
 mod pinned;
 mod sandboxed;
+mod secrets;
 mod store;
 mod token;
 mod up;
