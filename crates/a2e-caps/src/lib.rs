@@ -45,9 +45,12 @@ pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
+mod placement;
 pub mod proc;
 pub mod time;
 pub mod tool;
 pub mod toolkits;
 pub mod tools;
 pub mod workplace;
+
+pub use placement::Placement;

@@ -21,6 +21,7 @@ use serde_json::Value;
 use store::Vault;
 use tokio::sync::Mutex;
 
+use crate::placement::{Placement, placed};
 use crate::tool::{Catalogue, Source, Tool};
 
 use configure::Known;
@@ -46,32 +47,11 @@ pub trait Toolkit: Send + Sync + 'static {
 /// The plugin.
 #[derive(Debug)]
 pub struct Toolkits {
-    settings: Settings,
+    placement: Placement,
     catalogue: Arc<Catalogue>,
     known: Arc<Known>,
     /// Held while a configuration replaces another: the one that is kept last is the one in use.
     configuring: Mutex<()>,
-}
-
-/// How the plugin is configured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// Its name.
-    pub name: String,
-    /// Its priority among plugins.
-    pub priority: i64,
-    /// Whether no other plugin serves toolkits.
-    pub exclusive: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            name: "toolkits".into(),
-            priority: 0,
-            exclusive: false,
-        }
-    }
 }
 
 impl Toolkits {
@@ -82,12 +62,12 @@ impl Toolkits {
         catalogue: Arc<Catalogue>,
         vault: Vault,
         toolkits: Vec<Arc<dyn Toolkit>>,
-        settings: Settings,
+        placement: Placement,
     ) -> Self {
         let known = Arc::new(Known { toolkits, vault });
         catalogue.load_with(Arc::clone(&known) as _);
         Self {
-            settings,
+            placement,
             catalogue,
             known,
             configuring: Mutex::new(()),
@@ -127,20 +107,10 @@ impl Toolkits {
 }
 
 impl Plugin for Toolkits {
-    fn name(&self) -> &str {
-        &self.settings.name
-    }
+    placed!(placement);
 
     fn capability(&self) -> Option<Capability<'static>> {
         Some(Capability::Toolkits)
-    }
-
-    fn priority(&self) -> i64 {
-        self.settings.priority
-    }
-
-    fn exclusive(&self) -> bool {
-        self.settings.exclusive
     }
 
     fn serves(&self) -> Serves {

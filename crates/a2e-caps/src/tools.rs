@@ -21,6 +21,7 @@ use a2e_wire::{
 };
 use serde_json::json;
 
+use crate::placement::{Placement, placed};
 use crate::tool::{
     Call, Caller, Catalogue, Definition, DefinitionError, Output, Progress, Source, Violation,
 };
@@ -43,12 +44,8 @@ pub struct Tools {
 /// How the plugin is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Its name.
-    pub name: String,
-    /// Its priority among plugins.
-    pub priority: i64,
-    /// Whether no other plugin serves tools.
-    pub exclusive: bool,
+    /// Where it stands among plugins.
+    pub placement: Placement,
     /// How many bytes of JSON a result may have; what is larger becomes an artifact.
     pub inline_limit: usize,
     /// How many bytes of artifacts each agent may have; the oldest go first.
@@ -71,9 +68,7 @@ struct Change<'a>(&'a AtomicU64);
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            name: "tools".into(),
-            priority: 0,
-            exclusive: false,
+            placement: Placement::named("tools"),
             inline_limit: INLINE_LIMIT,
             artifact_bytes: MAX_ARTIFACT_BYTES,
         }
@@ -214,20 +209,10 @@ impl Drop for Change<'_> {
 }
 
 impl Plugin for Tools {
-    fn name(&self) -> &str {
-        &self.settings.name
-    }
+    placed!(settings.placement);
 
     fn capability(&self) -> Option<Capability<'static>> {
         Some(Capability::Tools)
-    }
-
-    fn priority(&self) -> i64 {
-        self.settings.priority
-    }
-
-    fn exclusive(&self) -> bool {
-        self.settings.exclusive
     }
 
     fn serves(&self) -> Serves {

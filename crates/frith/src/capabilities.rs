@@ -10,12 +10,10 @@ use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
 use a2e_caps::tool::{Catalogue, Source, Tool};
-use a2e_caps::toolkits::{
-    Filesystem, Git, Http, Settings as ToolkitSettings, Sqlite, SqliteLimits, Toolkit, Toolkits,
-};
+use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_caps::{commands, files, http, time};
+use a2e_caps::{Placement, commands, files, http, time};
 use a2e_runtime::config::{CommandTool, Config, Network, Plugin, Proc, Sandbox};
 use a2e_runtime::{DataDir, HostBuilder};
 use anyhow::{Context, Result, bail};
@@ -71,7 +69,7 @@ impl Capabilities {
     /// Adds all capabilities, as a node has them that is told nothing else.
     pub(crate) fn all(&self, builder: HostBuilder, vault: &Vault) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
-        let builder = builder.plugin(self.make_toolkits(vault, ToolkitSettings::default())?);
+        let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits"))?);
         Ok(self.proc(builder, &Proc::default()))
     }
 
@@ -89,9 +87,7 @@ impl Capabilities {
             bail!("two tools are called `{}`", clash.name);
         }
         let tools = self.make_tools(ToolSettings {
-            name: plugin.name.clone(),
-            priority: plugin.priority,
-            exclusive: plugin.exclusive,
+            placement: placement(plugin),
             ..ToolSettings::default()
         })?;
         Ok(builder.plugin(tools))
@@ -104,14 +100,7 @@ impl Capabilities {
         plugin: &Plugin,
         vault: &Vault,
     ) -> Result<HostBuilder> {
-        let toolkits = self.make_toolkits(
-            vault,
-            ToolkitSettings {
-                name: plugin.name.clone(),
-                priority: plugin.priority,
-                exclusive: plugin.exclusive,
-            },
-        )?;
+        let toolkits = self.make_toolkits(vault, placement(plugin))?;
         Ok(builder.plugin(toolkits))
     }
 
@@ -151,7 +140,7 @@ impl Capabilities {
         commands::from_template(&template, &self.workplace)
     }
 
-    fn make_toolkits(&self, vault: &Vault, settings: ToolkitSettings) -> Result<Toolkits> {
+    fn make_toolkits(&self, vault: &Vault, placement: Placement) -> Result<Toolkits> {
         let roots = Arc::clone(&self.roots);
         let toolkits: Vec<Arc<dyn Toolkit>> = vec![
             Arc::new(Filesystem::new(Arc::clone(&roots))?),
@@ -160,11 +149,19 @@ impl Capabilities {
             Arc::new(Http::new(Arc::clone(&self.web))?),
         ];
         let catalogue = Arc::clone(&self.catalogue);
-        Ok(Toolkits::new(catalogue, vault.clone(), toolkits, settings))
+        Ok(Toolkits::new(catalogue, vault.clone(), toolkits, placement))
     }
 
     fn make_tools(&self, settings: ToolSettings) -> Result<Tools> {
         Ok(Tools::new(Arc::clone(&self.catalogue), settings)?)
+    }
+}
+
+fn placement(plugin: &Plugin) -> Placement {
+    Placement {
+        name: plugin.name.clone(),
+        priority: plugin.priority,
+        exclusive: plugin.exclusive,
     }
 }
 

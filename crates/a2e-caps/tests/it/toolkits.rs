@@ -4,12 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use a2e_caps::Placement;
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::Client;
 use a2e_caps::tool::{Catalogue, Source, Tool};
-use a2e_caps::toolkits::{
-    Filesystem, Http, Info, Settings, Sqlite, SqliteLimits, Toolkit, Toolkits,
-};
+use a2e_caps::toolkits::{Filesystem, Http, Info, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_runtime::Host;
 use serde_json::{Value, json};
@@ -28,7 +27,7 @@ pub(crate) async fn host(toolkits: Vec<Arc<dyn Toolkit>>, store: &Store) -> Host
     catalogue.set(Source::BuiltIn, vec![constant(defined("common"), json!(1))]);
     let tools = Tools::new(Arc::clone(&catalogue), ToolSettings::default()).unwrap();
     let vault = vault(store).await;
-    let toolkits = Toolkits::new(catalogue, vault, toolkits, Settings::default());
+    let toolkits = Toolkits::new(catalogue, vault, toolkits, Placement::named("toolkits"));
     Host::builder()
         .plugin(tools)
         .plugin(toolkits)
