@@ -14,6 +14,7 @@ mod handshake_client;
 mod handshake_limits;
 mod handshake_server;
 mod link;
+mod seed004;
 mod session_answers;
 mod session_policy;
 mod sessions;
