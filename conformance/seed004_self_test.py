@@ -11,6 +11,8 @@ import tempfile
 import traceback
 import urllib.parse
 
+sys.dont_write_bytecode = True
+
 from seed004 import Client, Refused, TokenBucket, b64, base58, key_of_did, retry, unb64, unbase58, verify_manifest
 from seed004_server import Server
 from seed004_wire import Http, listen

@@ -27,6 +27,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+sys.dont_write_bytecode = True
+
 from seed004 import Client, Refused, retry, verify_manifest
 from seed004_server import Server
 
