@@ -3,6 +3,7 @@
 //! A file becomes a tree that knows where each of its parts stands (`tree`), and the tree becomes
 //! these types (`sections`), which collects every mistake with its place instead of the first one.
 
+mod a2a;
 mod error;
 mod policy;
 mod read;
@@ -11,6 +12,7 @@ mod secrets;
 mod sections;
 mod toml;
 mod tree;
+mod trust;
 mod yaml;
 
 use std::net::SocketAddr;
@@ -24,12 +26,14 @@ use a2e_session::Limits;
 use crate::secret::Secret;
 use crate::snapshot::SnapshotMode;
 
+pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
 pub use error::{ConfigError, Problem};
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use tree::Location;
+pub use trust::{Trust, TrustAnchor, TrustPin};
 
 /// A node's configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// What the node calls itself.
     pub host_id: String,
@@ -51,6 +55,10 @@ pub struct Config {
     pub global_limits: GlobalLimits,
     /// What agents may do.
     pub policy: Policy,
+    /// How it speaks with other agents.
+    pub a2a: A2a,
+    /// Which of them are trusted, and how far.
+    pub trust: Trust,
     /// The record of what they did.
     pub audit: Audit,
     /// What the node says about itself.
@@ -288,6 +296,8 @@ impl Default for Config {
             snapshot_mode: SnapshotMode::default(),
             global_limits: GlobalLimits::default(),
             policy: Policy::default(),
+            a2a: A2a::default(),
+            trust: Trust::default(),
             audit: Audit::default(),
             telemetry: Telemetry::default(),
             notes: Vec::new(),
@@ -420,6 +430,7 @@ impl Config {
                 error.add(format!("two plugins are called `{}`", plugin.name));
             }
         }
+        a2a::problems(&self.a2a, &[Some(server.listen), server.tcp], &mut error);
         policy::problems(&self.policy)
             .into_iter()
             .for_each(|problem| error.add(problem));

@@ -11,6 +11,12 @@ const EFFECTS: [(&str, Effect); 3] = [
     ("deny", Effect::Deny),
 ];
 
+pub(super) const LEVELS: [(&str, TrustLevel); 3] = [
+    ("self", TrustLevel::Own),
+    ("delegated", TrustLevel::Delegated),
+    ("verified", TrustLevel::Verified),
+];
+
 /// The section `agents`: rules of single agents, which go before the common ones.
 pub(super) fn agents(field: &Field<'_>) -> Option<Vec<AgentPolicy>> {
     let mut agents: Vec<AgentPolicy> = Vec::new();
@@ -96,11 +102,6 @@ fn one_or_many(section: &mut Section<'_>, name: &'static str) -> Option<Option<V
 
 #[expect(clippy::option_option, reason = "a mistake is not the same as nothing")]
 fn trust(section: &mut Section<'_>) -> Option<Option<Vec<TrustLevel>>> {
-    const LEVELS: [(&str, TrustLevel); 3] = [
-        ("self", TrustLevel::Own),
-        ("delegated", TrustLevel::Delegated),
-        ("verified", TrustLevel::Verified),
-    ];
     match section.given("trust") {
         None => Some(None),
         Some(field) if field.is_text() => Some(Some(vec![field.choice(&LEVELS)?])),

@@ -12,7 +12,7 @@ use super::tree::Node;
 use super::{
     Audit, CommandTool, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind,
     Problem, Proc, Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket,
-    policy, secrets,
+    policy, secrets, trust,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -102,6 +102,8 @@ pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Con
         root.field("agents"),
         policy::agents,
     );
+    set(&mut config.a2a, root.field("a2a"), |it| reader.a2a(it));
+    set(&mut config.trust, root.field("trust"), trust::trust);
     set(&mut config.audit, root.field("audit"), audit);
     set(&mut config.telemetry, root.field("telemetry"), telemetry);
     root.finish();
@@ -412,7 +414,7 @@ fn capability(field: &Field<'_>) -> Option<String> {
 }
 
 /// `ADDRESS:PORT`; `localhost` is one address, so that nobody listens where he did not look.
-fn address(field: &Field<'_>) -> Option<SocketAddr> {
+pub(super) fn address(field: &Field<'_>) -> Option<SocketAddr> {
     match super::listen_address(field.text()?) {
         Ok(address) => Some(address),
         Err(text) => field.wrong(&text),
@@ -460,7 +462,7 @@ pub(super) fn set<'a, T>(
 }
 
 /// The same for a value that has no default.
-fn set_some<'a, T>(
+pub(super) fn set_some<'a, T>(
     slot: &mut Option<T>,
     field: Option<Field<'a>>,
     read: impl FnOnce(&Field<'a>) -> Option<T>,

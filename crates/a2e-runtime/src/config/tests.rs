@@ -104,7 +104,9 @@ fn the_sample_has_every_key() {
          sandbox: {zzzzzz: 1}\n\
          global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\naudit: {zzzzzz: 1}\n\
          policy: {zzzzzz: 1, repeat: {zzzzzz: 1, calls: 2, window: 1, then: hold}, rules: [{zzzzzz: 1, then: deny}]}\n\
-         agents: [{zzzzzz: 1, name: a, policy: {}}]\n",
+         agents: [{zzzzzz: 1, name: a, policy: {}}]\n\
+         a2a: {zzzzzz: 1, tls: {zzzzzz: 1}, policy: {zzzzzz: 1}, agents: [{zzzzzz: 1, did: 'did:key:x'}], limits: {zzzzzz: 1}}\n\
+         trust: {zzzzzz: 1, anchors: {a: {zzzzzz: 1, did: 'did:key:x'}}, pins: [{zzzzzz: 1, did: 'did:key:x'}]}\n",
         Format::Yaml,
     );
     let known = error
@@ -113,7 +115,22 @@ fn the_sample_has_every_key() {
     let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
     assert_eq!(
         keys.len(),
-        14 + 7 + 2 + 10 + 8 + 6 + 9 + 13 + 14 + 2 + 4 + 6 + 3 + 9 + 2,
+        16 + 7
+            + 2
+            + 10
+            + 8
+            + 6
+            + 9
+            + 13
+            + 14
+            + 2
+            + 4
+            + 6
+            + 3
+            + 9
+            + 2
+            + (10 + 3 + 10 + 3 + 9)
+            + (6 + 3 + 3),
         "{error}"
     );
     for key in keys {
