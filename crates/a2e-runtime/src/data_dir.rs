@@ -113,6 +113,12 @@ impl DataDir {
         self.path.join("agents.json")
     }
 
+    /// The operator's word about other agents.
+    #[must_use]
+    pub fn trust(&self) -> PathBuf {
+        self.path.join("trust.json")
+    }
+
     /// The database of what outlives the node.
     #[must_use]
     pub fn store(&self) -> PathBuf {
@@ -239,7 +245,10 @@ impl Claim {
     }
 
     /// Reads a file that only its owner may read; `None` if there is none.
-    pub(crate) fn read_private(&self, path: &Path) -> Result<Option<Vec<u8>>, DataError> {
+    ///
+    /// # Errors
+    /// If it cannot be read, is too large, or others may read it.
+    pub fn read_private(&self, path: &Path) -> Result<Option<Vec<u8>>, DataError> {
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -257,7 +266,10 @@ impl Claim {
 
     /// Writes a file that only its owner may read. Whoever reads it sees the old or the new one,
     /// also after a crash.
-    pub(crate) fn write_private(&self, path: &Path, bytes: &[u8]) -> Result<(), DataError> {
+    ///
+    /// # Errors
+    /// If it cannot be written; then the old one is there.
+    pub fn write_private(&self, path: &Path, bytes: &[u8]) -> Result<(), DataError> {
         self.write(path, bytes, Durable::Yes)
     }
 

@@ -33,16 +33,22 @@ pub struct Operations {
 }
 
 /// Operations that only look.
-const LOOKING: [&str; 6] = [
+const LOOKING: [&str; 7] = [
     "approve.list",
     "approve.show",
     "status",
     "token.list",
     "tools.pending",
     "tools.show",
+    "trust.list",
 ];
 /// Operations that take rights away, or make room: they are done also if they cannot be put on record.
-const TAKING: [&str; 2] = ["audit.purge", "token.revoke"];
+const TAKING: [&str; 4] = [
+    "audit.purge",
+    "token.revoke",
+    "trust.block",
+    "trust.unanchor",
+];
 
 /// Reads a request and gives the answer to it, as one line.
 trait Operation: Fn(&Value<'_>) -> BoxFuture<'static, Vec<u8>> + Send + Sync {}

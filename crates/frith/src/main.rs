@@ -7,6 +7,7 @@
 mod agent;
 mod approve;
 mod audit;
+mod book;
 mod capabilities;
 mod check;
 mod config;
@@ -25,6 +26,7 @@ mod node;
 mod own;
 mod pending;
 mod progress;
+mod peer;
 mod resolve;
 mod run;
 mod screen;
@@ -32,6 +34,7 @@ mod send;
 mod stdio;
 mod token;
 mod toolkits;
+mod trust;
 mod types;
 mod up;
 mod vault;
@@ -125,6 +128,12 @@ enum Command {
     /// Vouch for another agent
     #[command(after_help = EXIT_STATUS)]
     Endorse(endorse::Arguments),
+    /// Other agents by name: add, list, remove
+    #[command(after_help = EXIT_STATUS)]
+    Peer(peer::Arguments),
+    /// Whose word counts, what agents must show, who is blocked: list, anchors, pins, block, unblock
+    #[command(after_help = EXIT_STATUS)]
+    Trust(trust::Arguments),
 }
 
 /// How a command ended.
@@ -201,6 +210,8 @@ fn main() -> ExitCode {
         Some(Command::Manifest(options)) => manifest::run(&options, arguments.json),
         Some(Command::Resolve(options)) => resolve::run(&options, arguments.json),
         Some(Command::Endorse(options)) => endorse::run(&options),
+        Some(Command::Peer(options)) => peer::run(&options, arguments.json),
+        Some(Command::Trust(options)) => trust::run(&options, arguments.json),
         None => help(),
     };
     match outcome {

@@ -1,6 +1,6 @@
 //! `frith manifest`: make, show, sign and verify manifests.
 
-mod load;
+pub(crate) mod load;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -25,6 +25,7 @@ use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::book::{self, BookFile};
 use crate::capabilities::Capabilities;
 use crate::config::Applied;
 use crate::id;
@@ -43,6 +44,8 @@ pub(crate) struct Node {
     tls: Option<Tls>,
     tokens: Arc<TokenStore>,
     shared: Shared,
+    /// What the operator says about other agents.
+    book: Arc<BookFile>,
     /// What it was started with, or what of a later one was taken.
     config: std::sync::Mutex<Config>,
     /// Told to read its configuration again by the operator.
@@ -120,6 +123,8 @@ impl Node {
         let operator = CancellationToken::new();
         let (apply, applies) = mpsc::channel(1);
         let operations = operations(&shared, &approvals, &tokens, &host, apply);
+        let book = Arc::new(BookFile::open(claim.clone(), config)?);
+        let operations = book::serve(operations, &book);
         let server = OperatorServer::bind(&claim, operations)?;
         tokio::spawn(server.run(operator.clone()));
         if let Some(log) = &shared.audit {
@@ -131,6 +136,7 @@ impl Node {
             tls,
             tokens,
             shared,
+            book,
             config: std::sync::Mutex::new(config.clone()),
             applies: Mutex::new(applies),
             claim,
@@ -237,6 +243,10 @@ impl Node {
         self.http.set_guard(guard(config));
         if let Err(error) = self.tokens.configure(config.auth_token.as_ref()) {
             kept.push(format!("kept the old `auth_token`: {error}"));
+        }
+        match book::configured(&config.trust) {
+            Ok(book) => self.book.books.configure(book),
+            Err(error) => kept.push(format!("kept the old `trust`: {error:#}")),
         }
         if let Some(Err(error)) = self.tls.as_ref().map(Tls::reload) {
             kept.push(format!("kept the old certificate: {error}"));

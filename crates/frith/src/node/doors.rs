@@ -36,5 +36,14 @@ pub(super) fn keep_doors(config: &mut Config, current: &Config) -> Vec<String> {
         &mut kept,
     );
     keep("plugins", &mut config.plugins, &current.plugins, &mut kept);
+    keep("a2a", &mut config.a2a, &current.a2a, &mut kept);
+    // Whom one must not speak to may become more.
+    let mut tighter = current.trust.clone();
+    tighter.blocked.extend(config.trust.blocked.iter().cloned());
+    if config.trust != tighter {
+        config.trust = tighter;
+        let text = "kept the old `trust` but for newly blocked agents; `frith config apply` applies the new one";
+        kept.push(text.to_owned());
+    }
     kept
 }

@@ -14,6 +14,7 @@ mod newcomer;
 mod node;
 mod own_host;
 mod pinned;
+mod peers;
 mod sandboxed;
 mod secrets;
 mod store;

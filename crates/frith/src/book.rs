@@ -1,0 +1,333 @@
+//! The operator's word about other agents, kept in the data directory: by a running node, or without one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use a2a_identity::{TrustLevel, VerifyingKey};
+use a2a_net::book::{Block, Book, BookError, Books, Pages, Peer, Pin, TrustAnchor, parse_did};
+use a2e_runtime::config::{Config, Trust};
+use a2e_runtime::operator::{AskError, Nothing, Operations, ask};
+use a2e_runtime::{Claim, DataDir};
+use anyhow::{Context, Result, anyhow};
+use canonical::base64url;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The books of a node, and the file that one of them is kept in.
+pub(crate) struct BookFile {
+    claim: Claim,
+    pub(crate) books: Arc<Books>,
+    /// Held while the file is written, so that changes come one after another.
+    change: Mutex<()>,
+}
+
+/// A change to the book that commands write.
+pub(crate) trait Change: Serialize + DeserializeOwned + Send + 'static {
+    /// The operation of the operator's socket.
+    const OPERATION: &'static str;
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError>;
+}
+
+/// What both books say.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Listing {
+    pub(crate) configured: Book,
+    pub(crate) stored: Book,
+}
+
+impl Listing {
+    /// Both, as a node asks them.
+    pub(crate) fn pages(&self) -> Pages {
+        Pages {
+            configured: self.configured.clone(),
+            stored: self.stored.clone(),
+        }
+    }
+
+    /// Each, and whether it is the configuration's.
+    pub(crate) const fn books(&self) -> [(&Book, bool); 2] {
+        [(&self.configured, true), (&self.stored, false)]
+    }
+}
+
+/// The operation that gives a [`Listing`].
+const LIST: &str = "trust.list";
+
+/// `peer.add`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddPeer {
+    pub(crate) name: String,
+    pub(crate) peer: Peer,
+    /// The manifest that it must show from now on.
+    pub(crate) pin: Option<Pin>,
+}
+
+/// `peer.remove`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemovePeer {
+    pub(crate) name: String,
+}
+
+/// `trust.anchor`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddAnchor {
+    pub(crate) name: String,
+    pub(crate) anchor: TrustAnchor,
+}
+
+/// `trust.unanchor`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemoveAnchor {
+    pub(crate) name: String,
+}
+
+/// `trust.pin`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddPin {
+    pub(crate) did: String,
+    pub(crate) pin: Pin,
+}
+
+/// `trust.unpin`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemovePin {
+    pub(crate) did: String,
+}
+
+/// `trust.block`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddBlock {
+    pub(crate) did: String,
+    pub(crate) block: Block,
+}
+
+/// `trust.unblock`
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemoveBlock {
+    pub(crate) did: String,
+}
+
+impl Change for AddPeer {
+    const OPERATION: &'static str = "peer.add";
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError> {
+        let did = self.peer.did.clone();
+        book.add_peer(&self.name, self.peer)?;
+        match self.pin {
+            Some(pin) => book.pin(&did, pin),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Change for RemovePeer {
+    const OPERATION: &'static str = "peer.remove";
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError> {
+        book.remove_peer(&self.name).map(drop)
+    }
+}
+
+impl Change for AddAnchor {
+    const OPERATION: &'static str = "trust.anchor";
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError> {
+        book.add_anchor(&self.name, self.anchor)
+    }
+}
+
+impl Change for RemoveAnchor {
+    const OPERATION: &'static str = "trust.unanchor";
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError> {
+        book.remove_anchor(&self.name).map(drop)
+    }
+}
+
+impl Change for AddPin {
+    const OPERATION: &'static str = "trust.pin";
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError> {
+        book.pin(&parse_did(&self.did)?, self.pin)
+    }
+}
+
+impl Change for RemovePin {
+    const OPERATION: &'static str = "trust.unpin";
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError> {
+        book.unpin(&parse_did(&self.did)?)
+    }
+}
+
+impl Change for AddBlock {
+    const OPERATION: &'static str = "trust.block";
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError> {
+        book.block(&parse_did(&self.did)?, self.block)
+    }
+}
+
+impl Change for RemoveBlock {
+    const OPERATION: &'static str = "trust.unblock";
+
+    fn apply(self, book: &mut Book) -> Result<(), BookError> {
+        book.unblock(&parse_did(&self.did)?)
+    }
+}
+
+impl BookFile {
+    /// The books of a data directory and a configuration.
+    pub(crate) fn open(claim: Claim, config: &Config) -> Result<Self> {
+        let path = claim.dir().trust();
+        let stored = match claim.read_private(&path)? {
+            Some(bytes) => Book::parse(&bytes).with_context(|| {
+                format!(
+                    "{} is damaged; put back a copy of it, or delete it and say again what it said",
+                    path.display()
+                )
+            })?,
+            None => Book::default(),
+        };
+        Ok(Self {
+            books: Arc::new(Books::new(configured(&config.trust)?, stored)),
+            claim,
+            change: Mutex::new(()),
+        })
+    }
+
+    /// Makes a change: it is on the disk before it holds.
+    pub(crate) fn change(&self, change: impl Change) -> Result<()> {
+        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = self.books.pages().stored.clone();
+        change.apply(&mut book)?;
+        let mut bytes = serde_json::to_vec_pretty(&book)?;
+        bytes.push(b'\n');
+        self.claim
+            .write_private(&self.claim.dir().trust(), &bytes)?;
+        self.books.store(book);
+        Ok(())
+    }
+
+    pub(crate) fn list(&self) -> Listing {
+        let pages = self.books.pages();
+        Listing {
+            configured: pages.configured.clone(),
+            stored: pages.stored.clone(),
+        }
+    }
+}
+
+/// Lets the operator of a running node change its book.
+pub(crate) fn serve(operations: Operations, file: &Arc<BookFile>) -> Operations {
+    let listing = Arc::clone(file);
+    let operations = operations.add(LIST, move |_: Nothing| {
+        std::future::ready(Ok::<_, String>(listing.list()))
+    });
+    let operations = serve_change::<AddPeer>(operations, file);
+    let operations = serve_change::<RemovePeer>(operations, file);
+    let operations = serve_change::<AddAnchor>(operations, file);
+    let operations = serve_change::<RemoveAnchor>(operations, file);
+    let operations = serve_change::<AddPin>(operations, file);
+    let operations = serve_change::<RemovePin>(operations, file);
+    let operations = serve_change::<AddBlock>(operations, file);
+    serve_change::<RemoveBlock>(operations, file)
+}
+
+fn serve_change<C: Change>(operations: Operations, file: &Arc<BookFile>) -> Operations {
+    let file = Arc::clone(file);
+    operations.add(C::OPERATION, move |change: C| {
+        let file = Arc::clone(&file);
+        async move {
+            // A file is written, which may take a while.
+            let done = tokio::task::spawn_blocking(move || file.change(change)).await;
+            match done {
+                Ok(done) => done
+                    .map(|()| Nothing {})
+                    .map_err(|error| format!("{error:#}")),
+                Err(error) => Err(format!("the operation broke off: {error}")),
+            }
+        }
+    })
+}
+
+/// Has a change made by the node that runs, or makes it itself if none does.
+pub(crate) async fn change<C: Change>(dir: &DataDir, change: C) -> Result<()> {
+    match ask::<Nothing>(dir, C::OPERATION, &change).await {
+        Err(AskError::NoNode { .. }) => alone(dir)?.change(change),
+        asked => Ok(asked.map(drop)?),
+    }
+}
+
+/// What is known. Without a node that is what commands said: which configuration counts is not known.
+pub(crate) async fn list(dir: &DataDir) -> Result<Listing> {
+    match ask(dir, LIST, &Nothing {}).await {
+        Err(AskError::NoNode { .. }) if !dir.path().exists() => Ok(Listing {
+            configured: Book::default(),
+            stored: Book::default(),
+        }),
+        Err(AskError::NoNode { .. }) => Ok(alone(dir)?.list()),
+        asked => Ok(asked?),
+    }
+}
+
+/// The book of a directory that no node works on.
+fn alone(dir: &DataDir) -> Result<BookFile> {
+    BookFile::open(dir.claim()?, &Config::default())
+}
+
+/// What the section `trust` says, as a book.
+pub(crate) fn configured(trust: &Trust) -> Result<Book> {
+    let mut book = Book::default();
+    for anchor in &trust.anchors {
+        let place = format!("`trust.anchors.{}` of the configuration", anchor.name);
+        let read = || -> Result<TrustAnchor> {
+            Ok(TrustAnchor {
+                did: parse_did(&anchor.did)?,
+                public_key: anchor.public_key.as_deref().map(public_key).transpose()?,
+                min_trust_level: level(anchor.min_trust_level),
+            })
+        };
+        let added = read().and_then(|read| Ok(book.add_anchor(&anchor.name, read)?));
+        added.context(place)?;
+    }
+    for pin in &trust.pins {
+        let stated = Pin {
+            manifest: pin.manifest,
+            keys: pin.keys.clone(),
+            ..Pin::default()
+        };
+        let pinned = parse_did(&pin.did).and_then(|did| book.pin(&did, stated));
+        pinned.context("`trust.pins` of the configuration")?;
+    }
+    for did in &trust.blocked {
+        let blocked = parse_did(did).and_then(|did| book.block(&did, Block::default()));
+        blocked.context("`trust.blocked` of the configuration")?;
+    }
+    Ok(book)
+}
+
+/// Reads a public key in base64url.
+pub(crate) fn public_key(text: &str) -> Result<VerifyingKey> {
+    let bytes = base64url::decode(text).ok();
+    let bytes: Option<[u8; 32]> = bytes.and_then(|bytes| bytes.try_into().ok());
+    let bytes = bytes.ok_or_else(|| anyhow!("a public key is 32 bytes in base64url"))?;
+    Ok(VerifyingKey::from_bytes(&bytes)?)
+}
+
+/// The level of that name, in the words of another crate.
+const fn level(level: policy::TrustLevel) -> TrustLevel {
+    match level {
+        policy::TrustLevel::Own => TrustLevel::Own,
+        policy::TrustLevel::Delegated => TrustLevel::Delegated,
+        policy::TrustLevel::Verified => TrustLevel::Verified,
+    }
+}

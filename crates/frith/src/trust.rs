@@ -1,0 +1,309 @@
+//! `frith trust`: whose word counts, what agents must show, and who is not spoken to.
+
+use std::collections::BTreeMap;
+
+use a2a_identity::TrustLevel;
+use a2a_net::book::{Block, Book, Pin, TrustAnchor, parse_did};
+use a2e_runtime::DataDir;
+use anyhow::Result;
+use canonical::{Digest, base64url};
+use clap::Subcommand;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::agent::{block_on, print};
+use crate::book::{
+    self, AddAnchor, AddBlock, AddPin, Change, Listing, RemoveAnchor, RemoveBlock, RemovePin,
+};
+use crate::data::DataArguments;
+use crate::keystore::now;
+use crate::screen::plain;
+
+/// Changes are kept in the data directory; they hold at once for a node that runs. What the configuration says under `trust`
+/// stands beside them and is right where both speak.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+
+    #[command(flatten)]
+    data: DataArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List everything: anchors, pins, blocked agents
+    List,
+    /// Those whose endorsements count: list, add, remove
+    Anchors {
+        #[command(subcommand)]
+        action: Option<Anchors>,
+    },
+    /// What an agent must show, exactly: list, add, remove
+    Pins {
+        #[command(subcommand)]
+        action: Option<Pins>,
+    },
+    /// Speak to an agent no more
+    Block {
+        /// Its DID
+        did: String,
+
+        /// Why, for the list
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+    /// Speak to an agent again
+    Unblock {
+        /// Its DID
+        did: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Anchors {
+    /// List them
+    List,
+    /// Let someone's endorsements count
+    Add {
+        /// What to call it here
+        name: String,
+
+        /// Its DID
+        did: String,
+
+        /// The one key to believe, in base64url; without it, the keys of its manifest
+        #[arg(long)]
+        key: Option<String>,
+
+        /// Endorsements below this do not count: self, delegated or verified
+        #[arg(long, default_value = "self", value_name = "LEVEL")]
+        min_level: String,
+    },
+    /// Let someone's endorsements count no more
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Pins {
+    /// List them
+    List,
+    /// Say what an agent must show, in place of what was said before
+    Add {
+        /// Its DID
+        did: String,
+
+        /// The hash of its manifest; `frith manifest verify` shows it
+        #[arg(long, value_name = "HASH")]
+        manifest: Option<Digest>,
+
+        /// The hash of a key that may sign its manifest
+        #[arg(long = "key", value_name = "HASH")]
+        keys: Vec<Digest>,
+    },
+    /// Take it back
+    Remove {
+        /// Its DID
+        did: String,
+    },
+}
+
+/// Which lists are shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    All,
+    Anchors,
+    Pins,
+}
+
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    let dir = arguments.data.dir()?;
+    block_on(async {
+        match &arguments.action {
+            Action::List => list(&dir, Shown::All, as_json).await,
+            Action::Anchors { action } => anchors(&dir, action.as_ref(), as_json).await,
+            Action::Pins { action } => pins(&dir, action.as_ref(), as_json).await,
+            Action::Block { did, reason } => {
+                let block = Block {
+                    reason: reason.clone(),
+                    since: u64::try_from(now().0).ok(),
+                };
+                let did = did.clone();
+                change(&dir, &did.clone(), AddBlock { did, block }, as_json).await
+            }
+            Action::Unblock { did } => {
+                let did = did.clone();
+                change(&dir, &did.clone(), RemoveBlock { did }, as_json).await
+            }
+        }
+    })
+}
+
+async fn anchors(dir: &DataDir, action: Option<&Anchors>, as_json: bool) -> Result<Outcome> {
+    match action {
+        None | Some(Anchors::List) => list(dir, Shown::Anchors, as_json).await,
+        Some(Anchors::Add {
+            name,
+            did,
+            key,
+            min_level,
+        }) => {
+            let who = match parse_did(did) {
+                Ok(who) => who,
+                Err(error) => return Ok(Outcome::WrongArguments(error.to_string())),
+            };
+            let Some(min_trust_level) = TrustLevel::named(min_level) else {
+                let message = "--min-level must be self, delegated or verified";
+                return Ok(Outcome::WrongArguments(message.to_owned()));
+            };
+            let public_key = match key.as_deref().map(book::public_key).transpose() {
+                Ok(key) => key,
+                Err(error) => return Ok(Outcome::WrongArguments(format!("--key: {error}"))),
+            };
+            let anchor = TrustAnchor {
+                did: who,
+                public_key,
+                min_trust_level,
+            };
+            let name = name.clone();
+            confirm(dir, AddAnchor { name, anchor }, as_json).await
+        }
+        Some(Anchors::Remove { name }) => {
+            let name = name.clone();
+            confirm(dir, RemoveAnchor { name }, as_json).await
+        }
+    }
+}
+
+async fn pins(dir: &DataDir, action: Option<&Pins>, as_json: bool) -> Result<Outcome> {
+    match action {
+        None | Some(Pins::List) => list(dir, Shown::Pins, as_json).await,
+        Some(Pins::Add {
+            did,
+            manifest,
+            keys,
+        }) => {
+            if manifest.is_none() && keys.is_empty() {
+                let message = "say what it must show: --manifest HASH, --key HASH, or both";
+                return Ok(Outcome::WrongArguments(message.to_owned()));
+            }
+            let pin = Pin {
+                manifest: *manifest,
+                keys: keys.clone(),
+                ..Pin::default()
+            };
+            let did = did.clone();
+            change(dir, &did.clone(), AddPin { did, pin }, as_json).await
+        }
+        Some(Pins::Remove { did }) => {
+            let did = did.clone();
+            change(dir, &did.clone(), RemovePin { did }, as_json).await
+        }
+    }
+}
+
+/// Makes a change that names a DID.
+async fn change(dir: &DataDir, did: &str, wish: impl Change, as_json: bool) -> Result<Outcome> {
+    match parse_did(did) {
+        Ok(_) => confirm(dir, wish, as_json).await,
+        Err(error) => Ok(Outcome::WrongArguments(error.to_string())),
+    }
+}
+
+async fn confirm(dir: &DataDir, wish: impl Change, as_json: bool) -> Result<Outcome> {
+    book::change(dir, wish).await?;
+    match as_json {
+        true => print(&json!({}))?,
+        false => print(&"done")?,
+    }
+    Ok(Outcome::Good)
+}
+
+async fn list(dir: &DataDir, what: Shown, as_json: bool) -> Result<Outcome> {
+    let listing = book::list(dir).await?;
+    match as_json {
+        true => print(&as_value(&listing, what))?,
+        false => {
+            for line in as_text(&listing, what) {
+                print(&plain(line))?;
+            }
+        }
+    }
+    Ok(Outcome::Good)
+}
+
+fn as_value(listing: &Listing, what: Shown) -> Value {
+    let anchors = rows(listing, Book::anchors, "name");
+    let pins = rows(listing, Book::pins, "did");
+    match what {
+        Shown::Anchors => anchors,
+        Shown::Pins => pins,
+        Shown::All => {
+            let blocked = rows(listing, Book::blocked, "did");
+            json!({"anchors": anchors, "pins": pins, "blocked": blocked})
+        }
+    }
+}
+
+/// The entries of one kind, each with its name and where it comes from.
+fn rows<T: Serialize>(
+    listing: &Listing,
+    of: fn(&Book) -> &BTreeMap<String, T>,
+    name: &str,
+) -> Value {
+    let mut rows = Vec::new();
+    for (book, is_configured) in listing.books() {
+        for (key, entry) in of(book) {
+            let mut row = json!(entry);
+            row[name] = json!(key);
+            row["configured"] = json!(is_configured);
+            rows.push(row);
+        }
+    }
+    Value::Array(rows)
+}
+
+fn as_text(listing: &Listing, what: Shown) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (book, is_configured) in listing.books() {
+        let from = match is_configured {
+            true => "  (configuration)",
+            false => "",
+        };
+        if what != Shown::Pins {
+            for (name, anchor) in book.anchors() {
+                let key = anchor.public_key.as_ref().map(|key| {
+                    let key = base64url::encode(&key.to_bytes());
+                    format!("  key {key}")
+                });
+                let (did, level) = (&anchor.did, anchor.min_trust_level);
+                let key = key.unwrap_or_default();
+                lines.push(format!(
+                    "anchor   {name}  {did}  from {level} on{key}{from}"
+                ));
+            }
+        }
+        if what != Shown::Anchors {
+            for (did, pin) in book.pins() {
+                let manifest = pin.manifest.map(|hash| format!("  manifest {hash}"));
+                let keys = pin.keys.iter().map(|hash| format!("  key {hash}"));
+                let shown: String = manifest.into_iter().chain(keys).collect();
+                lines.push(format!("pin      {did}{shown}{from}"));
+            }
+        }
+        if what == Shown::All {
+            for (did, block) in book.blocked() {
+                let line = format!("blocked  {did}  {}", block.reason);
+                lines.push(format!("{}{from}", line.trim_end()));
+            }
+        }
+    }
+    if lines.is_empty() {
+        lines.push("nothing was said; `frith trust --help` shows what can be".to_owned());
+    }
+    lines
+}
