@@ -2,7 +2,7 @@
 //!
 //! The kernel checks, translates and compiles the whole filter for every command that is started, and
 //! runs some of it for every call that it has not seen to be allowed in any case. A list of some 300
-//! numbers is four times as long as a tree over the ranges they form.
+//! numbers is almost seven times as long as a tree over the ranges they form.
 
 use std::collections::BTreeMap;
 

@@ -83,7 +83,7 @@ fn arguments_decide_about_some() {
 #[test]
 fn the_filter_is_short_and_flat() {
     let filter = filter(Network::All, MemoryLevel::Process);
-    assert!(filter.len() < 320, "{}", filter.len());
+    assert!(filter.len() < 240, "{}", filter.len());
     for number in 0..600 {
         let call = Call {
             machine: MACHINE,
