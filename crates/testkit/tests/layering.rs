@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
     rule("a2e-caps", &["a2e-wire", "a2e-runtime", "policy", "store", "sandbox", "canonical"], &[]),
     rule("a2a-identity", &["canonical", "a2a-wire"], &[ASYNC, CLOCK, SOCKETS]),
     rule("a2a-session", &["a2a-wire", "a2a-identity", "policy", "canonical"], &[ASYNC, CLOCK, SOCKETS]),
-    rule("a2a-net", &["a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical"], &[]),
+    rule("a2a-net", &["a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical", "strict-json"], &[]),
     rule("bridge", &["a2e-wire", "a2e-runtime", "a2a-wire", "a2a-identity", "a2a-net", "policy"], &[]),
     rule("frith", &[
         "strict-json", "canonical", "a2e-wire", "a2a-wire", "policy", "audit", "store", "sandbox",

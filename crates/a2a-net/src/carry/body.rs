@@ -1,0 +1,169 @@
+//! Bodies: reading one that may be large or slow, and what an answer's is made of.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::HeaderMap;
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::limits::Limits;
+use super::refusal::Refusal;
+use super::watch::Busy;
+
+/// Reads a body: refused before it is read if it says that it is too large, cut off if it gets so, given up if it comes too slowly.
+pub(super) async fn read(
+    mut body: Incoming,
+    limit: usize,
+    limits: &Limits,
+) -> Result<Bytes, Refusal> {
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > limit {
+        let size = Some(declared);
+        return Err(Refusal::TooLarge { limit, size });
+    }
+    let mut slow = Slow {
+        limits,
+        began: None,
+        received: 0,
+    };
+    let mut whole = BytesMut::new();
+    loop {
+        let frame = tokio::select! {
+            // What is there is taken first, so that a body that is whole needs no timer.
+            biased;
+            frame = body.frame() => frame,
+            () = slow.wait() => return Err(Refusal::Late),
+        };
+        let data = match frame {
+            None => return Ok(whole.freeze()),
+            Some(Err(_)) => return Err(Refusal::Cut),
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => data,
+                Err(_) => continue,
+            },
+        };
+        slow.received = slow.received.saturating_add(data.len());
+        if slow.received > limit {
+            return Err(Refusal::TooLarge { limit, size: None });
+        }
+        if whole.is_empty() {
+            if body.is_end_stream() {
+                return Ok(data);
+            }
+            whole.reserve(declared.max(data.len()));
+        }
+        whole.extend_from_slice(&data);
+    }
+}
+
+/// How slowly a body comes.
+struct Slow<'a> {
+    limits: &'a Limits,
+    began: Option<Instant>,
+    received: usize,
+}
+
+impl Slow<'_> {
+    /// Waits until the body is too late.
+    async fn wait(&mut self) {
+        let began = *self.began.get_or_insert_with(Instant::now);
+        let received = u32::try_from(self.received).unwrap_or(u32::MAX);
+        let second = std::time::Duration::from_secs(1);
+        let earned = second.saturating_mul(received) / self.limits.body_rate.max(1);
+        let allowed = self.limits.body_grace.saturating_add(earned);
+        sleep_until(began + allowed.min(self.limits.body_time)).await;
+    }
+}
+
+/// The body of an answer, and that its request is not over before it is.
+pub(super) struct Answered {
+    body: Body,
+    _busy: Busy,
+}
+
+/// What an answer's body is made of.
+pub(super) enum Body {
+    /// Nothing, or all of it; taken when sent.
+    Whole(Option<Bytes>),
+    /// One message a line.
+    Lines(mpsc::Receiver<Bytes>),
+    /// One frame of gRPC, and how it went.
+    Framed(Option<Bytes>, Option<HeaderMap>),
+    /// A frame of gRPC for each message, and how it went.
+    Frames(mpsc::Receiver<Bytes>, Option<HeaderMap>),
+}
+
+/// Messages that are ready go out together, up to about this many bytes.
+const TOGETHER: usize = 16 * 1024;
+
+impl Answered {
+    pub(super) const fn new(body: Body, busy: Busy) -> Self {
+        Self { body, _busy: busy }
+    }
+}
+
+impl hyper::body::Body for Answered {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = match &mut self.get_mut().body {
+            Body::Whole(bytes) => bytes.take().map(Frame::data),
+            Body::Lines(messages) => ready!(gather(messages, cx, put_line)).map(Frame::data),
+            Body::Framed(bytes, trailers) => {
+                let data = bytes.take().map(Frame::data);
+                data.or_else(|| trailers.take().map(Frame::trailers))
+            }
+            Body::Frames(messages, trailers) => {
+                let data = ready!(gather(messages, cx, super::grpc::put)).map(Frame::data);
+                data.or_else(|| trailers.take().map(Frame::trailers))
+            }
+        };
+        Poll::Ready(frame.map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.body, Body::Whole(None) | Body::Framed(None, None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.body {
+            Body::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Body::Lines(_) | Body::Framed(..) | Body::Frames(..) => SizeHint::default(),
+        }
+    }
+}
+
+/// The messages that are ready, in one piece.
+fn gather(
+    messages: &mut mpsc::Receiver<Bytes>,
+    cx: &mut Context<'_>,
+    put: fn(&mut BytesMut, &[u8]),
+) -> Poll<Option<Bytes>> {
+    let Some(first) = ready!(messages.poll_recv(cx)) else {
+        return Poll::Ready(None);
+    };
+    let mut together = BytesMut::with_capacity(first.len().saturating_add(16));
+    put(&mut together, &first);
+    while together.len() < TOGETHER
+        && let Ok(next) = messages.try_recv()
+    {
+        put(&mut together, &next);
+    }
+    Poll::Ready(Some(together.freeze()))
+}
+
+fn put_line(out: &mut BytesMut, message: &[u8]) {
+    out.extend_from_slice(message);
+    out.put_u8(b'\n');
+}

@@ -1,0 +1,301 @@
+//! Requests of HTTP, and of gRPC which comes as such: from a path to a message, from an answer to a response.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::upgrade::OnUpgrade;
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::body::{self, Answered, Body};
+use super::grpc::{self, Bad};
+use super::limits::Limits;
+use super::refusal::Refusal;
+use super::watch::Pace;
+use super::{HANDSHAKE, REQUEST, WEBSOCKET, ws};
+use crate::transport::{Answer, Arrived, Carrier, Place, Service};
+
+/// What all requests of a connection share.
+pub(super) struct Exchange<S> {
+    pub(super) service: Arc<S>,
+    pub(super) limits: Arc<Limits>,
+    pub(super) source: SocketAddr,
+    pub(super) carrier: Carrier,
+    pub(super) pace: Arc<Pace>,
+    /// What the connection becomes when it is no longer HTTP.
+    pub(super) upgrade: Mutex<Option<OnUpgrade>>,
+}
+
+const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const WELL_KNOWN: &str = "/.well-known/";
+
+impl<S: Service> Exchange<S> {
+    /// Answers one request.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answered> {
+        let busy = self.pace.busy();
+        let is_http1 = self.carrier == Carrier::Http1;
+        // A length by chunks may be meant to hide another request behind this one (RFC 9112 §6.1); whoever asks for another protocol
+        // may already speak it. Both are the last of their connections.
+        let mut is_last = is_http1
+            && (request.headers().contains_key(header::TRANSFER_ENCODING)
+                || request.headers().contains_key(header::UPGRADE));
+        let mut response = match self.route(request).await {
+            Ok(response) => response,
+            Err(refusal) => {
+                is_last |= refusal.leaves_rest();
+                refused(refusal)
+            }
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
+        if is_last && is_http1 && !headers.contains_key(header::UPGRADE) {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response.map(|body| Answered::new(body, busy))
+    }
+
+    async fn route(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        if self.pace.is_ambiguous() {
+            return Err(Refusal::Ambiguous);
+        }
+        let is_http2 = self.carrier == Carrier::Http2;
+        match request.uri().path() {
+            REQUEST => {
+                let limit = self.limits.message_bytes;
+                self.post(request, Place::Request, limit).await
+            }
+            HANDSHAKE => {
+                let limit = self.limits.handshake_bytes;
+                self.post(request, Place::Handshake, limit).await
+            }
+            grpc::EXCHANGE if is_http2 => self.call(request, Call::One).await,
+            grpc::EXCHANGE_STREAM if is_http2 => self.call(request, Call::Stream).await,
+            WEBSOCKET if !is_http2 => self.open_websocket(request),
+            path => {
+                let name = path.strip_prefix(WELL_KNOWN);
+                let document = name.and_then(|name| self.service.document(name));
+                let document = document.ok_or(Refusal::NoSuchPath)?;
+                match *request.method() {
+                    Method::GET | Method::HEAD => Ok(message(StatusCode::OK, document)),
+                    _ => Err(Refusal::Method("GET, HEAD")),
+                }
+            }
+        }
+    }
+
+    async fn post(
+        &self,
+        request: Request<Incoming>,
+        place: Place,
+        limit: usize,
+    ) -> Result<Response<Body>, Refusal> {
+        if request.method() != Method::POST {
+            return Err(Refusal::Method("POST"));
+        }
+        let headers = request.headers();
+        if !has_media_type(headers, "application/json")
+            || headers.contains_key(header::CONTENT_ENCODING)
+        {
+            return Err(Refusal::MediaType);
+        }
+        let session_hint = session_hint(headers)?;
+        let message = body::read(request.into_body(), limit, &self.limits).await?;
+        let answer = self.service.handle(Arrived {
+            message,
+            carrier: self.carrier,
+            place,
+            source: self.source,
+            session_hint,
+            patience: None,
+        });
+        Ok(respond(answer.await))
+    }
+
+    /// A call of gRPC. Whatever becomes of it, the status of HTTP is 200.
+    async fn call(
+        &self,
+        request: Request<Incoming>,
+        call: Call,
+    ) -> Result<Response<Body>, Refusal> {
+        if request.method() != Method::POST {
+            return Err(Refusal::Method("POST"));
+        }
+        if !has_media_type(request.headers(), grpc::MEDIA_TYPE) {
+            return Err(Refusal::MediaType);
+        }
+        let mut response = match self.exchange(request, call).await {
+            Ok(Answer::Message(message)) => framed(Some(grpc::framed(&message)), grpc::ok()),
+            Ok(Answer::Nothing) => framed(Some(grpc::framed(b"")), grpc::ok()),
+            Ok(Answer::Stream(messages)) => Response::new(Body::Frames(messages, Some(grpc::ok()))),
+            Ok(Answer::Error { code, message, .. }) => {
+                framed(None, grpc::from_error(&code, &message))
+            }
+            Err(refusal) => {
+                let message = refusal.message(None);
+                framed(None, grpc::from_error(&refusal.code(), &message))
+            }
+        };
+        let media_type = HeaderValue::from_static(grpc::MEDIA_TYPE);
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, media_type);
+        Ok(response)
+    }
+
+    async fn exchange(&self, request: Request<Incoming>, call: Call) -> Result<Answer, Refusal> {
+        let headers = request.headers();
+        let session_hint = session_hint(headers)?;
+        let patience = patience(headers)?;
+        let limit = self.limits.message_bytes;
+        let most = limit.saturating_add(grpc::AROUND);
+        let body = body::read(request.into_body(), most, &self.limits).await?;
+        let message = grpc::only(body, limit).map_err(|bad| match bad {
+            Bad::Malformed => Refusal::Malformed,
+            Bad::Compressed => Refusal::MediaType,
+            Bad::TooLong => Refusal::TooLarge { limit, size: None },
+        })?;
+        if message.is_empty() {
+            return Err(Refusal::Malformed);
+        }
+        let handled = self.service.handle(Arrived {
+            message,
+            carrier: Carrier::Grpc,
+            place: Place::Any,
+            source: self.source,
+            session_hint,
+            patience,
+        });
+        let answer = match patience {
+            // A caller that waits no longer has gone.
+            Some(patience) => tokio::time::timeout(patience, handled)
+                .await
+                .map_err(|_| Refusal::Timeout)?,
+            None => handled.await,
+        };
+        match (answer, call) {
+            (Answer::Stream(_), Call::One) => Err(Refusal::NoStream),
+            (answer, _) => Ok(answer),
+        }
+    }
+
+    fn open_websocket(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        let response = ws::accept(request.method(), request.headers(), &self.limits)?;
+        let upgrade = hyper::upgrade::on(&mut request);
+        *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+        Ok(response.map(|()| Body::Whole(None)))
+    }
+}
+
+/// The two calls of gRPC.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Call {
+    One,
+    Stream,
+}
+
+fn respond(answer: Answer) -> Response<Body> {
+    match answer {
+        Answer::Message(bytes) => message(StatusCode::OK, bytes),
+        Answer::Nothing => {
+            let mut response = Response::new(Body::Whole(None));
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        Answer::Stream(messages) => {
+            let mut response = Response::new(Body::Lines(messages));
+            response.headers_mut().insert(header::CONTENT_TYPE, NDJSON);
+            response
+        }
+        Answer::Error {
+            code,
+            message: bytes,
+            retry_after,
+        } => {
+            let status = code.http().and_then(|code| StatusCode::from_u16(code).ok());
+            let mut response = message(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), bytes);
+            if let Some(seconds) = retry_after {
+                let headers = response.headers_mut();
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            }
+            response
+        }
+    }
+}
+
+fn message(status: StatusCode, bytes: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(Some(bytes)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, JSON);
+    if status == StatusCode::UNAUTHORIZED {
+        let scheme = HeaderValue::from_static("A2ADP");
+        headers.insert(header::WWW_AUTHENTICATE, scheme);
+    }
+    response
+}
+
+fn refused(refusal: Refusal) -> Response<Body> {
+    let mut response = message(refusal.status(), refusal.message(None));
+    if let Refusal::Method(methods) = refusal {
+        let methods = HeaderValue::from_static(methods);
+        response.headers_mut().insert(header::ALLOW, methods);
+    }
+    response
+}
+
+/// An answer of gRPC. Without a message the trailers are all there is, and are the headers.
+fn framed(message: Option<Bytes>, trailers: HeaderMap) -> Response<Body> {
+    match message {
+        Some(message) => Response::new(Body::Framed(Some(message), Some(trailers))),
+        None => {
+            let mut response = Response::new(Body::Framed(None, None));
+            *response.headers_mut() = trailers;
+            response
+        }
+    }
+}
+
+/// Whether the one `Content-Type` is this, whatever its parameters. gRPC may name its encoding behind a plus sign.
+fn has_media_type(headers: &HeaderMap, wanted: &str) -> bool {
+    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return false;
+    };
+    let Ok(text) = value.to_str() else {
+        return false;
+    };
+    let essence = text.split(';').next().unwrap_or_default().trim();
+    let essence = match wanted {
+        grpc::MEDIA_TYPE => essence.strip_suffix("+proto").unwrap_or(essence),
+        _ => essence,
+    };
+    essence.eq_ignore_ascii_case(wanted)
+}
+
+fn session_hint(headers: &HeaderMap) -> Result<Option<Box<str>>, Refusal> {
+    Ok(once(headers, &SESSION_ID)?.map(Box::from))
+}
+
+fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {
+    let name = HeaderName::from_static("grpc-timeout");
+    let Some(text) = once(headers, &name)? else {
+        return Ok(None);
+    };
+    grpc::timeout(text).map(Some).ok_or(Refusal::Malformed)
+}
+
+/// A header that may be there once.
+fn once<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| Refusal::Header),
+        (Some(_), Some(_)) => Err(Refusal::Header),
+    }
+}

@@ -1,0 +1,72 @@
+//! Peers that are slow, ambiguous or many, on virtual time and without a network.
+
+mod http1;
+mod http2;
+mod websocket;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Limits, Visit, serve};
+use crate::transport::{Answer, Arrived, Carrier, Service};
+
+/// Answers everything with what came, except what is told to hang.
+struct Echo;
+
+impl Service for Echo {
+    async fn handle(&self, arrived: Arrived) -> Answer {
+        if arrived.message.windows(4).any(|word| word == b"hang") {
+            std::future::pending::<()>().await;
+        }
+        Answer::Message(arrived.message)
+    }
+
+    fn document(&self, name: &str) -> Option<Bytes> {
+        (name == "did.json").then(|| Bytes::from_static(b"{}"))
+    }
+}
+
+/// A connection to a server that speaks this.
+fn connect(carrier: Carrier) -> DuplexStream {
+    let (client, server) = tokio::io::duplex(256 * 1024);
+    let visit = Visit {
+        service: Arc::new(Echo),
+        limits: Arc::new(Limits::default()),
+        source: "192.0.2.1:1000".parse().unwrap(),
+        stop: CancellationToken::new(),
+    };
+    tokio::spawn(serve(server, carrier, visit));
+    client
+}
+
+/// What comes until the server closes, and after how many seconds it does.
+async fn until_closed(stream: &mut DuplexStream) -> (String, u64) {
+    let began = Instant::now();
+    let mut answer = Vec::new();
+    // A connection that is cut off rather than closed is closed too.
+    let _ = stream.read_to_end(&mut answer).await;
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    (text, began.elapsed().as_secs())
+}
+
+async fn send(stream: &mut DuplexStream, text: &str) {
+    stream.write_all(text.as_bytes()).await.unwrap();
+}
+
+/// Lets this many seconds pass, once everybody has done what there is to do.
+async fn pass(seconds: u64) {
+    settle().await;
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    settle().await;
+}
+
+async fn settle() {
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,191 @@
+use super::*;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// A POST of JSON, in HPACK without indexing.
+fn head() -> Vec<u8> {
+    let mut head = vec![0x83, 0x87];
+    for (index, value) in [
+        (&[0x04][..], "/a2a/request"),
+        (&[0x01], "localhost"),
+        (&[0x0f, 0x10], "application/json"),
+    ] {
+        head.extend(index);
+        head.push(u8::try_from(value.len()).unwrap());
+        head.extend(value.as_bytes());
+    }
+    head
+}
+
+/// A header that is this long, under a name of one letter.
+fn long(length: u16) -> Vec<u8> {
+    let mut header = vec![0x00, 1, b'x', 0x7f];
+    let mut left = length - 127;
+    while left >= 128 {
+        header.push(u8::try_from(left % 128).unwrap() | 0x80);
+        left /= 128;
+    }
+    header.push(u8::try_from(left).unwrap());
+    header.extend(vec![b'7'; usize::from(length)]);
+    header
+}
+
+async fn greet() -> DuplexStream {
+    let mut stream = connect(Carrier::Http2);
+    stream
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .await
+        .unwrap();
+    write(&mut stream, &frame(SETTINGS, 0, 0, &[])).await;
+    stream
+}
+
+/// Writes; a server that has closed already is what is looked for elsewhere.
+async fn write(stream: &mut DuplexStream, frames: &[u8]) {
+    let _ = stream.write_all(frames).await;
+}
+
+/// The next frame: kind, stream, payload.
+async fn next(stream: &mut DuplexStream) -> Option<(u8, u32, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.ok()?;
+    let [a, b, c, kind, _, id @ ..] = head;
+    let length = u32::from_be_bytes([0, a, b, c]);
+    let mut payload = vec![0; usize::try_from(length).unwrap()];
+    stream.read_exact(&mut payload).await.ok()?;
+    Some((kind, u32::from_be_bytes(id), payload))
+}
+
+/// The frames of these kinds until the server closes.
+async fn all(stream: &mut DuplexStream, kinds: &[u8]) -> Vec<(u8, u32)> {
+    let mut seen = Vec::new();
+    while let Some((kind, id, _)) = next(stream).await {
+        if kinds.contains(&kind) {
+            seen.push((kind, id));
+        }
+    }
+    seen
+}
+
+/// Whoever comes then is served.
+async fn others_are_served() {
+    let mut stream = greet().await;
+    write(&mut stream, &frame(HEADERS, END_HEADERS, 1, &head())).await;
+    write(&mut stream, &frame(DATA, END_STREAM, 1, b"{}")).await;
+    while let Some((kind, _, payload)) = next(&mut stream).await {
+        if kind == DATA {
+            assert_eq!(payload, b"{}");
+            return;
+        }
+    }
+    panic!("no answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_125_a_flood_of_resets_ends_the_connection() {
+    let mut stream = greet().await;
+    let mut flood = Vec::new();
+    for number in 0..500 {
+        let id = number * 2 + 1;
+        flood.extend(frame(HEADERS, END_HEADERS, id, &head()));
+        flood.extend(frame(RST_STREAM, 0, id, &8_u32.to_be_bytes()));
+    }
+    write(&mut stream, &flood).await;
+    assert_eq!(all(&mut stream, &[GOAWAY]).await.len(), 1);
+    others_are_served().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_125_the_101st_stream_is_refused() {
+    let mut stream = greet().await;
+    for number in 0..101 {
+        let id = number * 2 + 1;
+        write(&mut stream, &frame(HEADERS, END_HEADERS, id, &head())).await;
+        write(&mut stream, &frame(DATA, END_STREAM, id, b"hang")).await;
+    }
+    while let Some((kind, id, payload)) = next(&mut stream).await {
+        if kind == RST_STREAM {
+            assert_eq!((id, payload), (201, 7_u32.to_be_bytes().to_vec()));
+            others_are_served().await;
+            return;
+        }
+    }
+    panic!("it was not refused");
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_125_a_flood_of_continuations_ends_the_connection() {
+    let mut stream = greet().await;
+    write(&mut stream, &frame(HEADERS, 0, 1, &head())).await;
+    let more = frame(CONTINUATION, 0, 1, &long(16_000));
+    for _ in 0..16 {
+        write(&mut stream, &more).await;
+    }
+    assert_eq!(all(&mut stream, &[GOAWAY]).await.len(), 1);
+    others_are_served().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_125_a_header_list_that_is_too_large_is_refused() {
+    let mut stream = greet().await;
+    write(&mut stream, &frame(HEADERS, 0, 1, &head())).await;
+    write(
+        &mut stream,
+        &frame(CONTINUATION, END_HEADERS | END_STREAM, 1, &long(16_380)),
+    )
+    .await;
+    let began = Instant::now();
+    let seen = loop {
+        let (kind, _, payload) = next(&mut stream).await.expect("an answer");
+        if matches!(kind, HEADERS | RST_STREAM | GOAWAY) {
+            break (kind, payload);
+        }
+    };
+    // 431 is no status of the static table: it is written out.
+    let is_431 = seen.0 == HEADERS && seen.1.len() < 64 && seen.1.first() != Some(&0x88);
+    assert!(is_431 || seen.0 != HEADERS, "{seen:?}");
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    others_are_served().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_124_half_a_header_block_is_given_up_after_ten_seconds() {
+    let mut stream = greet().await;
+    write(&mut stream, &frame(HEADERS, 0, 1, &head())).await;
+    let began = Instant::now();
+    all(&mut stream, &[]).await;
+    let seconds = began.elapsed().as_secs();
+    assert!((10..=11).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_124_pings_do_not_keep_an_idle_connection() {
+    let mut stream = greet().await;
+    for _ in 0..5 {
+        pass(10).await;
+        write(&mut stream, &frame(6, 0, 0, &[0; 8])).await;
+    }
+    let began = Instant::now();
+    assert_eq!(
+        all(&mut stream, &[GOAWAY]).await.first(),
+        Some(&(GOAWAY, 0))
+    );
+    let seconds = began.elapsed().as_secs();
+    assert!((10..=11).contains(&seconds), "{seconds}");
+}

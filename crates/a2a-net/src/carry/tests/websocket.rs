@@ -1,0 +1,168 @@
+use futures_util::{SinkExt, StreamExt};
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use super::*;
+
+async fn open(headers: &[(&'static str, &str)]) -> Result<WebSocketStream<DuplexStream>, Error> {
+    let mut request = "ws://localhost/a2a/ws".into_client_request().unwrap();
+    for (name, value) in headers {
+        let value = value.parse().unwrap();
+        request.headers_mut().append(*name, value);
+    }
+    let opened = client_async(request, connect(Carrier::Http1)).await;
+    opened.map(|(socket, _)| socket)
+}
+
+async fn opened() -> WebSocketStream<DuplexStream> {
+    open(&[("sec-websocket-protocol", "a2a.v1")]).await.unwrap()
+}
+
+fn refused(opened: Result<WebSocketStream<DuplexStream>, Error>) -> u16 {
+    match opened {
+        Err(Error::Http(response)) => response.status().as_u16(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The code that the server closes with.
+async fn closed(socket: &mut WebSocketStream<DuplexStream>) -> u16 {
+    loop {
+        match socket.next().await.expect("a close frame") {
+            Ok(Message::Close(frame)) => return frame.expect("a code").code.into(),
+            Ok(_) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn request(id: &str, what: &str) -> Message {
+    Message::text(format!(
+        r#"{{"type":"request","request_id":"{id}","do":"{what}"}}"#
+    ))
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_129_foreign_pages_and_other_subprotocols_get_no_socket() {
+    let ours = ("sec-websocket-protocol", "a2a.v1");
+    assert_eq!(
+        refused(open(&[ours, ("origin", "https://a.example")]).await),
+        403
+    );
+    assert_eq!(refused(open(&[("origin", "null")]).await), 403);
+    assert_eq!(refused(open(&[]).await), 400);
+    assert_eq!(
+        refused(open(&[("sec-websocket-protocol", "a2a.v2, chat")]).await),
+        400
+    );
+    assert!(
+        open(&[("sec-websocket-protocol", "chat, a2a.v1")])
+            .await
+            .is_ok()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_129_binary_bad_text_and_too_much_end_the_socket() {
+    let mut socket = opened().await;
+    socket.send(Message::binary(&b"{}"[..])).await.unwrap();
+    assert_eq!(closed(&mut socket).await, 1003);
+    let mut socket = opened().await;
+    let text = Frame::message(vec![b'"', 0xff, b'"'], OpCode::Data(Data::Text), true);
+    socket.send(Message::Frame(text)).await.unwrap();
+    assert_eq!(closed(&mut socket).await, 1007);
+    let limit = Limits::default().message_bytes;
+    assert_eq!(flooded(vec![b'7'; limit + 1], true).await, 1009);
+    // In fragments that never end.
+    assert_eq!(flooded(vec![b'7'; 32 * 1024], false).await, 1009);
+}
+
+/// The code that the server closes with, sent one text again and again whether it reads it or not.
+async fn flooded(text: Vec<u8>, is_whole: bool) -> u16 {
+    let (mut sink, mut stream) = opened().await.split();
+    let flood = tokio::spawn(async move {
+        let mut kind = Data::Text;
+        loop {
+            let part = Frame::message(text.clone(), OpCode::Data(kind), is_whole);
+            if sink.send(Message::Frame(part)).await.is_err() {
+                return;
+            }
+            kind = Data::Continue;
+        }
+    });
+    let code = loop {
+        match stream.next().await {
+            Some(Ok(Message::Close(Some(frame)))) => break u16::from(frame.code),
+            Some(Ok(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    flood.abort();
+    code
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_at_the_limit_is_answered() {
+    let limit = Limits::default().message_bytes;
+    let mut socket = opened().await;
+    let (mut sink, mut stream) = (&mut socket).split();
+    let text = "7".repeat(limit);
+    let sent = sink.send(Message::text(text.clone()));
+    let (sent, answer) = tokio::join!(sent, stream.next());
+    sent.unwrap();
+    assert_eq!(answer.unwrap().unwrap().into_text().unwrap().as_str(), text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_129_the_33rd_request_in_flight_is_refused_and_the_others_go_on() {
+    let mut socket = opened().await;
+    for number in 0..33 {
+        socket
+            .send(request(&format!("r{number}"), "hang"))
+            .await
+            .unwrap();
+    }
+    let refusal = socket.next().await.unwrap().unwrap().into_text().unwrap();
+    assert!(
+        refusal.contains(r#""error_code":"RATE_LIMIT_EXCEEDED""#),
+        "{refusal}"
+    );
+    assert!(refusal.contains(r#""request_id":"r32""#), "{refusal}");
+    // A handshake has a place of its own.
+    socket
+        .send(Message::text(r#"{"type":"hello"}"#))
+        .await
+        .unwrap();
+    let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
+    assert_eq!(answer.as_str(), r#"{"type":"hello"}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_overtake_each_other() {
+    let mut socket = opened().await;
+    socket.send(request("slow", "hang")).await.unwrap();
+    socket.send(request("fast", "echo")).await.unwrap();
+    let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
+    assert!(answer.contains("fast"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_129_who_answers_no_ping_is_left_after_ninety_seconds() {
+    let mut stream = connect(Carrier::Http1);
+    let upgrade = "GET /a2a/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Sec-WebSocket-Protocol: a2a.v1\r\n\r\n";
+    send(&mut stream, upgrade).await;
+    let (text, seconds) = until_closed(&mut stream).await;
+    assert!(text.starts_with("HTTP/1.1 101"), "{text}");
+    assert!((90..=91).contains(&seconds), "{seconds}");
+    // Who does answer stays, idle as it may be.
+    let mut socket = opened().await;
+    let waiting = tokio::time::timeout(Duration::from_secs(600), async {
+        while let Some(Ok(Message::Ping(_))) = socket.next().await {}
+    });
+    assert!(waiting.await.is_err(), "it was closed");
+}

@@ -1,0 +1,231 @@
+//! Taking connections: on which addresses, how many, and until when.
+
+mod admission;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::carry::{self, Visit};
+use crate::tls::{Certificate, H2, ServerTls, TlsError};
+use crate::transport::{Carrier, Service};
+
+pub use crate::carry::Limits;
+use admission::Admission;
+
+/// Who can reach a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// This machine alone: every address is a loopback address. This is development mode.
+    Loopback,
+    /// Others too.
+    Public,
+}
+
+/// Sockets that listen.
+#[derive(Debug)]
+pub struct Listeners {
+    sockets: Vec<TcpListener>,
+    exposure: Exposure,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// An address cannot be listened on.
+    #[error("cannot listen for A2A on {address}: {source}; choose another with `--a2a-listen`")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// There is no address.
+    #[error("no address to listen on for A2A; name one with `--a2a-listen`")]
+    NoAddress,
+    /// A certificate that nobody else trusts, where others can come.
+    #[error(
+        "{0} can be reached by others, and the development certificate is for this machine alone; name a certificate in `a2a.tls`, or listen on 127.0.0.1"
+    )]
+    Development(SocketAddr),
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// After the system refused a connection (no more descriptors) others may end meanwhile.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+impl Exposure {
+    /// Who can reach these addresses.
+    pub fn of(addresses: impl IntoIterator<Item = IpAddr>) -> Self {
+        let mut addresses = addresses.into_iter();
+        match addresses.all(|address| address.to_canonical().is_loopback()) {
+            true => Self::Loopback,
+            false => Self::Public,
+        }
+    }
+}
+
+impl Listeners {
+    /// Listens on these addresses. There is always TLS; a port of 0 is one that the system chooses.
+    ///
+    /// # Errors
+    /// If there is none, or one cannot be listened on.
+    pub async fn bind(addresses: &[SocketAddr]) -> Result<Self, ListenError> {
+        if addresses.is_empty() {
+            return Err(ListenError::NoAddress);
+        }
+        let mut sockets = Vec::new();
+        for &address in addresses {
+            let bound = TcpListener::bind(address).await;
+            sockets.push(bound.map_err(|source| ListenError::Bind { address, source })?);
+        }
+        let exposure = Exposure::of(addresses.iter().map(SocketAddr::ip));
+        Ok(Self { sockets, exposure })
+    }
+
+    /// Who can reach them.
+    #[must_use]
+    pub const fn exposure(&self) -> Exposure {
+        self.exposure
+    }
+
+    /// The addresses, with the ports that the system chose.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let sockets = self.sockets.iter();
+        sockets
+            .filter_map(|socket| socket.local_addr().ok())
+            .collect()
+    }
+
+    /// How they speak TLS with this certificate.
+    ///
+    /// # Errors
+    /// If the certificate is for development and others can come, or TLS cannot be spoken.
+    pub fn tls(&self, certificate: &Arc<Certificate>) -> Result<ServerTls, ListenError> {
+        if self.exposure == Exposure::Public && certificate.is_development() {
+            let addresses = self.addresses();
+            let mut exposed = addresses.iter();
+            let exposed = exposed.find(|address| !address.ip().to_canonical().is_loopback());
+            let exposed = exposed.or(addresses.first()).copied();
+            return Err(exposed.map_or(ListenError::NoAddress, ListenError::Development));
+        }
+        Ok(ServerTls::new(certificate, self.exposure)?)
+    }
+
+    /// Serves until `stop`, then lets what has begun end, for [`Limits::drain`] at most.
+    pub async fn serve<S: Service>(
+        self,
+        tls: ServerTls,
+        service: Arc<S>,
+        limits: Limits,
+        stop: CancellationToken,
+    ) {
+        let drain = limits.drain;
+        let server = Arc::new(Server {
+            admission: Admission::new(limits.connections, limits.connections_per_source),
+            tls: TlsAcceptor::from(tls.0),
+            service,
+            limits: Arc::new(limits),
+            stop: stop.clone(),
+            connections: TaskTracker::new(),
+            killed: CancellationToken::new(),
+        });
+        let mut loops = JoinSet::new();
+        for socket in self.sockets {
+            loops.spawn(Arc::clone(&server).accept(socket));
+        }
+        loops.join_all().await;
+        server.connections.close();
+        if timeout(drain, server.connections.wait()).await.is_err() {
+            tracing::warn!("A2A requests did not end in time and were cut off");
+            server.killed.cancel();
+            server.connections.wait().await;
+        }
+    }
+}
+
+struct Server<S> {
+    admission: Arc<Admission>,
+    tls: TlsAcceptor,
+    service: Arc<S>,
+    limits: Arc<Limits>,
+    stop: CancellationToken,
+    connections: TaskTracker,
+    killed: CancellationToken,
+}
+
+impl<S: Service> Server<S> {
+    async fn accept(self: Arc<Self>, socket: TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted,
+                () = self.stop.cancelled() => return,
+            };
+            let (stream, source) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot take an A2A connection");
+                    tokio::time::sleep(AFTER_FAILURE).await;
+                    continue;
+                }
+            };
+            // To say why would take a handshake for TLS, which is more than it is worth.
+            let Some(place) = self.admission.enter(source.ip()) else {
+                tracing::debug!(%source, "too many A2A connections; closed one");
+                continue;
+            };
+            let server = Arc::clone(&self);
+            self.connections.spawn(async move {
+                let _place = place;
+                tokio::select! {
+                    () = server.killed.cancelled() => {}
+                    () = server.visit(stream, source) => {}
+                }
+            });
+        }
+    }
+
+    async fn visit(&self, stream: TcpStream, source: SocketAddr) {
+        if stream.set_nodelay(true).is_err() {
+            return;
+        }
+        let shaken = tokio::select! {
+            shaken = timeout(self.limits.tls_time, self.tls.accept(stream)) => shaken,
+            () = self.stop.cancelled() => return,
+        };
+        let stream = match shaken {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                tracing::debug!(%source, %error, "no TLS with a peer");
+                return;
+            }
+            Err(_) => {
+                tracing::debug!(%source, "a peer took too long for TLS");
+                return;
+            }
+        };
+        let carrier = match stream.get_ref().1.alpn_protocol() == Some(H2) {
+            true => Carrier::Http2,
+            false => Carrier::Http1,
+        };
+        let visit = Visit {
+            service: Arc::clone(&self.service),
+            limits: Arc::clone(&self.limits),
+            source,
+            stop: self.stop.clone(),
+        };
+        carry::serve(stream, carrier, visit).await;
+    }
+}

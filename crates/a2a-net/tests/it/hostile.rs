@@ -1,0 +1,94 @@
+//! Peers that want more than their share.
+
+use std::net::SocketAddr;
+
+use a2a_net::listen::Limits;
+use a2a_net::transport::Carrier;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::echo::{Server, ask, request};
+use crate::reach::secured;
+
+async fn from(source: &str, server: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(format!("{source}:0").parse().unwrap()).unwrap();
+    socket.connect(server).await.unwrap()
+}
+
+#[tokio::test]
+async fn threat_124_idle_connections_of_one_source_leave_room_for_others() {
+    let server = Server::with(Limits {
+        connections: 5,
+        connections_per_source: 3,
+        ..Limits::default()
+    })
+    .await;
+    let mut idle = Vec::new();
+    for _ in 0..3 {
+        let stream = from("127.0.0.2", server.address).await;
+        idle.push(secured(&server, b"http/1.1", stream).await.unwrap());
+    }
+    let stream = from("127.0.0.2", server.address).await;
+    assert!(secured(&server, b"http/1.1", stream).await.is_err());
+    // Others are served, one after the other.
+    for _ in 0..3 {
+        ask(&server.courier(Carrier::Http2), &request("r1", "echo")).await;
+    }
+    // Up to the cap of all.
+    for source in ["127.0.0.3", "127.0.0.4"] {
+        let stream = from(source, server.address).await;
+        let mut stream = secured(&server, b"http/1.1", stream).await;
+        // The place of whoever has just gone may not be free yet.
+        while stream.is_err() {
+            let again = from(source, server.address).await;
+            stream = secured(&server, b"http/1.1", again).await;
+        }
+        idle.push(stream.unwrap());
+    }
+    let stream = from("127.0.0.5", server.address).await;
+    assert!(secured(&server, b"http/1.1", stream).await.is_err());
+    // A place that is left can be taken.
+    let mut left = idle.pop().unwrap();
+    left.shutdown().await.unwrap();
+    let mut end = Vec::new();
+    let _ = left.read_to_end(&mut end).await;
+    loop {
+        let stream = from("127.0.0.5", server.address).await;
+        if secured(&server, b"http/1.1", stream).await.is_ok() {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn threat_124_who_never_shakes_hands_is_left() {
+    let server = Server::with(Limits {
+        tls_time: std::time::Duration::from_millis(50),
+        ..Limits::default()
+    })
+    .await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(&[22, 3, 1]).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.is_empty());
+}
+
+#[tokio::test]
+async fn threat_130_a_websocket_confers_nothing() {
+    let server = Server::start().await;
+    // What is said over one is handed on just as what is said over another, with nothing of what came before.
+    let (one, two) = (
+        server.courier(Carrier::WebSocket),
+        server.courier(Carrier::WebSocket),
+    );
+    let hello = serde_json::json!({"type": "hello"});
+    crate::echo::answered(&one, a2a_net::transport::Place::Handshake, &hello).await;
+    for (courier, id) in [(&one, "r1"), (&two, "r2")] {
+        let seen = ask(courier, &request(id, "echo")).await;
+        assert_eq!(seen["message"], request(id, "echo"));
+        assert_eq!(seen["place"], "Any");
+        assert_eq!(seen["hint"], serde_json::Value::Null);
+    }
+}

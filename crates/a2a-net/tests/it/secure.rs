@@ -1,0 +1,466 @@
+//! TLS: with whom one speaks at all.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use a2a_net::courier::{Pool, Reach, Remote};
+use a2a_net::listen::{Exposure, ListenError, Listeners};
+use a2a_net::tls::{Certificate, ClientTls, DevelopmentCa, Roots};
+use a2a_net::transport::{Carrier, CarryError, Courier, Place, Reply};
+use bytes::Bytes;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{
+    AlertDescription, ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig,
+    SupportedProtocolVersion,
+};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_util::sync::CancellationToken;
+
+use crate::echo::{Server, ask, request};
+
+/// An authority of the tests.
+struct Authority {
+    key: KeyPair,
+    params: CertificateParams,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        Self { key, params }
+    }
+
+    fn certificate(&self) -> CertificateDer<'static> {
+        self.params.self_signed(&self.key).unwrap().der().clone()
+    }
+
+    fn pem(&self) -> String {
+        self.params.self_signed(&self.key).unwrap().pem()
+    }
+
+    /// A certificate and its key, in PEM.
+    fn issue(&self, params: &CertificateParams) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let issuer = Issuer::from_params(&self.params, &self.key);
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+}
+
+fn names(names: &[&str]) -> CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    CertificateParams::new(names).unwrap()
+}
+
+fn write(folder: &Path, (certificate, key): &(String, String)) {
+    std::fs::write(folder.join("cert.pem"), certificate).unwrap();
+    std::fs::write(folder.join("key.pem"), key).unwrap();
+}
+
+fn from_files(folder: &Path) -> Arc<Certificate> {
+    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+    Arc::new(Certificate::from_files(certificate, key).unwrap())
+}
+
+/// A server that others can reach, with this certificate.
+async fn public(certificate: &Arc<Certificate>) -> (Server, SocketAddr, CancellationToken) {
+    let server = Server::start().await;
+    let listeners = Listeners::bind(&["0.0.0.0:0".parse().unwrap()])
+        .await
+        .unwrap();
+    assert_eq!(listeners.exposure(), Exposure::Public);
+    let port = listeners.addresses()[0].port();
+    let stop = server.serve(listeners, certificate);
+    (server, (Ipv4Addr::LOCALHOST, port).into(), stop)
+}
+
+/// A client of our own making.
+async fn shake(
+    address: SocketAddr,
+    name: &str,
+    root: CertificateDer<'static>,
+    version: &'static SupportedProtocolVersion,
+    alpn: &[&[u8]],
+) -> Result<TlsStream<TcpStream>, Option<Error>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(root).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let connected = TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await;
+    // In TLS 1.3 a client is done before the server is.
+    let mut stream = connected.map_err(|error| {
+        let inner = error.into_inner();
+        inner.and_then(|error| error.downcast::<Error>().ok().map(|error| *error))
+    })?;
+    let is_http1 = stream.get_ref().1.alpn_protocol() != Some(b"h2");
+    if is_http1 {
+        let get = b"GET /.well-known/did.json HTTP/1.1\r\nConnection: close\r\n\r\n";
+        stream.write_all(get).await.unwrap();
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer).await;
+        read.map_err(|error| {
+            let inner = error.into_inner();
+            inner.and_then(|error| error.downcast::<Error>().ok().map(|error| *error))
+        })?;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    Ok(stream)
+}
+
+fn alert(shaken: Result<TlsStream<TcpStream>, Option<Error>>) -> AlertDescription {
+    match shaken {
+        Err(Some(Error::AlertReceived(alert))) => alert,
+        Err(error) => panic!("{error:?}"),
+        Ok(_) => panic!("it was let in"),
+    }
+}
+
+#[tokio::test]
+async fn threat_119_a_client_of_tls_1_2_gets_an_alert() {
+    let server = Server::start().await;
+    let root = server.ca.certificate().clone();
+    let old = shake(server.address, "localhost", root, &TLS12, &[]).await;
+    assert_eq!(alert(old), AlertDescription::ProtocolVersion);
+    assert!(server.echo.arrived.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn threat_119_a_server_of_tls_1_2_gets_nothing() {
+    let authority = Authority::new();
+    let key = KeyPair::generate().unwrap();
+    let issuer = Issuer::from_params(&authority.params, &authority.key);
+    let certificate = names(&["localhost"]).signed_by(&key, &issuer).unwrap();
+    let secret = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS12])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], secret)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        TlsAcceptor::from(Arc::new(config))
+            .accept(stream)
+            .await
+            .is_ok()
+    });
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
+    let failed = hello(address, "localhost", &folder.path().join("ca.pem")).await;
+    assert!(matches!(failed, Err(CarryError::Tls(_))), "{failed:?}");
+    assert!(!accepted.await.unwrap(), "they shook hands");
+}
+
+/// Says hello as a client that trusts this file.
+async fn hello(address: SocketAddr, host: &str, roots: &Path) -> Result<Reply, CarryError> {
+    let roots = Roots::none().with_file(roots).unwrap();
+    let tls = ClientTls::new(roots).unwrap();
+    let pool = Pool::new(tls, &Remote::new(host, address), Reach::default()).unwrap();
+    let message = Bytes::from_static(br#"{"type":"hello"}"#);
+    let courier = pool.courier(Carrier::Http2);
+    courier.send(Place::Handshake, None, message).await
+}
+
+#[tokio::test]
+async fn threat_120_names_that_are_missing_or_unknown_get_an_alert() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let ours = names(&["agent.example", "127.0.0.1"]);
+    write(folder.path(), &authority.issue(&ours));
+    let (_server, address, _stop) = public(&from_files(folder.path())).await;
+    let root = || authority.certificate();
+    assert!(
+        shake(address, "agent.example", root(), &TLS13, &[])
+            .await
+            .is_ok()
+    );
+    // An address is no name, so it is not said.
+    for name in ["127.0.0.1", "other.example", "agent.example.org"] {
+        let shaken = shake(address, name, root(), &TLS13, &[]).await;
+        assert_eq!(alert(shaken), AlertDescription::AccessDenied, "{name}");
+    }
+    // In development mode a name may be missing, but not be another.
+    let server = Server::start().await;
+    let root = || server.ca.certificate().clone();
+    for name in ["127.0.0.1", "localhost"] {
+        assert!(
+            shake(server.address, name, root(), &TLS13, &[])
+                .await
+                .is_ok(),
+            "{name}"
+        );
+    }
+    let shaken = shake(server.address, "other.example", root(), &TLS13, &[]).await;
+    assert_eq!(alert(shaken), AlertDescription::AccessDenied);
+}
+
+#[tokio::test]
+async fn threat_120_protocols_without_a_match_get_an_alert() {
+    let server = Server::start().await;
+    let root = || server.ca.certificate().clone();
+    for (offered, chosen) in [
+        (&[][..], None),
+        (&[&b"http/1.1"[..]], Some(&b"http/1.1"[..])),
+        (&[b"h2"], Some(b"h2")),
+        (&[b"http/1.1", b"h2"], Some(b"h2")),
+    ] {
+        let stream = shake(server.address, "localhost", root(), &TLS13, offered).await;
+        assert_eq!(stream.unwrap().get_ref().1.alpn_protocol(), chosen);
+    }
+    let shaken = shake(server.address, "localhost", root(), &TLS13, &[b"http/1.0"]).await;
+    assert_eq!(alert(shaken), AlertDescription::NoApplicationProtocol);
+}
+
+#[tokio::test]
+async fn threat_121_early_data_is_not_offered() {
+    let server = Server::start().await;
+    let mut roots = RootCertStore::empty();
+    roots.add(server.ca.certificate().clone()).unwrap();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    let connector = TlsConnector::from(Arc::clone(&config));
+    let mut resumed = Vec::new();
+    for _ in 0..2 {
+        let stream = TcpStream::connect(server.address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = connector.connect(name, stream).await.unwrap();
+        let message = b"POST /a2a/handshake HTTP/1.1\r\nContent-Type: application/json\r\n\
+            Content-Length: 2\r\nConnection: close\r\n\r\n{}";
+        stream.write_all(message).await.unwrap();
+        stream.flush().await.unwrap();
+        let mut answer = String::new();
+        // Reading the answer takes in the tickets for the next connection.
+        stream.read_to_string(&mut answer).await.unwrap();
+        let tls = stream.get_ref().1;
+        resumed.push(format!("{:?}", tls.handshake_kind().unwrap()));
+    }
+    assert_eq!(resumed, ["Full", "Resumed"]);
+    // With what lets it resume, a client that wants to send early data may not.
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut next = ClientConnection::new(config, name).unwrap();
+    assert!(next.early_data().is_none());
+}
+
+#[tokio::test]
+async fn threat_122_plain_http_gets_no_answer() {
+    let server = Server::start().await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let plain = b"POST /a2a/handshake HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+    stream.write_all(plain).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    assert!(server.echo.arrived.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn threat_122_nothing_but_a_real_certificate_outside_loopback() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = DevelopmentCa::open(folder.path().join("ca")).unwrap();
+    let certificate = Arc::new(ca.issue().unwrap());
+    let both = ["127.0.0.1:0".parse().unwrap(), "0.0.0.0:0".parse().unwrap()];
+    let listeners = Listeners::bind(&both).await.unwrap();
+    let refused = listeners.tls(&certificate).unwrap_err();
+    assert!(matches!(refused, ListenError::Development(address) if address.ip().is_unspecified()));
+    assert!(refused.to_string().contains("`a2a.tls`"), "{refused}");
+    let both = [
+        "127.0.0.1:0".parse().unwrap(),
+        "127.0.0.2:0".parse().unwrap(),
+    ];
+    assert!(
+        Listeners::bind(&both)
+            .await
+            .unwrap()
+            .tls(&certificate)
+            .is_ok()
+    );
+}
+
+#[tokio::test]
+async fn threat_123_certificates_that_prove_nothing_are_refused_before_hello() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let roots = folder.path().join("roots.pem");
+    std::fs::write(&roots, authority.pem()).unwrap();
+    let mut expired = names(&["agent.example"]);
+    expired.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    expired.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    let good = names(&["agent.example"]);
+    let cases = [
+        ("expired", authority.issue(&expired), "agent.example", false),
+        (
+            "of another issuer",
+            Authority::new().issue(&good),
+            "agent.example",
+            false,
+        ),
+        ("good", authority.issue(&good), "agent.example", true),
+    ];
+    for (what, pem, host, is_good) in cases {
+        write(folder.path(), &pem);
+        let (server, address, _stop) = public(&from_files(folder.path())).await;
+        let said = hello(address, host, &roots).await;
+        match is_good {
+            true => assert!(said.is_ok(), "{what}: {said:?}"),
+            false => assert!(matches!(said, Err(CarryError::Tls(_))), "{what}: {said:?}"),
+        }
+        assert_eq!(
+            server.echo.arrived.lock().unwrap().len(),
+            usize::from(is_good)
+        );
+    }
+    // A server that shows its certificate to whoever asks for whatever name.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (certificate, key) = authority.issue(&good);
+    let config = any_name(&certificate, &key);
+    let accepted = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        config.accept(stream).await.is_ok()
+    });
+    let said = hello(address, "other.example", &roots).await;
+    assert!(matches!(said, Err(CarryError::Tls(_))), "{said:?}");
+    assert!(!accepted.await.unwrap());
+}
+
+fn any_name(certificate: &str, key: &str) -> TlsAcceptor {
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
+}
+
+#[tokio::test]
+async fn changed_certificates_are_used_and_broken_ones_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let roots = folder.path().join("roots.pem");
+    let (old, new) = (Authority::new(), Authority::new());
+    std::fs::write(&roots, format!("{}{}", old.pem(), new.pem())).unwrap();
+    let params = |name| names(&["agent.example", name]);
+    write(folder.path(), &old.issue(&params("old.example")));
+    let certificate = from_files(folder.path());
+    let (_server, address, _stop) = public(&certificate).await;
+    assert!(!certificate.refresh().unwrap());
+    assert!(hello(address, "old.example", &roots).await.is_ok());
+    // Half of a change: the key does not go with the certificate.
+    let fresh = new.issue(&params("new.example"));
+    std::fs::write(folder.path().join("cert.pem"), &fresh.0).unwrap();
+    let text = certificate.refresh().unwrap_err().to_string();
+    assert!(text.contains("key.pem"), "{text}");
+    assert!(!certificate.refresh().unwrap(), "it complains once");
+    assert!(hello(address, "old.example", &roots).await.is_ok());
+    // All of it.
+    write(folder.path(), &fresh);
+    assert!(certificate.refresh().unwrap());
+    assert!(hello(address, "new.example", &roots).await.is_ok());
+    assert!(hello(address, "old.example", &roots).await.is_err());
+    std::fs::remove_file(folder.path().join("cert.pem")).unwrap();
+    assert!(certificate.refresh().is_err());
+    assert!(hello(address, "new.example", &roots).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_development_ca_is_one_for_all_nodes_of_its_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frith/ca");
+    let one = DevelopmentCa::open(&path).unwrap();
+    let two = DevelopmentCa::open(&path).unwrap();
+    assert_eq!(one.certificate(), two.certificate());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    assert_eq!(mode(&path.join("ca.key")), 0o600);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
+    let text = DevelopmentCa::open(&path).unwrap_err().to_string();
+    assert!(text.contains("chmod 700"), "{text}");
+    // What one of them issued, the other vouches for.
+    let server = Server::start().await;
+    let courier = server.courier(Carrier::Http2);
+    ask(&courier, &request("r1", "echo")).await;
+}
+
+#[tokio::test]
+async fn the_development_ca_vouches_for_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca = DevelopmentCa::open(folder.path().join("ca")).unwrap();
+    let key = std::fs::read_to_string(folder.path().join("ca/ca.key")).unwrap();
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    let mut subject = rcgen::DistinguishedName::new();
+    subject.push(rcgen::DnType::CommonName, "Frith development CA");
+    params.distinguished_name = subject;
+    let stolen = Authority {
+        key: KeyPair::from_pem(&key).unwrap(),
+        params,
+    };
+    for (names_of, host, is_trusted) in [
+        (&["localhost"][..], "localhost", true),
+        (&["agent.example"], "agent.example", false),
+        (&["localhost", "agent.example"], "localhost", false),
+        (&["192.0.2.1"], "192.0.2.1", false),
+    ] {
+        let (certificate, key) = stolen.issue(&names(names_of));
+        let acceptor = any_name(&certificate, &key);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepted = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            acceptor.accept(stream).await.is_ok()
+        });
+        let failed = hello(address, host, &ca.file()).await;
+        assert!(failed.is_err());
+        assert_eq!(accepted.await.unwrap(), is_trusted, "{names_of:?}");
+    }
+}
+
+#[test]
+fn files_that_are_none_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("roots.pem");
+    for text in [
+        "",
+        "nothing",
+        "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let error = Roots::none().with_file(&path).unwrap_err().to_string();
+        assert!(error.contains("roots.pem"), "{error}");
+    }
+    let error = Certificate::from_files(&path, &path)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("roots.pem"), "{error}");
+    let error = ClientTls::new(Roots::none()).unwrap_err().to_string();
+    assert!(error.contains("a2a.tls.roots"), "{error}");
+}
