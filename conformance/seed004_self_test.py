@@ -5,7 +5,9 @@ Prints how many tests passed and the names of those that did not; with the word 
 
 import http.client
 import json
+import os
 import ssl
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -84,6 +86,27 @@ def test_a_handshake_and_requests_over_https():
             server.shutdown()
 
 
+def test_the_command_line():
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seed004_wire.py")
+    with tempfile.TemporaryDirectory() as folder:
+        serve = subprocess.Popen([sys.executable, script, "serve", folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        at = json.loads(serve.stdout.readline())
+
+        def call(did):
+            words = ["call", at["url"], folder + "/roots.pem", "--did", did, json.dumps(HELLO_WORLD), '{"goal": "fly"}']
+            done = subprocess.run([sys.executable, script, *words], stdout=subprocess.PIPE, text=True)
+            return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+        status, (session, result, error) = call(at["did"])
+        assert status == 0 and session["server"] == at["did"] and session["manifest"], session
+        assert result["result"]["translated_text"] == "Hola" and error["error"] == "UNSUPPORTED_CAPABILITY"
+        status, (error,) = call(Client("x").did)
+        assert status == 1 and error["error"] == "UNVERIFIED_AGENT"
+        audit, _ = serve.communicate("")
+        assert [entry["response_status"] for entry in json.loads(audit)["audit"]] == ["success", "UNSUPPORTED_CAPABILITY"]
+        assert serve.returncode == 0
+
+
 def test_tls_is_1_3_or_later():
     with tempfile.TemporaryDirectory() as folder:
         server, url = listen(Server("s"), folder)
@@ -143,6 +166,33 @@ def test_what_a_server_refuses_in_a_handshake():
     _, proof, _ = steps.send(challenge)
     clock.time += 30
     assert server.handle("handshake", json.dumps(proof).encode(), None)[1]["error_code"] == "HANDSHAKE_TIMEOUT"
+
+
+def resigned(agent, jws, change):
+    payload = json.loads(unb64(jws.split(".")[1]))
+    change(payload)
+    return agent.sign(payload)
+
+
+def test_what_the_right_agent_signs_must_be_right():
+    for member, value in (("nonce_a", "x"), ("client_manifest_hash", "x"), ("server_manifest_hash", "x"), ("timestamp", 5)):
+        _, client, server = pair()
+        steps = client.handshake()
+        _, challenge = server.handle("handshake", json.dumps(steps.send(None)[1]).encode(), None)
+        _, proof, _ = steps.send(challenge)
+        proof["proof_jws"] = resigned(client, proof["proof_jws"], lambda it: it.update({member: value}))
+        assert server.handle("handshake", json.dumps(proof).encode(), None)[1]["error_code"] == "HANDSHAKE_FAILED", member
+    for member, value in (("policy_hash", "x"), ("timestamp", 5)):
+        _, client, server = pair()
+        steps, answer = client.handshake(), None
+        for _ in range(2):
+            _, answer = server.handle("handshake", json.dumps(steps.send(answer)[1]).encode(), None)
+        _, accept, _ = steps.send(answer)
+        accept["acceptance_jws"] = resigned(client, accept["acceptance_jws"], lambda it: it.update({member: value}))
+        assert server.handle("handshake", json.dumps(accept).encode(), None)[1]["error_code"] == "HANDSHAKE_FAILED", member
+    _, client, server = pair()
+    other = server.sign({**server.policy, "rate_limit": 5})
+    refused("UNVERIFIED_AGENT", lambda: carry(server, client.handshake(), lambda at, it: it.update(policy_signature=other) if at == 2 else None))
 
 
 def test_what_a_server_refuses_in_a_session():

@@ -203,7 +203,7 @@ def main():
     parser.add_argument("--bare-did", action="store_true")
     parser.add_argument("--kid", action="store_true")
     parser.add_argument("--time", type=int)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     clock = (lambda: options.time) if options.time else time.time
     own = {"bare_did": options.bare_did, "with_kid": options.kid, "clock": clock}
     if options.what == "call":
