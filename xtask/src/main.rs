@@ -8,6 +8,7 @@
 mod bench;
 mod full;
 mod fuzz;
+mod npm;
 mod python;
 mod step;
 mod test;

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use crate::python;
 use crate::step::{Tally, cargo};
 use crate::tools::{DENY, NEXTEST};
+use crate::{npm, python};
 
 /// Tests with a step of their own, so that the report names them.
 const LAYERING: &str = "binary(layering)";
@@ -14,6 +14,7 @@ pub(crate) fn run() -> Result<(), String> {
     NEXTEST.ensure()?;
     DENY.ensure()?;
     python::ensure()?;
+    npm::ensure()?;
     println!("this takes a few minutes on a fresh machine; each step prints when it ends");
     let mut tally = Tally::default();
     tally.step("format (mend: cargo fmt)", &mut cargo("fmt --all --check"));

@@ -6,6 +6,7 @@
 //! - [`http`]: tools that make HTTP requests
 //! - [`toolkits`]: the capability `toolkits`: bundles of tools that agents configure
 //! - [`commands`]: tools that run commands and code in the sandbox
+//! - `components`: tools that are WebAssembly components (feature `wasm`)
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
 //! - [`workplace`]: where foreign programs run
@@ -41,6 +42,8 @@
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
 pub mod commands;
+#[cfg(feature = "wasm")]
+pub mod components;
 pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -4,7 +4,9 @@
 //! these types (`sections`), which collects every mistake with its place instead of the first one.
 
 mod a2a;
+mod components;
 mod error;
+mod own_tools;
 mod policy;
 mod read;
 mod sandbox;
@@ -27,7 +29,9 @@ use crate::secret::Secret;
 use crate::snapshot::SnapshotMode;
 
 pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
+pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
+pub use own_tools::OwnTools;
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use tree::Location;
 pub use trust::{Trust, TrustAnchor, TrustPin};
@@ -156,7 +160,7 @@ pub enum PluginKind {
     /// Five small tools to try things with.
     Demo,
     /// The built-in tools, and these.
-    Tools(Vec<CommandTool>),
+    Tools(Box<OwnTools>),
     /// Bundles of tools that agents configure.
     Toolkits,
     /// Processes.

@@ -9,16 +9,18 @@ use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
-use a2e_caps::tool::{Catalogue, Source, Tool};
+use a2e_caps::tool::{Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, files, http, time};
-use a2e_runtime::config::{CommandTool, Config, Network, Plugin, Proc, Sandbox};
+use a2e_runtime::config::{CommandTool, Config, Network, OwnTools, Plugin, Proc, Sandbox};
 use a2e_runtime::{DataDir, HostBuilder};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
 use store::Vault;
+
+use crate::components::Loader;
 
 /// What the built-in capabilities stand on. It stays when the configuration is read again.
 pub(crate) struct Capabilities {
@@ -27,6 +29,7 @@ pub(crate) struct Capabilities {
     roots: Arc<Roots>,
     /// Fetches for tools: public addresses only.
     web: Arc<Client>,
+    components: Loader,
 }
 
 impl Capabilities {
@@ -58,6 +61,7 @@ impl Capabilities {
             catalogue,
             roots,
             web,
+            components: Loader::default(),
         })
     }
 
@@ -74,18 +78,24 @@ impl Capabilities {
     }
 
     /// Adds the tools, and those that the configuration describes.
-    pub(crate) fn tools(
+    pub(crate) async fn tools(
         &self,
         builder: HostBuilder,
         plugin: &Plugin,
-        own: &[CommandTool],
+        own: &OwnTools,
+        pinning: &Pinning,
     ) -> Result<HostBuilder> {
-        let own = own.iter().map(|tool| self.command_tool(tool));
-        let own = own.collect::<Result<_, _>>();
-        let own = own.with_context(|| format!("the tools of the plugin `{}`", plugin.name))?;
-        if let Some(clash) = self.catalogue.set(Source::Config, own).first() {
+        let commands = own.commands.iter().map(|tool| self.command_tool(tool));
+        let commands = commands.collect::<Result<_, _>>();
+        let of_plugin = || format!("the tools of the plugin `{}`", plugin.name);
+        let commands = commands.with_context(of_plugin)?;
+        if let Some(clash) = self.catalogue.set(Source::Config, commands).first() {
             bail!("two tools are called `{}`", clash.name);
         }
+        let (profile, catalogue) = (&self.workplace.profile, &self.catalogue);
+        let components = &own.components;
+        let added = self.components.add(components, profile, catalogue, pinning);
+        added.await.with_context(of_plugin)?;
         let tools = self.make_tools(ToolSettings {
             placement: placement(plugin),
             ..ToolSettings::default()

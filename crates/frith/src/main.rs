@@ -10,6 +10,7 @@ mod audit;
 mod book;
 mod capabilities;
 mod check;
+mod components;
 mod config;
 mod connect;
 mod data;

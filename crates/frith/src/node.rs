@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
+use a2e_caps::tool::Pinning;
 use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::demo::Demo;
@@ -346,7 +347,10 @@ pub(crate) async fn builder(config: &Config, shared: &Shared) -> Result<HostBuil
             PluginKind::Demo => {
                 builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
             }
-            PluginKind::Tools(own) => capabilities.tools(builder, plugin, own)?,
+            PluginKind::Tools(own) => {
+                let pinning = Pinning::new(shared.definitions.clone());
+                capabilities.tools(builder, plugin, own, &pinning).await?
+            }
             PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mounted(mounted) => {

@@ -17,7 +17,7 @@
 //!
 //! Reading order: `profile`, `command`, `settings`, `guard` (what is asked for), `launcher`, `layout`,
 //! `plan` (what is to be done), `supervisor`, `warm`, `stage` and below it (what is done), `child`,
-//! `streams`, `exit`; `attempt` and [`doctor`].
+//! `streams`, `exit`; `attempt` and [`doctor`]. With the feature `wasm` there is a second way, without processes: `wasm`.
 //!
 //! ```no_run
 //! use sandbox::{Command, Launcher, Profile, Settings};
@@ -65,6 +65,8 @@ mod supervisor;
 mod thread;
 mod uids;
 mod warm;
+#[cfg(feature = "wasm")]
+pub mod wasm;
 
 pub use child::{Child, Handle};
 pub use command::{Command, Input, Size};

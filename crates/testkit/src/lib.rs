@@ -43,6 +43,20 @@ pub fn python() -> PathBuf {
     python
 }
 
+/// A program of the Node packages of `conformance/package.json`.
+///
+/// # Panics
+/// If they are not installed.
+#[must_use]
+pub fn npm(program: &str) -> PathBuf {
+    let path = workspace()
+        .join("target/npm/node_modules/.bin")
+        .join(program);
+    let hint = "run `cargo xtask test` once: it installs the Node packages of the tests";
+    assert!(path.exists(), "{hint}");
+    path
+}
+
 /// Runs a fuzz target over its corpus.
 ///
 /// # Panics

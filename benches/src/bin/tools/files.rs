@@ -117,7 +117,8 @@ fn searching(
     Ok(())
 }
 
-fn called(
+/// Calls a tool once.
+pub(crate) fn called(
     runtime: &Runtime,
     tool: &Arc<dyn Tool>,
     arguments: &Value,

@@ -1,9 +1,13 @@
 //! The built-in tools beside what they could be replaced with, and what it costs to start a program
-//! behind the sandbox.
+//! behind the sandbox or to call a component.
 #![expect(clippy::print_stdout, reason = "this is a report")]
 
 mod files;
 mod spawn;
+#[cfg(feature = "wasm")]
+mod wasm;
+
+use std::error::Error;
 
 use benches::Effort;
 
@@ -12,17 +16,25 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        [] => files::report(Effort::FULL, 50_000).and_then(|()| spawn::report(Effort::FULL)),
+        [] => all(Effort::FULL, 50_000),
         ["--spawn"] => spawn::report(Effort::FULL),
-        ["--smoke"] => {
-            files::report(Effort::SMOKE, 200).and_then(|()| spawn::report(Effort::SMOKE))
-        }
+        #[cfg(feature = "wasm")]
+        ["--wasm"] => wasm::report(Effort::FULL),
+        ["--smoke"] => all(Effort::SMOKE, 200),
         _ => {
-            println!("usage: tools [--spawn | --smoke]");
+            println!("usage: tools [--spawn | --wasm | --smoke]");
             Ok(())
         }
     };
     if let Err(error) = outcome {
         println!("{error}");
     }
+}
+
+fn all(effort: Effort, files: usize) -> Result<(), Box<dyn Error>> {
+    files::report(effort, files)?;
+    spawn::report(effort)?;
+    #[cfg(feature = "wasm")]
+    wasm::report(effort)?;
+    Ok(())
 }

@@ -6,6 +6,8 @@
 )]
 
 mod calls;
+#[cfg(feature = "wasm")]
+mod components;
 mod confinement;
 mod corpora;
 mod file_limits;

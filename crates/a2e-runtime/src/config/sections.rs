@@ -185,7 +185,7 @@ impl Reader<'_> {
             Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
             Kind::Toolkits => Some(PluginKind::Toolkits),
             Kind::Proc => Some(PluginKind::Proc(proc(&mut section))),
-            Kind::Tools => Some(PluginKind::Tools(command_tools(&mut section))),
+            Kind::Tools => Some(PluginKind::Tools(Box::new(self.own_tools(&mut section)))),
         };
         section.finish();
         Some(Plugin {
@@ -234,7 +234,7 @@ impl Reader<'_> {
     }
 }
 
-fn command_tools(section: &mut Section<'_>) -> Vec<CommandTool> {
+pub(super) fn command_tools(section: &mut Section<'_>) -> Vec<CommandTool> {
     let mut tools = Vec::new();
     set(&mut tools, section.field("commands"), |it| {
         Some(it.list()?.filter_map(|it| command_tool(&it)).collect())

@@ -4,6 +4,8 @@
 mod approve;
 mod audit;
 mod audit_hostile;
+#[cfg(feature = "wasm")]
+mod components;
 mod foreign;
 mod identity;
 mod identity_hostile;

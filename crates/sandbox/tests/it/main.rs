@@ -16,3 +16,5 @@ mod network;
 mod processes;
 mod rights;
 mod waiting;
+#[cfg(feature = "wasm")]
+mod wasm;

@@ -1,0 +1,94 @@
+//! Tools that are WebAssembly components, as the configuration describes them.
+
+use std::sync::Arc;
+
+use a2e_caps::tool::{Catalogue, Pinning, Source, Tool};
+use a2e_runtime::config::ComponentTool;
+use anyhow::{Context, Result, bail};
+use sandbox::Profile;
+
+/// Loads components; what is compiled stays so until the node ends.
+#[derive(Default)]
+pub(crate) struct Loader {
+    #[cfg(feature = "wasm")]
+    components: a2e_caps::components::Components,
+}
+
+impl Loader {
+    /// Adds components to the catalogue; those that have changed are in quarantine there.
+    pub(crate) async fn add(
+        &self,
+        wanted: &[ComponentTool],
+        profile: &Profile,
+        catalogue: &Catalogue,
+        pinning: &Pinning,
+    ) -> Result<()> {
+        for one in wanted {
+            check(one, profile)?;
+            let tool = self.load(one, profile).await?;
+            let source = Source::Component(one.name.as_str().into());
+            let admitted = pinning.admit(&source, vec![tool]).await;
+            let admitted = admitted.context("the pins of components cannot be read")?;
+            for changed in &admitted.quarantined {
+                tracing::warn!(
+                    "the component `{}` has changed since it was approved and cannot be called; \
+                     look at it, then: frith tools approve {}",
+                    changed.name(),
+                    changed.pin
+                );
+            }
+            if let Some(clash) = catalogue.set_admitted(source, admitted).first() {
+                bail!("two tools are called `{}`", clash.name);
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "wasm")]
+    async fn load(&self, wanted: &ComponentTool, profile: &Profile) -> Result<Arc<dyn Tool>> {
+        use a2e_caps::components::{Access, Wanted};
+        use a2e_runtime::config::Files;
+
+        let wanted = Wanted {
+            name: wanted.name.clone(),
+            path: wanted.path.clone(),
+            files: match wanted.files {
+                Files::None => Access::None,
+                Files::Read => Access::Read,
+                Files::Write => Access::Write,
+            },
+        };
+        tracing::debug!("loading the component `{}`", wanted.name);
+        Ok(self.components.load(&wanted, profile).await?)
+    }
+
+    #[cfg(not(feature = "wasm"))]
+    async fn load(&self, wanted: &ComponentTool, _: &Profile) -> Result<Arc<dyn Tool>> {
+        bail!(
+            "the tool `{}` is a WebAssembly component, which this program cannot run; build it \
+             with the feature `wasm`, or take `components` out of the configuration",
+            wanted.name
+        )
+    }
+}
+
+/// An agent must not be able to change what a component does.
+fn check(wanted: &ComponentTool, profile: &Profile) -> Result<()> {
+    let Ok(file) = wanted.path.canonicalize() else {
+        // Whoever reads it says why that is impossible.
+        return Ok(());
+    };
+    let is_open = |path: &&std::path::PathBuf| {
+        let real = path.canonicalize();
+        real.is_ok_and(|path| file.starts_with(path))
+    };
+    if let Some(path) = profile.writable.iter().find(is_open) {
+        bail!(
+            "agents could rewrite the component `{}` ({}), since {} is open to them; move it",
+            wanted.name,
+            file.display(),
+            path.display()
+        );
+    }
+    Ok(())
+}

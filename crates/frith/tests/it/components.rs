@@ -1,0 +1,55 @@
+//! Tools of a node that are WebAssembly components.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::node::{Node, Wire};
+
+const CONFIG: &str = "plugins:
+  - name: tools
+    type: tools
+    components: [{name: echo, path: echo.wasm}]
+";
+
+/// The example in the text format, as the component of the configuration; `more` makes it another.
+fn put(folder: &Path, more: &str) {
+    let text = fs::read_to_string(testkit::workspace().join("examples/tools/echo.wat")).unwrap();
+    let text = text.replace(";; begin", more);
+    fs::write(folder.join("echo.wasm"), wat::parse_str(text).unwrap()).unwrap();
+}
+
+fn agent(node: &Node) -> Wire {
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": node.token});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    wire
+}
+
+fn call(wire: &mut Wire, id: &str) -> Value {
+    let arguments = json!({"text": "hi"});
+    wire.ask(&json!({"type": "tool/call/req", "id": id, "tool_name": "echo", "arguments": arguments, "streaming": false}))
+}
+
+/// A component that changes while the node is down is not called, whatever it says of itself.
+#[test]
+fn a_component_is_a_tool_until_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "");
+    let node = Node::start(folder.path(), CONFIG);
+    let mut wire = agent(&node);
+    let answer = call(&mut wire, "1");
+    assert_eq!(answer["data"]["data"]["text"], "hi", "{answer}");
+    let list = wire.ask(&json!({"type": "tool/list/req", "id": "2", "query": "echo"}));
+    assert_eq!(list["tools"][0]["name"], "echo", "{list}");
+    drop(wire);
+    node.crash();
+    put(folder.path(), "(drop (i32.const 1))");
+    let node = Node::start(folder.path(), CONFIG);
+    let mut wire = agent(&node);
+    let answer = call(&mut wire, "3");
+    assert_eq!(answer["code"], "tool_denied", "{answer}");
+    let hint = "frith tools approve component:echo/echo";
+    assert!(answer.to_string().contains(hint), "{answer}");
+}

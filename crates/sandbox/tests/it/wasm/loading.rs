@@ -1,0 +1,82 @@
+//! What is no tool is found out when it is loaded or asked what it is.
+
+use sandbox::wasm::{Engine, Grant, MAX_COMPONENT, WasmError};
+
+use super::{component, load};
+
+#[test]
+fn what_is_no_component_is_refused() {
+    let engine = Engine::new().unwrap();
+    let module = wat::parse_str("(module)").unwrap();
+    for bytes in [&module[..], b"", b"no component"] {
+        let error = engine.load(bytes).unwrap_err();
+        assert!(matches!(error, WasmError::Invalid(_)), "{error}");
+        assert!(error.to_string().contains("frith:tool/tool@1.0.0"));
+    }
+}
+
+#[test]
+fn a_component_has_a_size() {
+    let engine = Engine::new().unwrap();
+    let mut bytes = vec![0; MAX_COMPONENT];
+    let error = engine.load(&bytes).unwrap_err();
+    assert!(matches!(error, WasmError::Invalid(_)), "{error}");
+    bytes.push(0);
+    let error = engine.load(&bytes).unwrap_err();
+    assert!(matches!(error, WasmError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn what_it_must_not_have_is_named() {
+    for import in ["wasi:http/types@0.2.0", "frith:tool/secrets@1.0.0"] {
+        let text = format!(r#"(component (import "{import}" (instance (export "f" (func)))))"#);
+        let error = load(&text).unwrap_err();
+        assert!(matches!(error, WasmError::Import(_)), "{error}");
+        assert!(error.to_string().contains(import), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn its_exports_are_those_of_a_tool() {
+    let export = |error| match error {
+        WasmError::Export { export } => export,
+        other => panic!("{other}"),
+    };
+    assert_eq!(export(load("(component)").unwrap_err()), "describe");
+    let with = |describe: &str, call: &str| {
+        format!(
+            r#"(component
+                 (core module $M
+                   (memory (export "m") 1)
+                   (func (export "none")) (func (export "one") (result i32) (i32.const 0))
+                   (func (export "call") (param i32 i32) (result i32) (i32.const 0))
+                   (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 0)))
+                 (core instance $m (instantiate $M))
+                 (func (export "describe") {describe}) {call})"#
+        )
+    };
+    let nothing = r#"(canon lift (core func $m "none"))"#;
+    let call = r#"(func (export "call") (param "arguments" string)
+        (result (result string (error string)))
+        (canon lift (core func $m "call") (memory (core memory $m "m"))
+          (realloc (core func $m "realloc"))))"#;
+    let none = load(&with(nothing, "")).unwrap_err();
+    assert_eq!(export(none), "call");
+    let asked = async |text: String| {
+        let component = load(&text).unwrap();
+        component.describe(&Grant::default()).await.unwrap_err()
+    };
+    let other = format!(r#"(func (export "call") {nothing})"#);
+    assert_eq!(export(asked(with(nothing, &other)).await), "call");
+    assert_eq!(export(asked(with(nothing, call)).await), "describe");
+    let number = r#"(result u32) (canon lift (core func $m "one"))"#;
+    assert_eq!(export(asked(with(number, call)).await), "describe");
+}
+
+#[tokio::test]
+async fn a_component_outlives_its_engine_and_may_be_cloned() {
+    let one = component(super::ECHO);
+    let other = one.clone();
+    drop(one);
+    assert!(other.describe(&Grant::default()).await.is_ok());
+}
