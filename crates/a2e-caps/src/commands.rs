@@ -16,7 +16,7 @@ use crate::workplace::Workplace;
 
 pub use template::{Template, TemplateError, tool as from_template};
 
-pub(crate) use run::{limit, run};
+pub(crate) use run::{Told, execute, limit, run};
 
 /// Bytes of a command or of code.
 pub const MAX_CODE: usize = 100 * 1024;

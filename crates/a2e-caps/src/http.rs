@@ -6,7 +6,11 @@
 
 mod address;
 mod client;
+mod encode;
+mod hidden;
 mod hosts;
+mod places;
+mod service;
 mod target;
 mod tool;
 
@@ -16,7 +20,11 @@ use crate::tool::{DefinitionError, Tool};
 
 pub use address::Reach;
 pub use client::{Client, Settings};
+pub(crate) use encode::{Kept, encode};
+pub(crate) use hidden::Hidden;
 pub(crate) use hosts::{Host, Hosts};
+pub(crate) use service::{Request, RequestContent, Service, Statuses};
+pub use service::{Web, WebError};
 pub(crate) use target::headers;
 pub(crate) use tool::{HttpTool, get, request};
 

@@ -7,6 +7,9 @@
 //! - [`toolkits`]: the capability `toolkits`: bundles of tools that agents configure
 //! - [`commands`]: tools that run commands and code in the sandbox
 //! - `components`: tools that are WebAssembly components (feature `wasm`)
+//! - [`endpoints`]: tools that are HTTP requests with places for arguments
+//! - [`openapi`]: tools that an OpenAPI document describes
+//! - [`scripts`]: tools that are programs of a folder
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
 //! - [`workplace`]: where foreign programs run
@@ -44,12 +47,16 @@
 pub mod commands;
 #[cfg(feature = "wasm")]
 pub mod components;
+pub mod endpoints;
 pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
 mod placement;
+pub mod openapi;
 pub mod proc;
+pub mod scripts;
+mod template;
 pub mod time;
 pub mod tool;
 pub mod toolkits;

@@ -147,6 +147,11 @@ impl ToolFailure {
         }
     }
 
+    /// Whether the tool must not do this, rather than could not.
+    pub(crate) fn is_denied(&self) -> bool {
+        self.code == ErrorCode::ToolDenied
+    }
+
     fn with_code(code: ErrorCode<'static>, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,

@@ -31,7 +31,7 @@ use crate::snapshot::SnapshotMode;
 pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
 pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
-pub use own_tools::OwnTools;
+pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use tree::Location;
 pub use trust::{Trust, TrustAnchor, TrustPin};
@@ -246,6 +246,8 @@ pub struct GlobalLimits {
     /// How long a held call waits for the operator's word, and how long an approval of a call stands
     /// that nobody waits for any more.
     pub approval: Duration,
+    /// Requests that tools make to one host at once; others wait.
+    pub max_fetches_per_host: usize,
     /// The limits of each session.
     pub session: Limits,
 }
@@ -331,6 +333,7 @@ impl Default for GlobalLimits {
             max_newcomers: crate::host::MAX_NEWCOMERS,
             drain: Duration::from_secs(10),
             approval: crate::approvals::PATIENCE,
+            max_fetches_per_host: 6,
             session: Limits::default(),
         }
     }

@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
-use a2e_caps::http::{Client, Settings as WebSettings};
+use a2e_caps::http::{Client, Settings as WebSettings, Web};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
 use a2e_caps::tool::{Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_caps::{Placement, commands, files, http, time};
-use a2e_runtime::config::{CommandTool, Config, Network, OwnTools, Plugin, Proc, Sandbox};
+use a2e_caps::{Placement, commands, endpoints, files, http, openapi, scripts, time};
+use a2e_runtime::config::{
+    CommandTool, Config, Network, OwnTools, Plugin, PluginKind, Proc, Sandbox,
+};
 use a2e_runtime::{DataDir, HostBuilder};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
@@ -38,6 +40,7 @@ impl Capabilities {
         let workspace = workspace(config, data)?;
         let profile = profile(config, &workspace);
         check(&profile, data.path(), file)?;
+        check_own_tools(&profile, config)?;
         let launcher = launcher(config)?;
         if config.workspace.is_none() {
             let shared = launcher.share(&workspace);
@@ -52,7 +55,10 @@ impl Capabilities {
         let mut tools = files::tools(Arc::clone(&roots))?;
         tools.extend(commands::tools(&workplace)?);
         tools.extend(time::tools()?);
-        let web = Client::new(WebSettings::default());
+        let web = Client::new(WebSettings {
+            per_host: config.global_limits.max_fetches_per_host,
+            ..WebSettings::default()
+        });
         tools.extend(http::tools(&web)?);
         let catalogue = Arc::new(Catalogue::default());
         catalogue.set(Source::BuiltIn, tools);
@@ -85,22 +91,53 @@ impl Capabilities {
         own: &OwnTools,
         pinning: &Pinning,
     ) -> Result<HostBuilder> {
-        let commands = own.commands.iter().map(|tool| self.command_tool(tool));
-        let commands = commands.collect::<Result<_, _>>();
-        let of_plugin = || format!("the tools of the plugin `{}`", plugin.name);
-        let commands = commands.with_context(of_plugin)?;
-        if let Some(clash) = self.catalogue.set(Source::Config, commands).first() {
+        let whose = || format!("the tools of the plugin `{}`", plugin.name);
+        // The configuration may be another than the one at the start.
+        check_own(&self.workplace.profile, own)?;
+        let described = self.described(own).with_context(whose)?;
+        let scripts = match &own.scripts {
+            Some(folder) => scripts::tools(folder, &self.workplace).with_context(whose)?,
+            None => Vec::new(),
+        };
+        let admitted = pinning.admit(&Source::Scripts, scripts).await?;
+        for script in &admitted.quarantined {
+            tracing::warn!(
+                "the script of `{}` has changed and is not served; `frith tools approve {}` \
+                 approves it as it is now",
+                script.name(),
+                script.pin
+            );
+        }
+        let clashes = self.catalogue.set(Source::Config, described);
+        let more = self.catalogue.set_admitted(Source::Scripts, admitted);
+        if let Some(clash) = clashes.into_iter().chain(more).next() {
             bail!("two tools are called `{}`", clash.name);
         }
         let (profile, catalogue) = (&self.workplace.profile, &self.catalogue);
         let components = &own.components;
         let added = self.components.add(components, profile, catalogue, pinning);
-        added.await.with_context(of_plugin)?;
+        added.await.with_context(whose)?;
         let tools = self.make_tools(ToolSettings {
             placement: placement(plugin),
             ..ToolSettings::default()
         })?;
         Ok(builder.plugin(tools))
+    }
+
+    /// The tools that are described and not written.
+    fn described(&self, own: &OwnTools) -> Result<Vec<Arc<dyn Tool>>> {
+        let web = Web::new(Arc::clone(&self.web), &own.private_hosts)?;
+        let mut tools = Vec::new();
+        for command in &own.commands {
+            tools.push(self.command_tool(command)?);
+        }
+        for endpoint in &own.endpoints {
+            tools.push(endpoints::tool(endpoint, &web)?);
+        }
+        for document in &own.openapi {
+            tools.extend(openapi::tools(document, &web)?);
+        }
+        Ok(tools)
     }
 
     /// Adds the toolkits.
@@ -263,6 +300,39 @@ fn check(profile: &Profile, data: &Path, file: Option<&Path>) -> Result<()> {
             file.display(),
             path.display()
         );
+    }
+    Ok(())
+}
+
+/// The same for what describes tools.
+fn check_own_tools(profile: &Profile, config: &Config) -> Result<()> {
+    for plugin in config.plugins.iter().filter(|plugin| plugin.enabled) {
+        if let PluginKind::Tools(own) = &plugin.kind {
+            check_own(profile, own)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_own(profile: &Profile, own: &OwnTools) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let documents = own.openapi.iter().map(|api| ("openapi", &api.document));
+    let scripts = own.scripts.iter().map(|folder| ("scripts", folder));
+    for (key, path) in documents.chain(scripts) {
+        let path = real(path);
+        let mut writable = profile.writable.iter();
+        let open = writable.find(|open| {
+            let open = real(open);
+            path.starts_with(&open) || open.starts_with(&path)
+        });
+        if let Some(open) = open {
+            bail!(
+                "agents could rewrite their own tools: {} (`{key}`) and {}, which is open to them, \
+                 lie in each other; move one of them",
+                path.display(),
+                open.display()
+            );
+        }
     }
     Ok(())
 }

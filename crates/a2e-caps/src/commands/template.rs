@@ -8,6 +8,7 @@ use sandbox::{Command, Input};
 use serde_json::{Map, Value, json};
 
 use super::{result, run};
+use crate::template::{Piece, each, join, parse, places, text};
 use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
 use crate::workplace::Workplace;
 
@@ -70,13 +71,6 @@ pub enum TemplateError {
     },
 }
 
-/// A word, taken apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
-    Text(String),
-    Place(String),
-}
-
 struct Templated {
     definition: Definition,
     program: String,
@@ -113,11 +107,9 @@ pub fn tool(
         [Piece::Text(text)] => text.clone(),
         _ => return Err(TemplateError::Program(name.clone())),
     };
-    let places = words.iter().flatten().filter_map(|piece| match piece {
-        Piece::Place(name) => Some(name),
-        Piece::Text(_) => None,
-    });
-    let named = places.chain(&template.stdin).chain(&template.required);
+    let named = places(words.iter().flatten())
+        .chain(&template.stdin)
+        .chain(&template.required);
     for place in named {
         if !template.parameters.contains_key(place) {
             return Err(TemplateError::Unknown {
@@ -147,39 +139,6 @@ pub fn tool(
     }))
 }
 
-/// Takes a word apart; nothing if a brace has no partner.
-fn parse(word: &str) -> Option<Vec<Piece>> {
-    let (mut pieces, mut text) = (Vec::new(), String::new());
-    let mut letters = word.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '{' | '}' if letters.peek() == Some(&letter) => {
-                letters.next();
-                text.push(letter);
-            }
-            '{' => {
-                if !text.is_empty() {
-                    pieces.push(Piece::Text(std::mem::take(&mut text)));
-                }
-                let mut name = String::new();
-                loop {
-                    match letters.next()? {
-                        '}' => break,
-                        letter => name.push(letter),
-                    }
-                }
-                pieces.push(Piece::Place(name));
-            }
-            '}' => return None,
-            letter => text.push(letter),
-        }
-    }
-    if !text.is_empty() || pieces.is_empty() {
-        pieces.push(Piece::Text(text));
-    }
-    Some(pieces)
-}
-
 /// The words of a command, with arguments in their places.
 fn fill(template: &[Vec<Piece>], arguments: &Value) -> Result<Vec<String>, ToolFailure> {
     let mut words: Vec<String> = Vec::new();
@@ -187,7 +146,7 @@ fn fill(template: &[Vec<Piece>], arguments: &Value) -> Result<Vec<String>, ToolF
     for pieces in template {
         let filled = match pieces.as_slice() {
             [Piece::Place(name)] => each(arguments.get(name)),
-            pieces => vec![pieces.iter().map(|piece| piece.fill(arguments)).collect()],
+            pieces => vec![join(pieces, arguments)],
         };
         // What an agent says must not become an option of the program.
         if let Some(Piece::Place(name)) = pieces.first()
@@ -200,31 +159,6 @@ fn fill(template: &[Vec<Piece>], arguments: &Value) -> Result<Vec<String>, ToolF
         words.extend(filled);
     }
     Ok(words)
-}
-
-impl Piece {
-    /// As a part of a word; the items of a list stand with commas between them.
-    fn fill(&self, arguments: &Value) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Place(name) => each(arguments.get(name)).join(","),
-        }
-    }
-}
-
-/// A value as words of a command.
-fn each(value: Option<&Value>) -> Vec<String> {
-    match value {
-        None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(list)) => list.iter().map(text).collect(),
-        Some(value) => vec![text(value)],
-    }
-}
-
-fn text(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn option(name: &str) -> ToolFailure {
@@ -301,21 +235,5 @@ mod tests {
         );
         // The operator's own `--` counts, not one of the agent's.
         words(&["{a}"], &json!({"a": ["--", "-x"]})).unwrap_err();
-    }
-
-    #[test]
-    fn braces() {
-        assert_eq!(
-            parse("a{b}c"),
-            Some(vec![
-                Piece::Text("a".into()),
-                Piece::Place("b".into()),
-                Piece::Text("c".into()),
-            ])
-        );
-        assert_eq!(parse(""), Some(vec![Piece::Text(String::new())]));
-        for wrong in ["{", "}", "{a", "a}b"] {
-            assert_eq!(parse(wrong), None, "{wrong}");
-        }
     }
 }

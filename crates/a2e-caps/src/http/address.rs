@@ -10,6 +10,9 @@ pub enum Reach {
     Public,
     /// This machine too. Whatever listens here must then be able to bear what agents ask of it.
     PublicAndLoopback,
+    /// Whatever a host has that the operator has named, private networks and this machine included.
+    /// Link-local addresses stay out of reach: there clouds tell machines their secrets.
+    Named,
 }
 
 impl Reach {
@@ -19,7 +22,21 @@ impl Reach {
         addresses.into_iter().all(|address| match self {
             Self::Public => is_public(address),
             Self::PublicAndLoopback => is_public(address) || address.is_loopback(),
+            Self::Named => is_of_one_machine(address.to_canonical()),
         })
+    }
+}
+
+/// Whether an address can be that of a machine that somebody has named.
+fn is_of_one_machine(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => {
+            !matches!(address.octets(), [0 | 224..=255, ..]) && !address.is_link_local()
+        }
+        IpAddr::V6(address) => {
+            let is_link_local = address.is_unicast_link_local();
+            !(address.is_unspecified() || address.is_multicast() || is_link_local)
+        }
     }
 }
 
@@ -144,6 +161,24 @@ mod tests {
             "3fff:1000::1",
         ]) {
             assert!(is_public(address), "{address}");
+        }
+    }
+
+    #[test]
+    fn what_a_named_host_may_have() {
+        let own = addresses(&["10.0.0.1", "127.0.0.1", "::1", "fd00::1", "8.8.8.8"]);
+        assert!(Reach::Named.allows_all(own));
+        for address in [
+            "0.0.0.0",
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "fe80::1",
+            "ff02::1",
+        ] {
+            assert!(!Reach::Named.allows_all(addresses(&[address])), "{address}");
         }
     }
 

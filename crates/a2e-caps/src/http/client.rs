@@ -15,7 +15,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
@@ -24,8 +24,9 @@ use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::places::Places;
 use super::target::{Security, Target};
-use super::{MAX_AT_ONCE, MAX_HEAD, MAX_RESPONSE_HEADERS, Reach};
+use super::{MAX_HEAD, MAX_RESPONSE_HEADERS, Reach};
 use crate::tool::ToolFailure;
 
 /// How requests are made.
@@ -39,13 +40,16 @@ pub struct Settings {
     pub time: Duration,
     /// Bytes of a body that are read; the rest is left out.
     pub body_bytes: usize,
+    /// Requests that are made to one host at once; others wait. There are never more than
+    /// [`MAX_AT_ONCE`](super::MAX_AT_ONCE) in all.
+    pub per_host: usize,
 }
 
 /// Makes requests. It follows no redirects and has no cookies, no proxies and no credentials.
 pub struct Client {
     pub(super) settings: Settings,
     tls: OnceCell<Arc<ClientConfig>>,
-    at_once: Semaphore,
+    places: Places,
 }
 
 /// A request that may be made.
@@ -56,6 +60,10 @@ pub(crate) struct Ask {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
     pub(crate) time: Option<Duration>,
+    /// Which addresses it may reach.
+    pub(crate) reach: Reach,
+    /// Bytes of the answer's body that are read.
+    pub(crate) body_bytes: usize,
 }
 
 /// What came back.
@@ -78,6 +86,7 @@ impl Default for Settings {
             roots: Roots::System,
             time: Duration::from_secs(30),
             body_bytes: 4 << 20,
+            per_host: 6,
         }
     }
 }
@@ -86,10 +95,11 @@ impl Client {
     /// A client that makes requests so.
     #[must_use]
     pub fn new(settings: Settings) -> Arc<Self> {
+        let places = Places::new(settings.per_host);
         Arc::new(Self {
             settings,
             tls: OnceCell::new(),
-            at_once: Semaphore::new(MAX_AT_ONCE),
+            places,
         })
     }
 
@@ -108,9 +118,9 @@ impl Client {
     }
 
     async fn exchange(&self, ask: Ask) -> Result<Answer, ToolFailure> {
-        // It is never closed.
-        let _place = self.at_once.acquire().await.ok();
-        let stream = self.connect(&ask.target).await?;
+        let _place = self.places.take(&ask.target.host).await;
+        let stream = self.connect(&ask.target, ask.reach).await?;
+        let most = ask.body_bytes;
         let security = ask.target.security;
         let host = ask.target.host.clone();
         let failed = |error: &dyn fmt::Display| {
@@ -126,19 +136,18 @@ impl Client {
             }
         };
         let (response, connection) = response.map_err(|error| failed(&error))?;
-        let answer = self.read(response).await;
+        let answer = read(response, most).await;
         drop(connection);
         answer.map_err(|error| failed(&error))
     }
 
     /// A connection to exactly an address that was found to be one that may be reached.
-    async fn connect(&self, target: &Target) -> Result<TcpStream, ToolFailure> {
+    async fn connect(&self, target: &Target, reach: Reach) -> Result<TcpStream, ToolFailure> {
         let host = &target.host;
         let found = tokio::net::lookup_host((host.as_str(), target.port)).await;
         let found: Vec<_> = found
             .map_err(|_| ToolFailure::new(format!("`{host}` has no address")))?
             .collect();
-        let reach = self.settings.reach;
         if !reach.allows_all(found.iter().map(std::net::SocketAddr::ip)) {
             let text = format!("`{host}` leads to an address that is not public");
             return Err(ToolFailure::denied("address_not_public", text));
@@ -153,29 +162,6 @@ impl Client {
         }
         let text = format!("`{host}` cannot be connected to: {}", last.kind());
         Err(ToolFailure::new(text))
-    }
-
-    /// Reads a body, as far as that goes.
-    async fn read(&self, response: Response<Incoming>) -> Result<Answer, hyper::Error> {
-        let (head, mut incoming) = response.into_parts();
-        let (mut body, mut is_cut) = (Vec::new(), false);
-        while let Some(frame) = incoming.frame().await {
-            let Ok(data) = frame?.into_data() else {
-                continue;
-            };
-            let room = self.settings.body_bytes.saturating_sub(body.len());
-            body.extend_from_slice(data.get(..room).unwrap_or(&data));
-            if data.len() > room {
-                is_cut = true;
-                break;
-            }
-        }
-        Ok(Answer {
-            status: head.status,
-            headers: head.headers,
-            body,
-            is_cut,
-        })
     }
 
     async fn tls(&self) -> Result<Arc<ClientConfig>, ToolFailure> {
@@ -196,6 +182,29 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Client").field(&self.settings).finish()
     }
+}
+
+/// Reads a body, as far as that goes.
+async fn read(response: Response<Incoming>, most: usize) -> Result<Answer, hyper::Error> {
+    let (head, mut incoming) = response.into_parts();
+    let (mut body, mut is_cut) = (Vec::new(), false);
+    while let Some(frame) = incoming.frame().await {
+        let Ok(data) = frame?.into_data() else {
+            continue;
+        };
+        let room = most.saturating_sub(body.len());
+        body.extend_from_slice(data.get(..room).unwrap_or(&data));
+        if data.len() > room {
+            is_cut = true;
+            break;
+        }
+    }
+    Ok(Answer {
+        status: head.status,
+        headers: head.headers,
+        body,
+        is_cut,
+    })
 }
 
 /// Sends a request; the connection goes on until it is dropped.

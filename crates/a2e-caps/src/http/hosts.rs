@@ -43,6 +43,23 @@ impl Host {
 }
 
 impl Hosts {
+    /// Hosts by their names, with or without ports, and without headers.
+    ///
+    /// # Errors
+    /// What is no host, and what it must be.
+    pub(super) fn named(names: &[String]) -> Result<Self, String> {
+        let host = |name: &String| {
+            let host = Host::parse(name, HeaderMap::new());
+            host.map_err(|problem| format!("`{name}`: {problem}"))
+        };
+        names.iter().map(host).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether this is one of them.
+    pub(super) fn has(&self, target: &Target) -> bool {
+        self.0.iter().any(|host| host.is(target))
+    }
+
     /// The headers that a request has there; a failure if none may go there.
     pub(super) fn headers(&self, target: &Target, reach: Reach) -> Result<&HeaderMap, ToolFailure> {
         let Some(host) = self.0.iter().find(|host| host.is(target)) else {

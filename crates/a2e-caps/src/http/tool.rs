@@ -8,7 +8,7 @@ use a2e_runtime::BoxFuture;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
-use hyper::header;
+use hyper::header::{self, HeaderMap};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -128,6 +128,8 @@ impl HttpTool {
             headers: all,
             body: asked.body.into_bytes(),
             time: asked.timeout_seconds.map(Duration::from_secs),
+            reach: self.client.settings.reach,
+            body_bytes: self.client.settings.body_bytes,
         })
     }
 }
@@ -150,14 +152,10 @@ fn told(answer: Answer) -> Result<Output, ToolFailure> {
     let Answer {
         status,
         headers,
-        mut body,
+        body,
         is_cut,
     } = answer;
-    let encoding = headers.get(header::CONTENT_ENCODING);
-    if encoding.is_some_and(|encoding| encoding != "identity") {
-        let text = "the answer is compressed, though it was asked for as it is";
-        return Err(ToolFailure::new(text));
-    }
+    uncompressed(&headers)?;
     let mut data = Map::new();
     data.insert("status".into(), json!(status.as_u16()));
     let to = headers.get(header::LOCATION);
@@ -175,6 +173,25 @@ fn told(answer: Answer) -> Result<Output, ToolFailure> {
         slot.push_str(&value);
     }
     data.insert("headers".into(), json!(listed));
+    let (encoding, body) = as_text(body, is_cut);
+    data.insert("encoding".into(), json!(encoding));
+    data.insert("body".into(), json!(body));
+    Ok(Output::new(&Value::Object(data))?.truncated(is_cut))
+}
+
+/// Nothing is unpacked here: it could be of any size.
+pub(super) fn uncompressed(headers: &HeaderMap) -> Result<(), ToolFailure> {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    match encoding.is_some_and(|encoding| encoding != "identity") {
+        true => Err(ToolFailure::new(
+            "the answer is compressed, though it was asked for as it is",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// A body as text, and how it is encoded there.
+pub(super) fn as_text(mut body: Vec<u8>, is_cut: bool) -> (&'static str, String) {
     if is_cut
         && let Err(error) = std::str::from_utf8(&body)
         && error.error_len().is_none()
@@ -182,11 +199,8 @@ fn told(answer: Answer) -> Result<Output, ToolFailure> {
         // It was cut in the middle of a character.
         body.truncate(error.valid_up_to());
     }
-    let (encoding, body) = match String::from_utf8(body) {
+    match String::from_utf8(body) {
         Ok(text) => ("utf-8", text),
         Err(bytes) => ("base64", STANDARD.encode(bytes.as_bytes())),
-    };
-    data.insert("encoding".into(), json!(encoding));
-    data.insert("body".into(), json!(body));
-    Ok(Output::new(&Value::Object(data))?.truncated(is_cut))
+    }
 }

@@ -20,6 +20,8 @@ pub enum Source {
     BuiltIn,
     /// The configuration.
     Config,
+    /// The folder of scripts.
+    Scripts,
     /// A toolkit that was configured.
     Toolkit(String),
     /// A component.
@@ -300,6 +302,7 @@ impl fmt::Display for Source {
         match self {
             Self::BuiltIn => f.write_str("built-in"),
             Self::Config => f.write_str("config"),
+            Self::Scripts => f.write_str("scripts"),
             Self::Toolkit(name) => write!(f, "toolkit:{name}"),
             Self::Component(name) => write!(f, "component:{name}"),
             Self::Mounted(name) => write!(f, "mounted:{name}"),

@@ -19,13 +19,13 @@ use crate::support::{call, client, host, refused};
 use crate::vault::store;
 
 /// A server that gives each connection the same answer and keeps what it was asked.
-struct Server {
-    port: u16,
+pub(crate) struct Server {
+    pub(crate) port: u16,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    async fn start(answer: impl Into<Vec<u8>>) -> Self {
+    pub(crate) async fn start(answer: impl Into<Vec<u8>>) -> Self {
         Self::start_with(answer.into(), None).await
     }
 
@@ -49,16 +49,16 @@ impl Server {
         Self { port, asked }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 }
 
-async fn serve(
+pub(crate) async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     answer: &[u8],
     asked: &Mutex<Vec<String>>,
@@ -84,13 +84,13 @@ async fn serve(
     let _ = stream.shutdown().await;
 }
 
-fn answer(head: &str, body: &str) -> String {
+pub(crate) fn answer(head: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {head}\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
 /// A client of a host whose tools reach this machine.
-async fn reaching(settings: Settings) -> a2e_runtime::Client {
+pub(crate) async fn reaching(settings: Settings) -> a2e_runtime::Client {
     let settings = Settings {
         reach: Reach::PublicAndLoopback,
         ..settings

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ::audit::Retention;
 use a2e_wire::{Capability, Enumeration};
 
+use super::own_tools::schemas;
 use super::read::{Field, Problems, Section};
 use super::tree::Node;
 use super::{
@@ -18,8 +19,8 @@ use crate::nearest::nearest;
 use crate::secret::Secret;
 
 const KIB: i64 = 1024;
-const MIB: i64 = 1024 * KIB;
-const DAY: u32 = 24 * 60 * 60;
+pub(super) const MIB: i64 = 1024 * KIB;
+pub(super) const DAY: u32 = 24 * 60 * 60;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Clone, Copy)]
@@ -226,7 +227,7 @@ impl Reader<'_> {
         Some(self.surroundings.folder.join(field.word()?))
     }
 
-    fn secret(&self, field: &Field<'_>) -> Option<Secret> {
+    pub(super) fn secret(&self, field: &Field<'_>) -> Option<Secret> {
         match secrets::resolve(field.text()?, self.surroundings) {
             Ok(secret) => Some(secret),
             Err(text) => field.wrong(&text),
@@ -260,14 +261,7 @@ fn command_tool(field: &Field<'_>) -> Option<CommandTool> {
         read_only: false,
         timeout: None,
     };
-    set(&mut tool.parameters, section.field("parameters"), |it| {
-        let entries = it.entries()?;
-        Some(
-            entries
-                .filter_map(|(name, it)| Some((name.to_owned(), it.json()?)))
-                .collect(),
-        )
-    });
+    set(&mut tool.parameters, section.field("parameters"), schemas);
     set(&mut tool.required, section.field("required"), |it| {
         it.words()
     });
@@ -313,6 +307,11 @@ fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
         ("max_replay", 0..=KIB * MIB, &mut session.max_replay),
         ("max_sessions", 1..=1_000_000, &mut limits.max_sessions),
         ("max_newcomers", 1..=1_000_000, &mut limits.max_newcomers),
+        (
+            "max_fetches_per_host",
+            1..=16,
+            &mut limits.max_fetches_per_host,
+        ),
     ];
     for (name, allowed, slot) in counts {
         set(slot, section.field(name), |it| it.count(allowed));

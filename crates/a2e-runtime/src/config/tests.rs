@@ -1,5 +1,7 @@
 use super::*;
 
+mod own_tools;
+
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/frith.sample.yaml");
 
 const IN_YAML: &str = "host_id: h
@@ -100,7 +102,7 @@ fn the_sample_has_every_key() {
     let sample = std::fs::read_to_string(SAMPLE).unwrap();
     let error = mistakes(
         "zzzzzz: 1\nserver: {zzzzzz: 1, tls: {zzzzzz: 1, key: k, certificate: c}}\n\
-         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}, {zzzzzz: 1, name: b, type: proc}, {zzzzzz: 1, name: c, type: tools, commands: [{zzzzzz: 1, name: d, description: e, command: [f]}], components: [{zzzzzz: 1, name: g, path: h}]}]\n\
+         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}, {zzzzzz: 1, name: b, type: proc}, {zzzzzz: 1, name: c, type: tools, commands: [{zzzzzz: 1, name: d, description: e, command: [f]}], endpoints: [{zzzzzz: 1, name: d, description: e, url: f}], openapi: [{zzzzzz: 1, document: d}], components: [{zzzzzz: 1, name: g, path: h}]}]\n\
          sandbox: {zzzzzz: 1}\n\
          global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\naudit: {zzzzzz: 1}\n\
          policy: {zzzzzz: 1, repeat: {zzzzzz: 1, calls: 2, window: 1, then: hold}, rules: [{zzzzzz: 1, then: deny}]}\n\
@@ -119,11 +121,13 @@ fn the_sample_has_every_key() {
             + 2
             + 10
             + 8
-            + 7
+            + 11
             + 9
             + 3
+            + 19
+            + 10
             + 13
-            + 14
+            + 15
             + 2
             + 4
             + 6

@@ -6,6 +6,7 @@ mod audit;
 mod audit_hostile;
 #[cfg(feature = "wasm")]
 mod components;
+mod declared;
 mod foreign;
 mod identity;
 mod identity_hostile;

@@ -1,0 +1,139 @@
+//! Documents and operations that cannot be tools.
+
+use a2e_caps::openapi;
+use a2e_runtime::Secret;
+use a2e_runtime::config::OpenApi;
+use serde_json::{Value, json};
+
+use crate::openapi::{api, public, written};
+
+fn problem(api: &OpenApi) -> String {
+    openapi::tools(api, &public())
+        .map(drop)
+        .unwrap_err()
+        .to_string()
+}
+
+fn one(operation: &Value) -> Value {
+    json!({"openapi": "3.1.0", "servers": [{"url": "https://h.example"}], "paths": {"/p": {"post": operation}},
+        "components": {"securitySchemes": {
+            "s": {"type": "http", "scheme": "bearer"}, "t": {"type": "mutualTLS"}}}})
+}
+
+#[test]
+fn operations_that_cannot_be_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    for (operation, expected) in [
+        (json!({"parameters": [{"name": "a"}]}), "no `in`"),
+        (json!({"parameters": [{"name": "a", "in": "body"}]}), "`a`"),
+        (
+            json!({"parameters": [{"name": "a", "in": "path"}]}),
+            "no place for",
+        ),
+        (
+            json!({"parameters": [{"name": "a", "in": "query", "style": "matrix"}]}),
+            "`style`",
+        ),
+        (
+            json!({"parameters": [{"name": "Host", "in": "header"}]}),
+            "`Host`",
+        ),
+        (json!({"parameters": [{"$ref": "x.yaml#/a"}]}), "x.yaml"),
+        (
+            json!({"requestBody": {"content": {"multipart/form-data": {}}}}),
+            "media type",
+        ),
+        (
+            json!({"requestBody": {"content": {"application/json": {"schema": {"pattern": "(?=a)"}}}}}),
+            "schema",
+        ),
+        (json!({"security": [{"s": []}]}), "`auth` needs s"),
+        (json!({"security": [{"t": []}]}), "`auth` needs t"),
+        (json!({"servers": [{"url": "/relative"}]}), "`server`"),
+        (json!({"servers": [{"url": "https://{h}/"}]}), "`h`"),
+        (json!({"servers": [{"url": "https://h/?q"}]}), "path"),
+    ] {
+        let mut document = one(&operation);
+        document["paths"]["/p"]["post"]["operationId"] = json!("op");
+        let problem = problem(&api(written(folder.path(), &document)));
+        assert!(
+            problem.contains("op (POST /p)") && problem.contains(expected),
+            "{problem}"
+        );
+        assert!(problem.contains("`exclude`"), "{problem}");
+    }
+}
+
+/// What cannot be sent, or would be readable on the way, is told without being shown.
+#[test]
+fn credentials_that_cannot_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = ("s".to_owned(), Secret::new("hunter222\n"));
+    let bad = OpenApi {
+        auth: vec![secret],
+        ..api(written(
+            folder.path(),
+            &one(&json!({"security": [{"s": []}]})),
+        ))
+    };
+    let problem = problem(&bad);
+    assert!(
+        problem.contains("cannot be sent") && !problem.contains("hunter222"),
+        "{problem}"
+    );
+    // A secret over plain text, to a host that nobody has named.
+    let bad = OpenApi {
+        auth: vec![("s".into(), Secret::new("hunter222"))],
+        server: Some("http://h.example".into()),
+        ..bad
+    };
+    let problem = self::problem(&bad);
+    assert!(
+        problem.contains("https") && !problem.contains("hunter222"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn documents_that_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let problem = |document: &Value| problem(&api(written(folder.path(), document)));
+    assert!(self::problem(&api("/nonexistent.yaml")).contains("cannot be read"));
+    assert!(problem(&json!({"swagger": "2.0"})).contains("Swagger 2"));
+    assert!(problem(&json!({"openapi": "3.1.0"})).contains("no operations"));
+    let mut twice = one(&json!({"operationId": "x"}));
+    twice["paths"]["/q"] = json!({"get": {"operationId": "x"}});
+    assert!(problem(&twice).contains("same operationId"));
+    let api = OpenApi {
+        auth: vec![("other".into(), Secret::new("hunter222"))],
+        ..api(written(folder.path(), &one(&json!({}))))
+    };
+    let problem = self::problem(&api);
+    assert!(
+        problem.contains("`other`") && problem.contains("s, t"),
+        "{problem}"
+    );
+}
+
+#[test]
+fn quantities_have_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = |document: &Value| openapi::tools(&api(written(folder.path(), document)), &public());
+    let operations = |count: usize| {
+        let mut document = one(&json!({}));
+        let paths = (0..count).map(|at| (format!("/{at}"), json!({"get": {}})));
+        document["paths"] = Value::Object(paths.collect());
+        made(&document)
+    };
+    assert_eq!(
+        operations(openapi::MAX_OPERATIONS).unwrap().len(),
+        openapi::MAX_OPERATIONS
+    );
+    assert!(operations(openapi::MAX_OPERATIONS + 1).is_err());
+    let parameters = |count: usize| {
+        let all = (0..count).map(|at| json!({"name": format!("p{at}"), "in": "query"}));
+        made(&one(&json!({"parameters": all.collect::<Vec<_>>()})))
+    };
+    assert!(parameters(openapi::MAX_PARAMETERS).is_ok());
+    assert!(parameters(openapi::MAX_PARAMETERS + 1).is_err());
+}

@@ -1,0 +1,278 @@
+//! Tools that a configuration describes without code, called from the command line.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::frith;
+use crate::node::Node;
+
+const KEY: &str = "s3cret-key";
+
+/// A server of this machine that gives one answer each time, and what it was asked.
+struct Server {
+    port: u16,
+    asked: std::sync::mpsc::Receiver<String>,
+}
+
+fn serve(answer: &'static str) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (send, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut head) = (stream.unwrap(), Vec::new());
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                head.push(byte[0]);
+            }
+            let length = answer.len();
+            let head_out = "HTTP/1.1 200 OK\r\nContent-Type: application/json";
+            write!(
+                stream,
+                "{head_out}\r\nContent-Length: {length}\r\n\r\n{answer}"
+            )
+            .unwrap();
+            if send.send(String::from_utf8(head).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    Server { port, asked }
+}
+
+fn call(node: &Node, tool: &str, arguments: &Value) -> (i32, String, String) {
+    let data = node.data();
+    let arguments = arguments.to_string();
+    frith(
+        &[
+            "call",
+            tool,
+            &arguments,
+            "--json",
+            "--data",
+            data.to_str().unwrap(),
+        ],
+        "",
+    )
+}
+
+/// What is said of a call that fails.
+fn refused(node: &Node, tool: &str, arguments: &Value) -> String {
+    let (status, out, error) = call(node, tool, arguments);
+    assert_eq!(status, 1, "{out}{error}");
+    format!("{out}{error}")
+}
+
+fn apply(node: &Node) -> String {
+    let data = node.data();
+    let (_, out, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
+    format!("{out}{error}")
+}
+
+fn data(out: &str) -> Value {
+    serde_json::from_str::<Value>(out).unwrap()["data"].clone()
+}
+
+fn script(folder: &Path, name: &str, content: &str) {
+    std::fs::create_dir_all(folder).unwrap();
+    let file = folder.join(name);
+    std::fs::write(&file, content).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Nothing that the node keeps or says has the operator's secret.
+fn keeps_its_secret(folder: &Path) {
+    for name in ["data/audit", "data/sessions", "data/frith.db"] {
+        let found = std::process::Command::new("grep")
+            .args(["-rlaF", KEY])
+            .arg(folder.join(name))
+            .output()
+            .unwrap();
+        assert!(found.stdout.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
+fn an_endpoint_is_a_tool() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(r#"{"temperature": 21, "for": "s3cret-key"}"#);
+    std::fs::write(folder.path().join("key"), KEY).unwrap();
+    let config = format!(
+        r#"plugins:
+  - name: tools
+    type: tools
+    private_hosts: ["127.0.0.1:{port}"]
+    endpoints:
+      - name: weather
+        description: Tells the weather
+        url: "http://127.0.0.1:{port}/v1/{{city}}"
+        query: {{days: "{{days}}"}}
+        headers: {{X-Key: "file:key"}}
+        errors: {{404: there is no such city}}
+        parameters: {{city: {{type: string}}, days: {{type: integer}}}}
+        required: [city]
+"#,
+        port = server.port
+    );
+    let node = Node::start(folder.path(), &config);
+    let (status, out, error) = call(&node, "weather", &json!({"city": "São Paulo", "days": 2}));
+    assert_eq!(status, 0, "{out}{error}");
+    assert_eq!(data(&out), json!({"temperature": 21, "for": "[secret]"}));
+    let asked = server.asked.recv().unwrap().to_lowercase();
+    assert!(
+        asked.starts_with("get /v1/s%c3%a3o%20paulo?days=2 "),
+        "{asked}"
+    );
+    assert!(asked.contains(&format!("x-key: {KEY}")), "{asked}");
+    let told = refused(&node, "weather", &json!({}));
+    assert!(told.contains("schema_violation"), "{told}");
+    keeps_its_secret(folder.path());
+    // Without the name, this machine is out of reach.
+    let closed = config.replace("127.0.0.1:", "other.example:").replace(
+        &format!("http://other.example:{}", server.port),
+        &format!("https://127.0.0.1:{}", server.port),
+    );
+    std::fs::write(folder.path().join("frith.yaml"), closed).unwrap();
+    assert!(apply(&node).contains("applied"));
+    let told = refused(&node, "weather", &json!({"city": "x"}));
+    assert!(told.contains("`private_hosts`"), "{told}");
+}
+
+#[test]
+fn an_openapi_document_is_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve("[]");
+    let document = "openapi: 3.0.3\nservers: [{url: http://nowhere.example}]\nsecurity: [{key: []}]\n\
+        paths:\n  /pets/{id}:\n    get:\n      operationId: getPet\n      summary: Gets a pet\n      \
+        parameters: [{name: id, in: path, required: true, schema: {type: integer}}]\n    \
+        delete: {operationId: deletePet}\n\
+        components: {securitySchemes: {key: {type: http, scheme: bearer}}}\n";
+    std::fs::write(folder.path().join("pets.yaml"), document).unwrap();
+    std::fs::write(folder.path().join("key"), KEY).unwrap();
+    let config = format!(
+        "plugins:\n  - name: tools\n    type: tools\n    private_hosts: ['127.0.0.1:{0}']\n    openapi:\n      \
+         - {{document: pets.yaml, prefix: zoo_, server: 'http://127.0.0.1:{0}/api', auth: {{key: 'file:key'}}, exclude: [deletePet]}}\n",
+        server.port
+    );
+    let node = Node::start(folder.path(), &config);
+    let (status, out, error) = call(&node, "zoo_getPet", &json!({"id": 7}));
+    assert_eq!(status, 0, "{out}{error}");
+    assert_eq!(data(&out), json!([]));
+    let asked = server.asked.recv().unwrap();
+    assert!(asked.starts_with("GET /api/pets/7 "), "{asked}");
+    assert!(asked.contains(&format!("Bearer {KEY}")), "{asked}");
+    keeps_its_secret(folder.path());
+    // What cannot be one is told with the configuration, and the old ones stay.
+    std::fs::write(
+        folder.path().join("frith.yaml"),
+        config.replace(", exclude: [deletePet]", ""),
+    )
+    .unwrap();
+    let told = apply(&node);
+    assert!(told.contains("deletePet (DELETE /pets/{id})"), "{told}");
+    assert_eq!(call(&node, "zoo_getPet", &json!({"id": 7})).0, 0);
+}
+
+const COUNT: &str = "#!/usr/bin/env python3\n# ---\n# description: Counts words\n# parameters:\n\
+    #   text: string What to count\n# read_only: true\n# ---\nimport json, sys\n\
+    words = json.load(sys.stdin)['text'].split()\nprint(json.dumps({'words': len(words)}))\n";
+
+#[test]
+fn a_script_is_a_tool_as_long_as_nobody_changes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = folder.path().join("scripts");
+    script(&scripts, "count.py", COUNT);
+    script(
+        &scripts,
+        "fail.sh",
+        "#!/bin/sh\n# ---\n# description: Fails\n# ---\necho no >&2; ls /etc/shadow; exit 3\n",
+    );
+    script(
+        &scripts,
+        "say.sh",
+        "#!/bin/sh\n# ---\n# description: Says\n# ---\necho hello\n",
+    );
+    let config = "plugins: [{name: tools, type: tools, scripts: scripts}]\n";
+    let node = Node::start(folder.path(), config);
+    let (status, out, error) = call(&node, "count", &json!({"text": "one two three"}));
+    assert_eq!((status, data(&out)), (0, json!({"words": 3})), "{error}");
+    assert_eq!(data(&call(&node, "say", &json!({})).1), "hello\n");
+    let (status, out, _) = call(&node, "fail", &json!({}));
+    assert_eq!((status, &data(&out)["exit_code"]), (1, &json!(3)), "{out}");
+    assert!(
+        data(&out)["stderr"]
+            .as_str()
+            .unwrap()
+            .contains("No such file"),
+        "{out}"
+    );
+
+    // One that changes under a running node is not run.
+    script(&scripts, "count.py", &COUNT.replace("len(words)", "666"));
+    let told = refused(&node, "count", &json!({"text": "x"}));
+    assert!(told.contains("has changed"), "{told}");
+    // Nor by the next one, until the operator approves it; others are.
+    assert!(apply(&node).contains("applied"));
+    let quarantined = |node: &Node| {
+        let told = refused(node, "count", &json!({"text": "x"}));
+        assert!(told.contains("frith tools approve"), "{told}");
+        assert_eq!(data(&call(node, "say", &json!({})).1), "hello\n");
+    };
+    quarantined(&node);
+    let folder_path = node.crash();
+    let node = Node::start(&folder_path, config);
+    quarantined(&node);
+    // As it was, it needs nobody's word.
+    script(&scripts, "count.py", COUNT);
+    assert!(apply(&node).contains("applied"));
+    assert_eq!(
+        data(&call(&node, "count", &json!({"text": "x"})).1),
+        json!({"words": 1})
+    );
+}
+
+/// An agent must not be able to write its own tools.
+#[test]
+fn what_describes_tools_is_not_the_agents_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    script(
+        &work.join("scripts"),
+        "say.sh",
+        "#!/bin/sh\n# ---\n# description: Says\n# ---\n",
+    );
+    std::fs::write(work.join("api.yaml"), "openapi: 3.1.0\n").unwrap();
+    for (key, complaint) in [
+        ("scripts: work/scripts", "`scripts`"),
+        ("scripts: work", "`scripts`"),
+        // The workspace would be among the scripts.
+        ("scripts: .", "`scripts`"),
+        ("openapi: [{document: work/api.yaml}]", "`openapi`"),
+    ] {
+        let config = format!("workspace: work\nplugins: [{{name: tools, type: tools, {key}}}]\n");
+        let file = folder.path().join("frith.yaml");
+        std::fs::write(&file, config).unwrap();
+        let data = folder.path().join("data");
+        let (status, _, error) = frith(
+            &[
+                "up",
+                "--listen",
+                "127.0.0.1:0",
+                "--config",
+                file.to_str().unwrap(),
+                "--data",
+                data.to_str().unwrap(),
+            ],
+            "",
+        );
+        assert_eq!(status, 1, "{key}: {error}");
+        assert!(
+            error.contains("rewrite their own tools") && error.contains(complaint),
+            "{error}"
+        );
+    }
+}
