@@ -1,7 +1,11 @@
 //! Programs that we did not write.
 
+use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
 
+use a2a_net::listen::Listeners;
+use a2a_net::tls::Certificate;
 use serde_json::Value;
 
 use crate::echo::{Server, request};
@@ -102,24 +106,38 @@ async fn threat_119_openssl_cannot_connect_below_tls_1_3() {
     );
 }
 
-fn python(server: &Server, what: &str) {
+fn python(what: &str, port: u16, ca: &Path) {
     let script = testkit::workspace().join("conformance/a2a_transports.py");
     let output = run(Command::new(testkit::python())
         .arg(script)
         .arg(what)
-        .arg(server.address.port().to_string())
-        .arg(server.ca())
+        .arg(port.to_string())
+        .arg(ca)
         .arg(testkit::workspace().join("crates/a2a-net/proto")));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
 }
 
+/// With a certificate from files: its TLS library knows no constraints on addresses, so it refuses the development CA.
 #[tokio::test(flavor = "multi_thread")]
 async fn python_speaks_grpc_by_our_proto() {
-    python(&Server::start().await, "grpc");
+    let server = Server::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+    let names = ["localhost".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let shown = Arc::new(Certificate::from_files(&certificate, key).unwrap());
+    let listeners = Listeners::bind(&["127.0.0.1:0".parse().unwrap()]).await;
+    let listeners = listeners.unwrap();
+    let port = listeners.addresses()[0].port();
+    server.serve(listeners, &shown);
+    python("grpc", port, &certificate);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn python_speaks_websocket() {
-    python(&Server::start().await, "websocket");
+    let server = Server::start().await;
+    python("websocket", server.address.port(), &server.ca());
 }
