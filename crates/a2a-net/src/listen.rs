@@ -118,7 +118,7 @@ impl Listeners {
             let addresses = self.addresses();
             let mut exposed = addresses.iter();
             let exposed = exposed.find(|address| !address.ip().to_canonical().is_loopback());
-            let exposed = exposed.or(addresses.first()).copied();
+            let exposed = exposed.or_else(|| addresses.first()).copied();
             return Err(exposed.map_or(ListenError::NoAddress, ListenError::Development));
         }
         Ok(ServerTls::new(certificate, self.exposure)?)

@@ -127,7 +127,18 @@ impl Refusal {
         let (limit, size) = match self {
             Self::TooLarge { limit, size } => (Some(limit), size),
             Self::TooMany { limit } => (Some(limit), None),
-            _ => (None, None),
+            Self::NoSuchPath
+            | Self::Method(_)
+            | Self::MediaType
+            | Self::Header
+            | Self::Ambiguous
+            | Self::Malformed
+            | Self::Late
+            | Self::Cut
+            | Self::Origin
+            | Self::Subprotocol
+            | Self::NoStream
+            | Self::Timeout => (None, None),
         };
         for (name, figure) in [("limit", limit), ("size", size)] {
             if let Some(number) = figure.and_then(number) {

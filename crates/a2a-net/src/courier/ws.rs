@@ -92,6 +92,7 @@ impl Sockets {
             let place = place.map_err(|_| CarryError::Broken)?;
             let (reply, replied) = oneshot::channel();
             let waiter = (!is_goodbye).then_some(Waiter { reply, place });
+            let again = text.clone();
             match socket.outgoing.send(Outgoing { text, id, waiter }).await {
                 Ok(()) if is_goodbye => return Ok(Reply::Nothing),
                 Ok(()) => {
@@ -100,7 +101,10 @@ impl Sockets {
                     if let Some(mut retire) = retire {
                         retire.has_answer = true;
                     }
-                    return reply;
+                    match reply {
+                        Err(CarryError::Connect(_)) if !is_fresh => text = again,
+                        reply => return reply,
+                    }
                 }
                 // It ended before it took the message.
                 Err(unsent) if !is_fresh => text = unsent.0.text,

@@ -149,7 +149,7 @@ fn valid_for(params: &mut CertificateParams, life: Duration) {
 fn create(folder: &Path) -> io::Result<()> {
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let certificate = authority().self_signed(&key).map_err(io::Error::other)?;
-    let above = folder.parent().unwrap_or(Path::new("."));
+    let above = folder.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(above)?;
     let mut fresh = folder.as_os_str().to_owned();
     fresh.push(format!(".{}", std::process::id()));

@@ -53,6 +53,23 @@ pub(super) async fn drive<T: AsyncRead + AsyncWrite + Unpin>(
     reach: Arc<Reach>,
     state: Arc<State>,
 ) {
+    run(socket, &mut queue, reach, state).await;
+    // What was not taken has not left, and can go another way.
+    queue.close();
+    while let Ok(outgoing) = queue.try_recv() {
+        if let Some(waiter) = outgoing.waiter {
+            let unsent = CarryError::Connect("a WebSocket that has ended".into());
+            drop(waiter.reply.send(Err(unsent)));
+        }
+    }
+}
+
+async fn run<T: AsyncRead + AsyncWrite + Unpin>(
+    socket: WebSocketStream<T>,
+    queue: &mut mpsc::Receiver<Outgoing>,
+    reach: Arc<Reach>,
+    state: Arc<State>,
+) {
     let mut ticks = interval_at(Instant::now() + reach.ping, reach.ping);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut driver = Driver {
@@ -72,7 +89,7 @@ pub(super) async fn drive<T: AsyncRead + AsyncWrite + Unpin>(
             biased;
             came = driver.socket.next() => driver.take(came).await,
             outgoing = queue.recv(), if !is_left => match outgoing {
-                Some(outgoing) => driver.send(outgoing, &mut queue).await,
+                Some(outgoing) => driver.send(outgoing, queue).await,
                 None => {
                     is_left = true;
                     Ok(())
