@@ -215,6 +215,6 @@ pub(crate) async fn answered(courier: &Post, place: Place, message: &Value) -> (
         Reply::Message {
             message, status, ..
         } => (serde_json::from_slice(&message).unwrap(), status),
-        other => panic!("{other:?}"),
+        other @ (Reply::Nothing | Reply::Stream(_)) => panic!("{other:?}"),
     }
 }

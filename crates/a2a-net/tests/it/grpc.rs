@@ -33,7 +33,7 @@ impl Outcome {
     }
 
     fn error(&self) -> Value {
-        let error = self.trailers.get("a2a-error-bin").expect("an error");
+        let error = self.trailers.get("a2a-error-bin").unwrap();
         serde_json::from_slice(&STANDARD_NO_PAD.decode(error).unwrap()).unwrap()
     }
 }

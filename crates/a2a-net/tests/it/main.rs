@@ -5,6 +5,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod development;
 mod echo;
 mod exchange;
 mod foreign;

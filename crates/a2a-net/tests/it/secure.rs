@@ -1,7 +1,6 @@
 //! TLS: with whom one speaks at all.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,12 +23,12 @@ use tokio_rustls::rustls::{
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tokio_util::sync::CancellationToken;
 
-use crate::echo::{Server, ask, request};
+use crate::echo::Server;
 
 /// An authority of the tests.
-struct Authority {
-    key: KeyPair,
-    params: CertificateParams,
+pub(crate) struct Authority {
+    pub(crate) key: KeyPair,
+    pub(crate) params: CertificateParams,
 }
 
 impl Authority {
@@ -49,7 +48,7 @@ impl Authority {
     }
 
     /// A certificate and its key, in PEM.
-    fn issue(&self, params: &CertificateParams) -> (String, String) {
+    pub(crate) fn issue(&self, params: &CertificateParams) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let issuer = Issuer::from_params(&self.params, &self.key);
         let certificate = params.signed_by(&key, &issuer).unwrap();
@@ -57,7 +56,7 @@ impl Authority {
     }
 }
 
-fn names(names: &[&str]) -> CertificateParams {
+pub(crate) fn names(names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     CertificateParams::new(names).unwrap()
 }
@@ -172,7 +171,11 @@ async fn threat_119_a_server_of_tls_1_2_gets_nothing() {
 }
 
 /// Says hello as a client that trusts this file.
-async fn hello(address: SocketAddr, host: &str, roots: &Path) -> Result<Reply, CarryError> {
+pub(crate) async fn hello(
+    address: SocketAddr,
+    host: &str,
+    roots: &Path,
+) -> Result<Reply, CarryError> {
     let roots = Roots::none().with_file(roots).unwrap();
     let tls = ClientTls::new(roots).unwrap();
     let pool = Pool::new(tls, &Remote::new(host, address), Reach::default()).unwrap();
@@ -348,7 +351,7 @@ async fn threat_123_certificates_that_prove_nothing_are_refused_before_hello() {
     assert!(!accepted.await.unwrap());
 }
 
-fn any_name(certificate: &str, key: &str) -> TlsAcceptor {
+pub(crate) fn any_name(certificate: &str, key: &str) -> TlsAcceptor {
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
@@ -389,59 +392,6 @@ async fn changed_certificates_are_used_and_broken_ones_are_not() {
     std::fs::remove_file(folder.path().join("cert.pem")).unwrap();
     assert!(certificate.refresh().is_err());
     assert!(hello(address, "new.example", &roots).await.is_ok());
-}
-
-#[tokio::test]
-async fn the_development_ca_is_one_for_all_nodes_of_its_user() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("frith/ca");
-    let one = DevelopmentCa::open(&path).unwrap();
-    let two = DevelopmentCa::open(&path).unwrap();
-    assert_eq!(one.certificate(), two.certificate());
-    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&path), 0o700);
-    assert_eq!(mode(&path.join("ca.key")), 0o600);
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).unwrap();
-    let text = DevelopmentCa::open(&path).unwrap_err().to_string();
-    assert!(text.contains("chmod 700"), "{text}");
-    // What one of them issued, the other vouches for.
-    let server = Server::start().await;
-    let courier = server.courier(Carrier::Http2);
-    ask(&courier, &request("r1", "echo")).await;
-}
-
-#[tokio::test]
-async fn the_development_ca_vouches_for_nobody_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let ca = DevelopmentCa::open(folder.path().join("ca")).unwrap();
-    let key = std::fs::read_to_string(folder.path().join("ca/ca.key")).unwrap();
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    let mut subject = rcgen::DistinguishedName::new();
-    subject.push(rcgen::DnType::CommonName, "Frith development CA");
-    params.distinguished_name = subject;
-    let stolen = Authority {
-        key: KeyPair::from_pem(&key).unwrap(),
-        params,
-    };
-    for (names_of, host, is_trusted) in [
-        (&["localhost"][..], "localhost", true),
-        (&["agent.example"], "agent.example", false),
-        (&["localhost", "agent.example"], "localhost", false),
-        (&["192.0.2.1"], "192.0.2.1", false),
-    ] {
-        let (certificate, key) = stolen.issue(&names(names_of));
-        let acceptor = any_name(&certificate, &key);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let accepted = tokio::spawn(async move {
-            let (stream, _) = listener.accept().await.unwrap();
-            acceptor.accept(stream).await.is_ok()
-        });
-        let failed = hello(address, host, &ca.file()).await;
-        assert!(failed.is_err());
-        assert_eq!(accepted.await.unwrap(), is_trusted, "{names_of:?}");
-    }
 }
 
 #[test]
