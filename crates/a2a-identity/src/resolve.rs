@@ -6,7 +6,9 @@
 use a2a_wire::{Endpoint, ErrorCode, limits, parse_document};
 use canonical::Value;
 
-use crate::{Did, DidDocument, DidGithub, DidWeb, DocumentError, KeySet, VerifyingKey};
+use crate::{
+    Did, DidDocument, DidGithub, DidWeb, DocumentError, KeySet, ManifestError, VerifyingKey,
+};
 
 /// How much to find out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +141,9 @@ pub enum ResolveError {
     /// The repository or its owner is not the one seen before.
     #[error("the repository or its owner is not the one that was seen before under this name")]
     GithubChanged,
+    /// Its manifest was found and is refused.
+    #[error("its manifest is refused: {0}")]
+    Manifest(#[from] ManifestError),
     /// An answer to a question that was not asked.
     #[error("the resolution was over")]
     Over,
@@ -147,8 +152,9 @@ pub enum ResolveError {
 impl ResolveError {
     /// The code to answer with.
     #[must_use]
-    pub const fn code(&self) -> ErrorCode {
+    pub fn code(&self) -> ErrorCode {
         match self {
+            Self::Manifest(error) => error.code(),
             Self::Unavailable(_) => ErrorCode::ServiceUnavailable,
             Self::NotFound(_)
             | Self::Unusable(_)

@@ -26,7 +26,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(code: ErrorCode, cause: impl Into<Cow<'static, str>>) -> Self {
+    /// A failure of this code. The cause must have no payload data.
+    pub fn new(code: ErrorCode, cause: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
             reason: None,
@@ -56,7 +57,9 @@ impl Failure {
             .with_text("field", field)
     }
 
-    pub(crate) const fn because(mut self, reason: Reason) -> Self {
+    /// The same, for a listed reason.
+    #[must_use]
+    pub const fn because(mut self, reason: Reason) -> Self {
         self.reason = Some(reason);
         self
     }
@@ -215,6 +218,9 @@ impl From<ManifestError> for Failure {
 
 impl From<ResolveError> for Failure {
     fn from(error: ResolveError) -> Self {
+        if let ResolveError::Manifest(error) = error {
+            return error.into();
+        }
         let failure = Self::new(error.code(), error.to_string());
         match failure.code == ErrorCode::ServiceUnavailable {
             true => failure,

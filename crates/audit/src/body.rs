@@ -21,8 +21,12 @@ pub struct Record<'a> {
 pub enum Event {
     /// A request, whatever became of it.
     Request,
+    /// A request of this node to a peer, whatever became of it.
+    RequestSent,
     /// The outcome of a handshake.
     Handshake,
+    /// The outcome of a handshake that this node began.
+    HandshakeSent,
     /// A session ended.
     SessionEnd,
     /// A peer's manifest was fetched anew.
@@ -45,7 +49,9 @@ impl Event {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Request => "request_received",
+            Self::RequestSent => "request_sent",
             Self::Handshake => "handshake",
+            Self::HandshakeSent => "handshake_sent",
             Self::SessionEnd => "session_end",
             Self::ManifestRefresh => "manifest_refresh",
             Self::KeyChange => "key_change",

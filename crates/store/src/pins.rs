@@ -90,6 +90,10 @@ impl PinKind {
     pub const SCRIPT: Self = Self("script");
     /// Manifests of other agents.
     pub const MANIFEST: Self = Self("manifest");
+    /// Agents that bound what they signed, and must not be believed when they no longer do.
+    pub const PROFILE: Self = Self("profile");
+    /// Repositories and their owners, by their numbers.
+    pub const REPOSITORY: Self = Self("repository");
 
     /// Its name.
     #[must_use]

@@ -146,7 +146,7 @@ impl Component {
         let instance = self.instances.instantiate_async(&mut *store).await?;
         // One that cannot be called is found out now, not when an agent calls it.
         self.callable(store, &instance).map_err(|_| wrong(CALL))?;
-        let describe = instance.get_func(&mut *store, &self.describe);
+        let describe = instance.get_func(&mut *store, self.describe);
         let describe = describe.ok_or_else(|| wrong(DESCRIBE))?;
         let form = describe.ty(&*store);
         if form.params().len() != 0 || form.results().len() != 1 {
@@ -170,7 +170,7 @@ impl Component {
         store: &mut Store<Host>,
         instance: &Instance,
     ) -> Result<TypedFunc<(&'a str,), (Answer,)>, Error> {
-        instance.get_typed_func(store, &self.call)
+        instance.get_typed_func(store, self.call)
     }
 }
 

@@ -106,9 +106,11 @@ async fn what_it_prints_is_told() {
     let (answer, told) = call(&component, "one\ntwo\nthree", &with(24)).await;
     assert_eq!(answer, Ok(Ok("one\ntwo\nthree".into())));
     let of = |wanted: Level| -> Vec<String> {
-        let told = told.iter().map(|event| match event {
-            Event::Log { level, message } => (*level, message.clone()),
-            other => panic!("{other:?}"),
+        let told = told.iter().map(|event| {
+            let Event::Log { level, message } = event else {
+                panic!("{event:?}");
+            };
+            (*level, message.clone())
         });
         let told = told.filter(|(level, _)| *level == wanted);
         told.map(|(_, message)| message).collect()

@@ -38,9 +38,11 @@ fn what_it_must_not_have_is_named() {
 
 #[tokio::test]
 async fn its_exports_are_those_of_a_tool() {
-    let export = |error| match error {
-        WasmError::Export { export } => export,
-        other => panic!("{other}"),
+    let export = |error| {
+        let WasmError::Export { export } = error else {
+            panic!("{error}");
+        };
+        export
     };
     assert_eq!(export(load("(component)").unwrap_err()), "describe");
     let with = |describe: &str, call: &str| {

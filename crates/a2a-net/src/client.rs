@@ -1,0 +1,256 @@
+//! The client: calls other agents by DID.
+//!
+//! resolve → verify → handshake → a session that is kept → request; again if that may help, within
+//! the caller's time.
+
+mod call;
+mod error;
+mod exchange;
+mod handshake;
+mod pool;
+mod retry;
+mod route;
+
+pub use self::error::{CallError, Told};
+pub use self::handshake::{Introduction, Said, Speaker};
+pub use self::route::Route;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use a2a_identity::{Did, TrustLevel};
+use a2a_session::{Binding, Sealing, ShowManifest};
+use a2a_wire::{Digest, UnixSeconds, UserAgent};
+use canonical::Value;
+use policy::{Demands, Policy};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use self::pool::Pool;
+use crate::book::lock;
+use crate::home::Home;
+use crate::resolve::Guard;
+use crate::transport::{Carrier, CarryError, Courier};
+
+/// Makes couriers: what connects this crate's client to transports.
+pub trait Couriers: Send + Sync + 'static {
+    /// What it makes.
+    type Courier: Courier;
+
+    /// A courier for a way. It connects when there is something to send.
+    ///
+    /// # Errors
+    /// If there is none for such a way.
+    fn courier(&self, route: &Route) -> Result<Self::Courier, CarryError>;
+}
+
+/// What a client is told.
+#[derive(Debug, Clone)]
+pub struct ClientSettings {
+    /// What may carry messages, the most preferred first.
+    pub carriers: Vec<Carrier>,
+    /// What it calls its program.
+    pub user_agent: Option<UserAgent>,
+    /// What it demands of a server's policy.
+    pub demands: Demands,
+    /// How it would like policies tightened.
+    pub policy_request: Option<Policy>,
+    /// Whether it encrypts.
+    pub sealing: Sealing,
+    /// How its manifest reaches servers.
+    pub show_manifest: ShowManifest,
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            carriers: Carrier::ALL.to_vec(),
+            user_agent: None,
+            demands: Demands::default(),
+            policy_request: None,
+            sealing: Sealing::default(),
+            show_manifest: ShowManifest::default(),
+        }
+    }
+}
+
+/// How a call is made.
+#[derive(Debug, Clone)]
+pub struct CallOptions {
+    /// How long it may take, everything included.
+    pub timeout: Duration,
+    /// Whether messages must be encrypted inside TLS.
+    pub encrypt: Encrypt,
+    /// Whether the work gets a name, so that it can be asked for again.
+    pub name_work: NameWork,
+    /// Where parts of the answer go; then the answer is asked for in parts.
+    pub chunks: Option<mpsc::Sender<Provisional>>,
+}
+
+impl Default for CallOptions {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(60),
+            encrypt: Encrypt::default(),
+            name_work: NameWork::default(),
+            chunks: None,
+        }
+    }
+}
+
+/// Whether messages must be encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Encrypt {
+    /// If the settings and the server say so.
+    #[default]
+    AsAgreed,
+    /// The call fails otherwise.
+    Required,
+}
+
+/// Whether an intent without an `intent_id` gets one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NameWork {
+    /// Yes: whatever happens it is done once.
+    #[default]
+    Yes,
+    /// No: it is sent as it is, and not sent again if it may have been done.
+    No,
+}
+
+/// A part of an answer. Nobody has signed it until the call returns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Provisional {
+    /// Which try it belongs to; with another the parts begin anew.
+    pub attempt: u32,
+    /// Which part.
+    pub index: u64,
+    /// The part.
+    pub data: Value<'static>,
+}
+
+/// An answer that was verified.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered {
+    /// What came out.
+    pub result: Value<'static>,
+    /// Who answered, and how.
+    pub session: SessionView,
+    /// `message_hash` of the answer.
+    pub response_hash: Digest,
+    /// How often it was tried.
+    pub attempts: u32,
+}
+
+/// A session with a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionView {
+    /// The server.
+    pub did: String,
+    /// The id of the session.
+    pub session_id: String,
+    /// When it ends.
+    pub expires_at: UnixSeconds,
+    /// How much the server is trusted.
+    pub trust_level: TrustLevel,
+    /// How strongly it binds what it signs.
+    pub binding: Binding,
+    /// Whether messages are encrypted.
+    pub encrypted: bool,
+    /// The agreed policy.
+    pub policy_hash: Digest,
+    /// What carries messages.
+    pub carrier: Carrier,
+}
+
+/// Calls other agents. Clones are the same client.
+pub struct Client<C: Couriers>(Arc<Inner<C>>);
+
+struct Inner<C: Couriers> {
+    home: Arc<Home>,
+    settings: ClientSettings,
+    couriers: C,
+    guard: Guard,
+    pool: Pool<C::Courier>,
+    /// Where the operator says that agents are which have no manifest.
+    addresses: Mutex<BTreeMap<String, String>>,
+    runtime: Handle,
+}
+
+impl<C: Couriers> Client<C> {
+    /// A client on tokio's runtime, which connects to where the guard allows.
+    #[must_use]
+    pub fn new(home: Arc<Home>, settings: ClientSettings, couriers: C, guard: Guard) -> Self {
+        Self(Arc::new(Inner {
+            home,
+            settings,
+            couriers,
+            guard,
+            pool: Pool::default(),
+            addresses: Mutex::default(),
+            runtime: Handle::current(),
+        }))
+    }
+
+    /// Asks an agent to do something, and waits for its verified answer. A call that is dropped is
+    /// cancelled at the server too.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn call(
+        &self,
+        did: &Did,
+        intent: Value<'static>,
+        options: &CallOptions,
+    ) -> Result<Answered, CallError> {
+        // Large, and made once for each call.
+        Box::pin(self.0.call(did, intent, options)).await
+    }
+
+    /// Shakes hands with an agent, keeps every message, and closes the session again.
+    ///
+    /// # Errors
+    /// What was said until it failed, and why it did.
+    pub async fn introduce(
+        &self,
+        did: &Did,
+        encrypt: Encrypt,
+    ) -> Result<Introduction, (Vec<Said>, CallError)> {
+        Box::pin(self.0.introduce(did, encrypt)).await
+    }
+
+    /// Where an agent is that has no manifest, as the operator says.
+    pub fn set_address(&self, did: &Did, handshake_url: impl Into<String>) {
+        lock(&self.0.addresses).insert(did.to_string(), handshake_url.into());
+    }
+
+    /// Forgets where an agent is.
+    pub fn remove_address(&self, did: &Did) {
+        lock(&self.0.addresses).remove(&did.to_string());
+    }
+
+    /// The sessions that are kept.
+    pub async fn sessions(&self) -> Vec<SessionView> {
+        self.0.pool.sessions(self.0.home.clock.now()).await
+    }
+
+    /// Closes all sessions, and tells the servers so within this time.
+    pub async fn close(&self, patience: Duration) {
+        let closing = self.0.close_all();
+        let _ = tokio::time::timeout(patience, closing).await;
+    }
+}
+
+impl<C: Couriers> Clone for Client<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: Couriers> fmt::Debug for Client<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Client").field(&self.0.home.own()).finish()
+    }
+}

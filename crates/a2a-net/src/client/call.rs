@@ -1,0 +1,303 @@
+//! One call: as many tries as may help, within its time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_identity::Did;
+use a2a_session::{Binding, Now};
+use a2a_wire::{ErrorCode, Intent, Read as _, RequestId};
+use audit::{Body, Verdict};
+use canonical::{Number, Object, Value};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::error::{CallError, Told};
+use super::exchange::{Outcome, Question};
+use super::pool::{Held, Server};
+use super::retry::{Decision, Retries, Sent};
+use super::{Answered, CallOptions, Couriers, Encrypt, Inner, NameWork, Provisional};
+use crate::book::lock;
+use crate::record::{Room, millis, session_body};
+
+/// Between two handshakes with one server.
+const PACE: Duration = Duration::from_secs(1);
+
+/// A call, and what does not change from try to try.
+pub(super) struct Asking<'a> {
+    did: &'a Did,
+    intent: Value<'static>,
+    is_named: bool,
+    encrypt: Encrypt,
+    pub(super) chunks: Option<&'a mpsc::Sender<Provisional>>,
+    deadline: Instant,
+}
+
+impl<C: Couriers> Inner<C> {
+    pub(super) async fn call(
+        self: &Arc<Self>,
+        did: &Did,
+        intent: Value<'static>,
+        options: &CallOptions,
+    ) -> Result<Answered, CallError> {
+        let intent = self.prepared(intent, options)?;
+        let asking = Asking {
+            did,
+            is_named: intent
+                .as_object()
+                .is_some_and(|it| it.get("intent_id").is_some()),
+            intent,
+            encrypt: options.encrypt,
+            chunks: options.chunks.as_ref(),
+            deadline: Instant::now() + options.timeout,
+        };
+        let mut retries = Retries::default();
+        let mut attempts = 0_u32;
+        loop {
+            attempts = attempts.saturating_add(1);
+            let (error, sent) = match self.attempt(&asking, attempts).await {
+                Ok(answered) => return Ok(answered),
+                Err(failed) => failed,
+            };
+            let fault = error.fault(self.home.clock.now().unix);
+            let spread = self.home.entropy.fraction();
+            let wait = match retries.decide(&fault, sent, spread) {
+                Decision::After(wait) => wait,
+                Decision::GiveUp => return Err(error),
+            };
+            if Instant::now() + wait >= asking.deadline {
+                return Err(error);
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// The intent as it is sent: the same in every try, so that the server knows it again.
+    fn prepared(
+        &self,
+        mut intent: Value<'static>,
+        options: &CallOptions,
+    ) -> Result<Value<'static>, CallError> {
+        if let Value::Object(intent) = &mut intent {
+            if options.name_work == NameWork::Yes && intent.get("intent_id").is_none() {
+                let name = self.home.entropy.uuid()?;
+                intent.insert("intent_id", Value::String(name.into()));
+            }
+            let mut constraints = match intent.get("constraints") {
+                Some(Value::Object(constraints)) => constraints.clone(),
+                None => Object::default(),
+                // Not ours to mend.
+                Some(_) => return Ok(Value::Object(std::mem::take(intent))),
+            };
+            let time = i64::try_from(options.timeout.as_millis()).unwrap_or(Number::MAX_INTEGER);
+            let time = Number::integer(time.clamp(1, Number::MAX_INTEGER));
+            if let Some(time) = time.filter(|_| constraints.get("timeout_ms").is_none()) {
+                constraints.insert("timeout_ms", Value::Number(time));
+            }
+            if options.chunks.is_some() {
+                constraints.insert("stream", Value::Bool(true));
+            }
+            intent.insert("constraints", Value::Object(constraints));
+        }
+        Ok(intent)
+    }
+
+    /// One try: a session, and a request in it.
+    async fn attempt(
+        self: &Arc<Self>,
+        asking: &Asking<'_>,
+        attempt: u32,
+    ) -> Result<Answered, (CallError, Sent)> {
+        let server = self.pool.server(asking.did, asking.encrypt);
+        let session = self.session(&server, asking);
+        let held = match timeout_at(asking.deadline, session).await {
+            Ok(held) => held.map_err(|error| (error, Sent::Nothing))?,
+            Err(_) => return Err((CallError::TimedOut, Sent::Nothing)),
+        };
+        let outcome = self.ask(&held, asking, attempt).await;
+        let (error, sent) = match outcome {
+            Ok(answered) => return Ok(answered),
+            Err(failed) => failed,
+        };
+        if ends_session(&error) {
+            let mut gate = server.lock().await;
+            if gate.held.as_ref().is_some_and(|it| Arc::ptr_eq(it, &held)) {
+                gate.held = None;
+            }
+        }
+        Err((error, sent))
+    }
+
+    /// The session that is kept with a server, or a new one.
+    async fn session(
+        self: &Arc<Self>,
+        server: &Server<C::Courier>,
+        asking: &Asking<'_>,
+    ) -> Result<Arc<Held<C::Courier>>, CallError> {
+        let mut gate = server.lock().await;
+        let now = self.home.clock.now();
+        if let Some(held) = gate.held.as_ref().filter(|held| held.is_good(now)) {
+            return Ok(Arc::clone(held));
+        }
+        if let Some(begun) = gate.begun {
+            sleep_until(begun + PACE).await;
+        }
+        gate.begun = Some(Instant::now());
+        let held = Arc::new(self.shake(asking.did, asking.encrypt).await?);
+        if let Some(old) = gate.held.replace(Arc::clone(&held)) {
+            self.retire(old);
+        }
+        Ok(held)
+    }
+
+    /// Sends a request, and takes its answer.
+    async fn ask(
+        self: &Arc<Self>,
+        held: &Arc<Held<C::Courier>>,
+        asking: &Asking<'_>,
+        attempt: u32,
+    ) -> Result<Answered, (CallError, Sent)> {
+        let not_sent = |error| (error, Sent::Nothing);
+        let room = self.home.recorder.reserve();
+        let room = room.map_err(|error| not_sent(CallError::Audit(error)))?;
+        let now = self.home.clock.now();
+        let outgoing = {
+            let mut random = self.home.entropy.clone();
+            let intent = asking.intent.clone();
+            lock(&held.session).request(now, intent, &mut random)
+        };
+        let outgoing = outgoing.map_err(|error| not_sent(not_made(error)))?;
+        let sent = match asking.is_named && held.view.binding == Binding::Profile {
+            true => Sent::Named,
+            false => Sent::Unnamed,
+        };
+        let mut question = Question {
+            client: self,
+            held,
+            request_id: Some(outgoing.request_id.clone()),
+        };
+        let answer = self.exchange(
+            held,
+            (&outgoing.request_id, outgoing.message),
+            asking,
+            attempt,
+        );
+        let outcome = match timeout_at(asking.deadline, answer).await {
+            Ok(outcome) => outcome,
+            Err(_) => Outcome::Error(CallError::TimedOut, None),
+        };
+        // Whoever gives up says so; what was answered, or never arrived, needs no word.
+        if !matches!(outcome, Outcome::Error(CallError::TimedOut, _)) {
+            question.request_id = None;
+        }
+        drop(question);
+        lock(&held.session).forget(&outgoing.request_id);
+        let written = self.record(room, held, (&outgoing.request_id, asking), &outcome, now);
+        let settled = match written {
+            Ok(written) => written.settled().await,
+            Err(error) => Err(error),
+        };
+        settled.map_err(|error| (CallError::Audit(error), sent))?;
+        match outcome {
+            Outcome::Result {
+                result,
+                response_hash,
+            } => Ok(Answered {
+                result,
+                response_hash,
+                session: held.view.clone(),
+                attempts: attempt,
+            }),
+            Outcome::Error(error, _) => Err((error, sent)),
+        }
+    }
+
+    fn record(
+        &self,
+        room: Room,
+        held: &Held<C::Courier>,
+        (request_id, asking): (&RequestId, &Asking<'_>),
+        outcome: &Outcome,
+        began: Now,
+    ) -> Result<crate::record::Written, audit::Error> {
+        let intent = Intent::read(&asking.intent).ok();
+        let took = self.home.clock.now().monotonic;
+        let took = took.saturating_sub(began.monotonic);
+        let (code, reason, hash) = match outcome {
+            Outcome::Result { response_hash, .. } => (None, None, Some(*response_hash)),
+            Outcome::Error(error, hash) => (Some(error.code()), Some(error.to_failure()), *hash),
+        };
+        let session = lock(&held.session);
+        let body = Body {
+            request_id: Some(request_id.as_str()),
+            intent_goal: intent.as_ref().map(|intent| intent.goal.as_str()),
+            intent_domain: intent
+                .as_ref()
+                .and_then(|it| Some(it.domain.as_ref()?.as_str())),
+            intent_id: intent
+                .as_ref()
+                .and_then(|it| Some(it.intent_id.as_ref()?.as_str())),
+            result: Some(match code {
+                None => Verdict::Approved,
+                Some(_) => Verdict::Rejected,
+            }),
+            response_status: Some(code.as_ref().map_or("success", |code| code.as_str())),
+            reason: reason.as_ref().map(|failure| failure.cause.as_ref()),
+            response_hash: hash,
+            processing_time_ms: Some(millis(took)),
+            transport: Some(held.view.carrier.name()),
+            ..session_body(session.established())
+        };
+        self.home.recorder.sent(room, body)
+    }
+
+    /// Closes a session that another has taken the place of, if nobody uses it.
+    fn retire(self: &Arc<Self>, held: Arc<Held<C::Courier>>) {
+        if Arc::strong_count(&held) == 1 {
+            let this = Arc::clone(self);
+            self.runtime.spawn(async move { this.close(&held).await });
+        }
+    }
+
+    /// Tells a server that its session is over.
+    pub(super) async fn close(&self, held: &Held<C::Courier>) {
+        let now = self.home.clock.now();
+        let mut random = self.home.entropy.clone();
+        let close = lock(&held.session).close(now, &mut random);
+        if let Ok(close) = close {
+            held.tell(now, close.message).await;
+        }
+        let recorder = &self.home.recorder;
+        recorder.session_ended(lock(&held.session).established(), "closed");
+    }
+
+    pub(super) async fn close_all(self: &Arc<Self>) {
+        for held in self.pool.take_all().await {
+            self.close(&held).await;
+        }
+    }
+}
+
+/// Why a request was not made.
+fn not_made(error: a2a_session::CallError) -> CallError {
+    match error {
+        a2a_session::CallError::Over => CallError::Over,
+        a2a_session::CallError::RateLimited(wait) => CallError::RateLimited(wait),
+        a2a_session::CallError::TooMany => CallError::RateLimited(Duration::ZERO),
+        a2a_session::CallError::NoRandomness(error) => CallError::NoRandomness(error),
+        error @ (a2a_session::CallError::TooLarge { .. }
+        | a2a_session::CallError::Intent(_)
+        | a2a_session::CallError::Unsupported) => CallError::Request(error),
+    }
+}
+
+/// Whether there must be another handshake before anything is asked again.
+fn ends_session(error: &CallError) -> bool {
+    let is_over = |told: &Told| {
+        matches!(
+            told.failure.code,
+            ErrorCode::SessionExpired | ErrorCode::UnverifiedAgent
+        )
+    };
+    matches!(error, CallError::Over | CallError::NotBelieved(_))
+        || matches!(error, CallError::Refused(told) if is_over(told))
+}

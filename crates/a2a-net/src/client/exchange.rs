@@ -1,0 +1,162 @@
+//! A request and what comes back for it: one message, or parts and then one.
+
+use std::sync::Arc;
+
+use a2a_session::{ClientEvent, Failure};
+use a2a_wire::RequestId;
+use bytes::Bytes;
+use canonical::Value;
+use tokio::sync::mpsc;
+
+use super::call::Asking;
+use super::error::{CallError, Told};
+use super::pool::Held;
+use super::{Couriers, Inner, Provisional};
+use crate::book::lock;
+use crate::transport::{CarryError, Courier, Place, Reply};
+
+/// What came of a try that was answered.
+pub(super) enum Outcome {
+    Result {
+        result: Value<'static>,
+        response_hash: a2a_wire::Digest,
+    },
+    Error(CallError, Option<a2a_wire::Digest>),
+}
+
+impl<C: Couriers> Inner<C> {
+    pub(super) async fn exchange(
+        &self,
+        held: &Held<C::Courier>,
+        (request_id, message): (&RequestId, Vec<u8>),
+        asking: &Asking<'_>,
+        attempt: u32,
+    ) -> Outcome {
+        let session_id = Some(held.view.session_id.as_str());
+        let sending = held
+            .courier
+            .send(Place::Request, session_id, Bytes::from(message));
+        match sending.await {
+            Err(error) => Outcome::Error(error.into(), None),
+            Ok(Reply::Nothing) => not_believed("the server answered nothing"),
+            Ok(Reply::Message {
+                message,
+                status,
+                retry_after,
+            }) => {
+                let event = self.event(held, &message, (status, retry_after));
+                event.unwrap_or_else(|_| not_believed("a part is not an answer"))
+            }
+            Ok(Reply::Stream(parts)) => {
+                self.read(held, request_id, parts, (asking.chunks, attempt))
+                    .await
+            }
+        }
+    }
+
+    /// Reads an answer that comes in parts.
+    async fn read(
+        &self,
+        held: &Held<C::Courier>,
+        request_id: &RequestId,
+        mut parts: mpsc::Receiver<Result<Bytes, CarryError>>,
+        (chunks, attempt): (Option<&mpsc::Sender<Provisional>>, u32),
+    ) -> Outcome {
+        while let Some(part) = parts.recv().await {
+            let message = match part {
+                Ok(message) => message,
+                Err(error) => return Outcome::Error(error.into(), None),
+            };
+            let (id, index, data) = match self.event(held, &message, (200, None)) {
+                Ok(outcome) => return outcome,
+                Err(chunk) => chunk,
+            };
+            if id != request_id.as_str() {
+                return not_believed("a part belongs to another answer");
+            }
+            let provisional = Provisional {
+                attempt,
+                index,
+                data,
+            };
+            if let Some(chunks) = chunks {
+                // Who no longer looks at the parts still gets the answer.
+                let _ = chunks.send(provisional).await;
+            }
+        }
+        not_believed("the answer has no end")
+    }
+
+    /// What a message of the server means: an outcome, or else a part of an answer.
+    fn event(
+        &self,
+        held: &Held<C::Courier>,
+        message: &[u8],
+        (status, retry_after): (u16, Option<u64>),
+    ) -> Result<Outcome, (String, u64, Value<'static>)> {
+        let now = self.home.clock.now();
+        let told = |failure, signed| {
+            CallError::Refused(Told {
+                failure,
+                signed,
+                status,
+                retry_after,
+            })
+        };
+        let event = lock(&held.session).handle_message(now, message);
+        Ok(match event {
+            Ok(ClientEvent::Response {
+                result,
+                response_hash,
+                ..
+            }) => Outcome::Result {
+                result,
+                response_hash,
+            },
+            Ok(ClientEvent::Failed {
+                failure,
+                response_hash,
+                ..
+            }) => Outcome::Error(told(failure, true), Some(response_hash)),
+            Ok(ClientEvent::Hint { failure, .. }) => Outcome::Error(told(failure, false), None),
+            Ok(ClientEvent::Chunk {
+                request_id,
+                index,
+                data,
+            }) => return Err((request_id, index, data)),
+            Err(dropped) => Outcome::Error(CallError::NotBelieved(dropped.failure), None),
+        })
+    }
+}
+
+/// A question on its way. If nobody waits for its answer any more, the server is told.
+pub(super) struct Question<'a, C: Couriers> {
+    pub(super) client: &'a Arc<Inner<C>>,
+    pub(super) held: &'a Arc<Held<C::Courier>>,
+    pub(super) request_id: Option<RequestId>,
+}
+
+impl<C: Couriers> Drop for Question<'_, C> {
+    fn drop(&mut self) {
+        let Some(request_id) = &self.request_id else {
+            return;
+        };
+        let now = self.client.home.clock.now();
+        let mut random = self.client.home.entropy.clone();
+        let cancel = {
+            let mut session = lock(&self.held.session);
+            session.forget(request_id);
+            session.cancel(now, request_id, &mut random)
+        };
+        if let Ok(cancel) = cancel {
+            let held = Arc::clone(self.held);
+            let telling = async move { held.tell(now, cancel.message).await };
+            self.client.runtime.spawn(telling);
+        }
+    }
+}
+
+fn not_believed(cause: &'static str) -> Outcome {
+    let failure = Failure::new(a2a_wire::ErrorCode::UnverifiedAgent, cause);
+    Outcome::Error(CallError::NotBelieved(failure), None)
+}

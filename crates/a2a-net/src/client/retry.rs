@@ -1,0 +1,260 @@
+//! Whether to try again, and when (profile §12). Nothing here waits, and nothing is random.
+
+use std::time::Duration;
+
+use a2a_wire::{ErrorCode, Retry};
+
+use crate::transport::CarryError;
+
+/// Tries after the first.
+const RETRIES: u32 = 5;
+/// The longest wait; who asks for a longer one is not waited for.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What a call has tried so far.
+#[derive(Debug, Default)]
+pub(super) struct Retries {
+    waits: u32,
+    internal_errors: u8,
+    renewed: bool,
+}
+
+/// What went wrong, as far as that matters here.
+#[derive(Debug, Clone)]
+pub(super) enum Fault<'a> {
+    /// A message could not be carried.
+    Carry(&'a CarryError),
+    /// The peer says so.
+    Told {
+        code: &'a ErrorCode,
+        /// Whether the peer has signed that.
+        signed: bool,
+        /// The status of the transport, for codes that nobody knows.
+        status: u16,
+        /// When it may be tried again.
+        wait: Option<Duration>,
+    },
+    /// The session was over before anything was sent.
+    Over,
+    /// We would ask more often than was agreed.
+    Limited(Duration),
+    /// Trying again changes nothing.
+    Final,
+}
+
+/// How far a call had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// No request was sent.
+    Nothing,
+    /// A request that the server does once, however often it is sent.
+    Named,
+    /// A request that may be done twice if it is sent twice.
+    Unnamed,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    GiveUp,
+    After(Duration),
+}
+
+/// What a fault allows.
+enum Class {
+    Never,
+    Wait(Option<Duration>),
+    OneNewHandshake,
+    Internal(u8),
+}
+
+impl Retries {
+    /// What to do about a fault. `spread` is a random number from 0 up to 1.
+    pub(super) fn decide(&mut self, fault: &Fault<'_>, sent: Sent, spread: f64) -> Decision {
+        match class(fault, sent) {
+            Class::Never => Decision::GiveUp,
+            Class::Wait(asked) => self.wait(asked, spread),
+            Class::OneNewHandshake if self.renewed => Decision::GiveUp,
+            Class::OneNewHandshake => {
+                self.renewed = true;
+                Decision::After(Duration::ZERO)
+            }
+            Class::Internal(most) if self.internal_errors >= most => Decision::GiveUp,
+            Class::Internal(_) => {
+                self.internal_errors = self.internal_errors.saturating_add(1);
+                self.wait(None, spread)
+            }
+        }
+    }
+
+    /// 1, 2, 4, 8, 16 s and up to a quarter more, or longer if the peer says so.
+    fn wait(&mut self, asked: Option<Duration>, spread: f64) -> Decision {
+        if self.waits >= RETRIES {
+            return Decision::GiveUp;
+        }
+        let seconds = 1_u32.checked_shl(self.waits).unwrap_or(u32::MAX);
+        let own = Duration::from_secs(u64::from(seconds)).min(LONGEST);
+        let own = own.mul_f64(0.25_f64.mul_add(spread, 1.0));
+        self.waits = self.waits.saturating_add(1);
+        match asked {
+            Some(asked) if asked > LONGEST => Decision::GiveUp,
+            Some(asked) => Decision::After(own.max(asked)),
+            None => Decision::After(own),
+        }
+    }
+}
+
+fn class(fault: &Fault<'_>, sent: Sent) -> Class {
+    match fault {
+        Fault::Carry(error) => match (error, sent) {
+            (CarryError::Connect(_), _) | (CarryError::Broken, Sent::Nothing | Sent::Named) => {
+                Class::Wait(None)
+            }
+            (CarryError::Broken, Sent::Unnamed)
+            | (CarryError::Tls(_) | CarryError::Foreign(_), _) => Class::Never,
+        },
+        Fault::Over => Class::OneNewHandshake,
+        Fault::Limited(wait) => Class::Wait(Some(*wait)),
+        Fault::Final => Class::Never,
+        // Nobody knows whether it was done.
+        Fault::Told { signed: false, .. } if sent == Sent::Unnamed => Class::Never,
+        Fault::Told {
+            code, status, wait, ..
+        } => told(code, *status, *wait, sent),
+    }
+}
+
+fn told(code: &ErrorCode, status: u16, wait: Option<Duration>, sent: Sent) -> Class {
+    // What has no code of ours goes by the status.
+    let unknown = match status {
+        429 | 500..=599 => Retry::Yes,
+        _ => Retry::No,
+    };
+    match code.retry().unwrap_or(unknown) {
+        Retry::No | Retry::WithNewIds | Retry::OnceWithCommonVersion => Class::Never,
+        Retry::AfterReset | Retry::NewHandshake | Retry::Yes => Class::Wait(wait),
+        Retry::OneNewHandshake => Class::OneNewHandshake,
+        Retry::WithIntentId | Retry::WithIntentIdAtMost(_) if sent == Sent::Unnamed => Class::Never,
+        Retry::WithIntentId => Class::Wait(wait),
+        Retry::WithIntentIdAtMost(most) => Class::Internal(most),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn told_by(code: &ErrorCode, wait: Option<Duration>) -> Fault<'_> {
+        Fault::Told {
+            code,
+            signed: true,
+            status: 0,
+            wait,
+        }
+    }
+
+    fn waits(fault: &Fault<'_>, sent: Sent, spread: f64) -> Vec<f64> {
+        let mut retries = Retries::default();
+        let mut waits = Vec::new();
+        while let Decision::After(wait) = retries.decide(fault, sent, spread) {
+            waits.push(wait.as_secs_f64());
+        }
+        waits
+    }
+
+    /// Threat 118: 503, for ever.
+    #[test]
+    fn threat_118_backoff() {
+        let unavailable = ErrorCode::ServiceUnavailable;
+        let fault = told_by(&unavailable, None);
+        assert_eq!(waits(&fault, Sent::Named, 0.0), [1.0, 2.0, 4.0, 8.0, 16.0]);
+        assert_eq!(
+            waits(&fault, Sent::Named, 1.0),
+            [1.25, 2.5, 5.0, 10.0, 20.0]
+        );
+    }
+
+    /// Threat 118: 429 with a reset in an hour, and sooner.
+    #[test]
+    fn threat_118_longer_waits_are_the_callers() {
+        let limited = ErrorCode::RateLimitExceeded;
+        let hour = told_by(&limited, Some(Duration::from_secs(3600)));
+        assert!(waits(&hour, Sent::Named, 0.0).is_empty());
+        let minute = told_by(&limited, Some(Duration::from_secs(60)));
+        assert_eq!(waits(&minute, Sent::Named, 0.5), [60.0; 5]);
+        let more = told_by(&limited, Some(Duration::from_millis(60_001)));
+        assert!(waits(&more, Sent::Named, 0.5).is_empty());
+    }
+
+    /// Threat 118: SESSION_EXPIRED, for ever.
+    #[test]
+    fn threat_118_one_new_handshake() {
+        let expired = ErrorCode::SessionExpired;
+        let fault = told_by(&expired, None);
+        assert_eq!(waits(&fault, Sent::Named, 0.0), [0.0]);
+        assert_eq!(waits(&Fault::Over, Sent::Nothing, 0.0), [0.0]);
+    }
+
+    #[test]
+    fn what_may_have_been_done_is_not_sent_again_without_a_name() {
+        let timeout = ErrorCode::Timeout;
+        assert!(waits(&told_by(&timeout, None), Sent::Unnamed, 0.0).is_empty());
+        assert_eq!(waits(&told_by(&timeout, None), Sent::Named, 0.0).len(), 5);
+        let internal = ErrorCode::InternalError;
+        assert!(waits(&told_by(&internal, None), Sent::Unnamed, 0.0).is_empty());
+        assert_eq!(
+            waits(&told_by(&internal, None), Sent::Named, 0.0),
+            [1.0, 2.0]
+        );
+        let broken = CarryError::Broken;
+        assert!(waits(&Fault::Carry(&broken), Sent::Unnamed, 0.0).is_empty());
+        assert_eq!(waits(&Fault::Carry(&broken), Sent::Nothing, 0.0).len(), 5);
+        // What nobody signed proves nothing.
+        let unavailable = ErrorCode::ServiceUnavailable;
+        let hint = Fault::Told {
+            code: &unavailable,
+            signed: false,
+            status: 503,
+            wait: None,
+        };
+        assert!(waits(&hint, Sent::Unnamed, 0.0).is_empty());
+        assert_eq!(waits(&hint, Sent::Named, 0.0).len(), 5);
+    }
+
+    #[test]
+    fn most_errors_are_final() {
+        for code in [
+            ErrorCode::UnverifiedAgent,
+            ErrorCode::InvalidManifest,
+            ErrorCode::PolicyViolation,
+            ErrorCode::UnsupportedCapability,
+            ErrorCode::InvalidIntent,
+            ErrorCode::InvalidMessage,
+            ErrorCode::ReplayDetected,
+            ErrorCode::PayloadTooLarge,
+            ErrorCode::Cancelled,
+            ErrorCode::ProtocolVersionUnsupported,
+        ] {
+            let fault = told_by(&code, None);
+            assert!(waits(&fault, Sent::Named, 0.0).is_empty(), "{code}");
+        }
+        let tls = CarryError::Tls("a.example".to_owned());
+        assert!(waits(&Fault::Carry(&tls), Sent::Nothing, 0.0).is_empty());
+    }
+
+    /// Profile §12: unknown codes go by the class of the status.
+    #[test]
+    fn unknown_codes_go_by_their_status() {
+        let other = ErrorCode::Other("BROKEN_PIPE".to_owned());
+        let with = |status| Fault::Told {
+            code: &other,
+            signed: true,
+            status,
+            wait: None,
+        };
+        assert_eq!(waits(&with(502), Sent::Named, 0.0).len(), 5);
+        assert_eq!(waits(&with(429), Sent::Named, 0.0).len(), 5);
+        assert!(waits(&with(404), Sent::Named, 0.0).is_empty());
+        assert!(waits(&with(200), Sent::Named, 0.0).is_empty());
+    }
+}

@@ -1,0 +1,130 @@
+//! Time and randomness: the system's in a program, a test's own in a test.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use a2a_identity::{NoRandomness, Randomness};
+use a2a_session::Now;
+use a2a_wire::UnixSeconds;
+use tokio::time::Instant;
+
+/// Two clocks: tokio's, which never jumps, and the one on the wall.
+#[derive(Clone)]
+pub struct Clock {
+    start: Instant,
+    /// Time since 1970.
+    wall: Arc<dyn Fn() -> Duration + Send + Sync>,
+}
+
+impl Clock {
+    /// The system's.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::with_wall(|| {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+        })
+    }
+
+    /// With another clock on the wall, which says how long ago 1970 was.
+    #[must_use]
+    pub fn with_wall(wall: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self {
+            start: Instant::now(),
+            wall: Arc::new(wall),
+        }
+    }
+
+    /// The time, on both.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        let seconds = (self.wall)().as_secs();
+        Now {
+            monotonic: self.start.elapsed(),
+            unix: UnixSeconds(i64::try_from(seconds).unwrap_or(i64::MAX)),
+        }
+    }
+
+    /// The time on the wall, as a store has it.
+    pub(crate) fn millis(&self) -> store::UnixMillis {
+        let millis = (self.wall)().as_millis();
+        store::UnixMillis(i64::try_from(millis).unwrap_or(i64::MAX))
+    }
+
+    /// The moment that a machine names by its time since the start.
+    pub(crate) fn at(&self, monotonic: Duration) -> Instant {
+        let far = || self.start + Duration::from_secs(30 * 365 * 24 * 3600);
+        self.start.checked_add(monotonic).unwrap_or_else(far)
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Clock").field(&self.now()).finish()
+    }
+}
+
+/// Where random bytes come from.
+#[derive(Clone)]
+pub struct Entropy(Arc<Fill>);
+
+type Fill = dyn Fn(&mut [u8]) -> Result<(), NoRandomness> + Send + Sync;
+
+impl Entropy {
+    /// The system's.
+    #[must_use]
+    pub fn system() -> Self {
+        Self::new(|bytes| getrandom::fill(bytes).map_err(|_| NoRandomness))
+    }
+
+    /// Another source.
+    #[must_use]
+    pub fn new(
+        fill: impl Fn(&mut [u8]) -> Result<(), NoRandomness> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(fill))
+    }
+
+    /// A random UUID of version 4, as intents and incidents are named.
+    ///
+    /// # Errors
+    /// If there is no randomness.
+    pub fn uuid(&self) -> Result<String, NoRandomness> {
+        let mut bytes = [0; 16];
+        (self.0)(&mut bytes)?;
+        let bits = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0b11 << 62);
+        let digits = format!("{:032x}", bits | (4 << 76) | (0b10 << 62));
+        let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
+        let parts = [
+            part(0, 8),
+            part(8, 12),
+            part(12, 16),
+            part(16, 20),
+            part(20, 32),
+        ];
+        Ok(parts.join("-"))
+    }
+
+    /// A number from 0 up to 1, for the spread of retries; 0 if there is no randomness.
+    pub(crate) fn fraction(&self) -> f64 {
+        let mut bytes = [0; 4];
+        match (self.0)(&mut bytes) {
+            Ok(()) => f64::from(u32::from_be_bytes(bytes)) / (f64::from(u32::MAX) + 1.0),
+            Err(NoRandomness) => 0.0,
+        }
+    }
+}
+
+impl Randomness for Entropy {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
+        (self.0)(bytes)
+    }
+}
+
+impl fmt::Debug for Entropy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Entropy")
+    }
+}

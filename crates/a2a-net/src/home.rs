@@ -1,0 +1,125 @@
+//! What the server and the client of one node have in common: who it is, what it knows, what it
+//! puts on record.
+
+use std::sync::Arc;
+
+use a2a_identity::SigningKey;
+use a2a_session::{Own, OwnError, TrustRules};
+use a2a_wire::Kid;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use canonical::{Object, Value};
+use store::Store;
+
+use crate::book::{Book, Rules};
+use crate::record::Recorder;
+use crate::resolve::{Fetcher, Resolver};
+use crate::{Clock, Entropy};
+
+/// Who a node is: its signed manifest, and the key that signs its messages.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    own: Arc<Own>,
+    manifest: Bytes,
+}
+
+impl Identity {
+    /// The owner of this signed manifest and of this key, which it must list.
+    ///
+    /// # Errors
+    /// If they do not belong together.
+    pub fn new(manifest: Object<'static>, kid: Kid, key: SigningKey) -> Result<Self, OwnError> {
+        let bytes = Value::Object(manifest.clone()).to_canonical();
+        Ok(Self {
+            own: Arc::new(Own::new(manifest, kid, key)?),
+            manifest: Bytes::from(bytes),
+        })
+    }
+}
+
+/// What a node is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// Who it is.
+    pub identity: Identity,
+    /// What the operator says about agents.
+    pub rules: Rules,
+    /// How much a peer must show of itself.
+    pub trust: TrustRules,
+    /// Where what must survive is kept.
+    pub store: Store,
+    /// Where everything is put on record; `None`: nowhere.
+    pub log: Option<audit::Log>,
+    /// Its clocks.
+    pub clock: Clock,
+    /// Its randomness.
+    pub entropy: Entropy,
+}
+
+/// What the server and the client of a node have in common.
+#[derive(Debug)]
+pub struct Home {
+    identity: ArcSwap<Identity>,
+    pub(crate) trust: TrustRules,
+    pub(crate) book: Arc<Book>,
+    pub(crate) resolver: Resolver,
+    pub(crate) recorder: Recorder,
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+}
+
+impl Home {
+    /// Puts a node's parts together, and reads what it remembers.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn open(parts: Parts, fetcher: impl Fetcher) -> Result<Arc<Self>, store::Error> {
+        let book = Book::open(parts.rules, &parts.store, parts.clock.clone()).await?;
+        let book = Arc::new(book);
+        let recorder = Recorder::new(parts.log);
+        let resolver = Resolver::new(
+            Arc::new(fetcher),
+            Arc::clone(&book),
+            recorder.clone(),
+            parts.clock.clone(),
+            parts.trust.max_manifest_age,
+        );
+        Ok(Arc::new(Self {
+            identity: ArcSwap::from_pointee(parts.identity),
+            trust: parts.trust,
+            book,
+            resolver,
+            recorder,
+            store: parts.store,
+            clock: parts.clock,
+            entropy: parts.entropy,
+        }))
+    }
+
+    /// What is known of other agents.
+    #[must_use]
+    pub const fn resolver(&self) -> &Resolver {
+        &self.resolver
+    }
+
+    /// What the operator says, and what is remembered.
+    #[must_use]
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// Who the node is.
+    pub(crate) fn own(&self) -> Arc<Own> {
+        Arc::clone(&self.identity.load().own)
+    }
+
+    /// Its signed manifest. A DID document may be one, so it serves as both.
+    pub(crate) fn manifest(&self) -> Bytes {
+        self.identity.load().manifest.clone()
+    }
+
+    pub(crate) fn set_identity(&self, identity: Identity) {
+        self.identity.store(Arc::new(identity));
+    }
+}

@@ -1,0 +1,153 @@
+//! Handshakes at the server: messages in, and whoever must be asked in between.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use a2a_identity::ResolveError;
+use a2a_session::{
+    Binding, Established, Failure, Found, Need, PeerVerified, Proving, Refused, Reply,
+    ServerSession, Source,
+};
+use a2a_wire::Phase;
+use audit::Event;
+use bytes::Bytes;
+use policy::EffectivePolicy;
+use tokio::time::timeout_at;
+
+use super::handler::PeerView;
+use super::live::{Inside, Live};
+use super::{Inner, retry_after};
+use crate::book::lock;
+use crate::record::Way;
+use crate::transport::{Answer, Arrived};
+
+impl Inner {
+    /// Takes a message of a handshake.
+    pub(super) async fn handshake(self: &Arc<Self>, arrived: &Arrived) -> Answer {
+        let way = Way {
+            carrier: arrived.carrier,
+            source: arrived.source.ip(),
+        };
+        if self.stopping.is_cancelled() {
+            return self.unsigned(&Failure::unavailable("the node is stopping"));
+        }
+        let mut reply = self.begin(arrived);
+        loop {
+            match reply {
+                Ok(Reply::Send(message)) => return Answer::Message(Bytes::from(message)),
+                Ok(Reply::Resolve(proving)) => reply = self.find_out(proving).await,
+                Ok(Reply::Established { session, message }) => {
+                    return self.established(session, message, way).await;
+                }
+                Ok(Reply::GivenUp(code)) => {
+                    let failure = Failure::new(code, "the client gave the handshake up");
+                    self.home.recorder.reject(Some(way.source), None, &failure);
+                    return Answer::Nothing;
+                }
+                Err(refused) => return self.refused(&refused, way),
+            }
+        }
+    }
+
+    fn begin(&self, arrived: &Arrived) -> Result<Reply, Box<Refused>> {
+        let now = self.home.clock.now();
+        let source = Source::from(arrived.source.ip());
+        let mut random = self.home.entropy.clone();
+        let book = &*self.home.book;
+        lock(&self.handshakes).handle_message(now, source, &arrived.message, book, &mut random)
+    }
+
+    /// Finds out who a client is, within the time its handshake has.
+    async fn find_out(&self, proving: Box<Proving>) -> Result<Reply, Box<Refused>> {
+        let deadline = self.home.clock.at(proving.deadline());
+        let found = self.home.resolver.find(proving.need());
+        let found = match timeout_at(deadline, found).await {
+            Ok(found) => found,
+            Err(_) => nothing(proving.need()),
+        };
+        let now = self.home.clock.now();
+        let book = &*self.home.book;
+        lock(&self.handshakes).handle_found(now, proving, found, book)
+    }
+
+    fn refused(&self, refused: &Refused, way: Way) -> Answer {
+        self.home.recorder.refused(refused, way);
+        let failure = &refused.failure;
+        Answer::Error {
+            code: match refused.binding {
+                Binding::Profile => failure.code.clone(),
+                Binding::Baseline => failure.code.for_baseline(Phase::Handshake),
+            },
+            message: Bytes::copy_from_slice(&refused.message),
+            retry_after: retry_after(failure, self.home.clock.now().unix),
+        }
+    }
+
+    async fn established(
+        self: &Arc<Self>,
+        session: Box<Established<EffectivePolicy>>,
+        message: Vec<u8>,
+        way: Way,
+    ) -> Answer {
+        // Whoever hangs up now must not keep the place.
+        let mut slot = Slot {
+            handshakes: &self.handshakes,
+            peer: Some(session.peer().clone()),
+        };
+        let home = &self.home;
+        let remembered = home.book.remember(session.peer(), session.binding()).await;
+        if let Err(failure) = remembered {
+            return self.unsigned(&failure);
+        }
+        let event = Event::Handshake;
+        let written = home
+            .recorder
+            .established(event, &session, Some(way), (way.carrier, None));
+        let written = match written {
+            Ok(written) => written.settled().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = written {
+            return self.unsigned(&Failure::unavailable(error.to_string()));
+        }
+        self.keys_changed(session.peer().did_text().as_str(), session.peer().keys());
+        let live = Live {
+            id: session.session_id().to_string(),
+            peer: PeerView {
+                did: session.peer().did().to_string(),
+                trust_level: session.peer().trust_level(),
+                binding: session.binding(),
+                encrypted: session.is_encrypted(),
+            },
+            inside: Mutex::new(Inside {
+                session: ServerSession::new(home.clock.now(), *session, self.settings.session),
+                running: BTreeMap::new(),
+            }),
+        };
+        self.sessions.insert(Arc::new(live));
+        slot.peer = None;
+        Answer::Message(Bytes::from(message))
+    }
+}
+
+/// The place that a session takes, given back unless it comes to be.
+struct Slot<'a> {
+    handshakes: &'a Mutex<a2a_session::Server>,
+    peer: Option<PeerVerified>,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        if let Some(peer) = &self.peer {
+            lock(self.handshakes).session_ended(peer);
+        }
+    }
+}
+
+/// What was found out in time: nothing.
+fn nothing(need: &Need) -> Found {
+    match need {
+        Need::Peer { did, .. } => Found::Peer(Err(ResolveError::Unavailable(did.to_string()))),
+        Need::Issuers(_) => Found::Issuers(BTreeMap::new()),
+    }
+}

@@ -1,0 +1,118 @@
+//! The sessions that are there, each with a lock of its own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use a2a_session::{ServerSession, Token};
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::handler::PeerView;
+use crate::book::lock;
+use crate::record::{Room, Way};
+use crate::transport::Answer;
+
+/// A session and the requests that run in it.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) id: String,
+    pub(super) peer: PeerView,
+    pub(super) inside: Mutex<Inside>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inside {
+    pub(super) session: ServerSession,
+    pub(super) running: BTreeMap<Token, Running>,
+}
+
+/// A request that runs: how to stop it, and whom to answer.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) cancel: CancellationToken,
+    pub(super) room: Room,
+    pub(super) way: Way,
+    pub(super) reply: ReplyTo,
+}
+
+/// Where an answer goes.
+#[derive(Debug)]
+pub(super) enum ReplyTo {
+    One(oneshot::Sender<Answer>),
+    /// The end of a stream. Its room was taken before the first part, so it never waits.
+    Stream(mpsc::OwnedPermit<Bytes>),
+}
+
+const SHARDS: usize = 16;
+
+/// The sessions by their ids, and their ids by agent.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    hasher: RandomState,
+    shards: [RwLock<HashMap<String, Arc<Live>>>; SHARDS],
+    by_agent: Mutex<BTreeMap<String, BTreeSet<String>>>,
+}
+
+impl Sessions {
+    pub(super) fn new() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            shards: std::array::from_fn(|_| RwLock::default()),
+            by_agent: Mutex::default(),
+        }
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Live>> {
+        let shard = self.shard(id)?;
+        let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+        shard.get(id).cloned()
+    }
+
+    pub(super) fn insert(&self, live: Arc<Live>) {
+        let mut by_agent = lock(&self.by_agent);
+        let ids = by_agent.entry(live.peer.did.clone()).or_default();
+        ids.insert(live.id.clone());
+        if let Some(shard) = self.shard(&live.id) {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.insert(live.id.clone(), live);
+        }
+    }
+
+    /// Takes a session out; of several that do so at once one has it.
+    pub(super) fn remove(&self, live: &Live) -> Option<Arc<Live>> {
+        let mut by_agent = lock(&self.by_agent);
+        if let Some(ids) = by_agent.get_mut(&live.peer.did) {
+            ids.remove(&live.id);
+            if ids.is_empty() {
+                by_agent.remove(&live.peer.did);
+            }
+        }
+        let shard = self.shard(&live.id)?;
+        let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+        shard.remove(&live.id)
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Live>> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            all.extend(shard.values().cloned());
+        }
+        all
+    }
+
+    pub(super) fn of_agent(&self, did: &str) -> Vec<Arc<Live>> {
+        let ids: Vec<String> = match lock(&self.by_agent).get(did) {
+            Some(ids) => ids.iter().cloned().collect(),
+            None => Vec::new(),
+        };
+        ids.iter().filter_map(|id| self.get(id)).collect()
+    }
+
+    fn shard(&self, id: &str) -> Option<&RwLock<HashMap<String, Arc<Live>>>> {
+        let hash = usize::try_from(self.hasher.hash_one(id) % 16).ok()?;
+        self.shards.get(hash)
+    }
+}

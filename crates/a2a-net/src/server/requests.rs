@@ -1,0 +1,344 @@
+//! Requests at the server: let in, worked on, answered, in the order of profile §10.3.
+
+use std::sync::Arc;
+
+use a2a_session::{Ended, Failure, Handled, Incoming, Now, Refusal, Start, Work};
+use a2a_wire::{ErrorCode, Phase, Reason};
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::live::{Inside, Live, ReplyTo, Running};
+use super::work::{Job, Joining};
+use super::{Inner, retry_after};
+use crate::book::lock;
+use crate::record::{Room, Way};
+use crate::transport::{Answer, Arrived, Place};
+
+/// What a message came to.
+enum Admitted {
+    /// It needs no work.
+    Answer {
+        live: Arc<Live>,
+        answer: a2a_session::Answer,
+        ended: Vec<Ended>,
+        room: Room,
+    },
+    /// It does.
+    Start { job: Box<Job>, from: Awaited },
+}
+
+/// Where the answer comes from.
+enum Awaited {
+    One(oneshot::Receiver<Answer>),
+    Stream(mpsc::Receiver<Bytes>),
+}
+
+/// A message that is refused, with room for a record of its own if its sender is known.
+struct Refusing {
+    refusal: Box<Refusal>,
+    room: Option<Room>,
+}
+
+impl From<Box<Refusal>> for Refusing {
+    fn from(refusal: Box<Refusal>) -> Self {
+        Self {
+            refusal,
+            room: None,
+        }
+    }
+}
+
+impl Inner {
+    /// Takes a message of a session.
+    pub(super) async fn request(self: &Arc<Self>, arrived: &Arrived) -> Answer {
+        let _running = self.tasks.token();
+        let way = Way {
+            carrier: arrived.carrier,
+            source: arrived.source.ip(),
+        };
+        match self.admit(arrived, way) {
+            Ok(Admitted::Start { job, from }) => self.answer_of(job, from).await,
+            Ok(Admitted::Answer {
+                live,
+                answer,
+                ended,
+                room,
+            }) => {
+                self.deliver_all(&live, ended);
+                let now = self.home.clock.now();
+                let over = lock(&live.inside).session.is_over();
+                if let Some(reason) = over {
+                    self.end(&live, reason);
+                }
+                let record = &answer.record;
+                let written = self.home.recorder.request(room, record, way, now.monotonic);
+                match self.settled(written).await {
+                    Ok(()) => finished(answer),
+                    Err(failure) => self.unsigned(&failure),
+                }
+            }
+            // On a transport with one place it may belong to a handshake.
+            Err(refusing)
+                if arrived.place == Place::Any
+                    && refusing.refusal.failure.reason == Some(Reason::UnknownType) =>
+            {
+                self.handshake(arrived).await
+            }
+            Err(refusing) => self.refuse(refusing, way).await,
+        }
+    }
+
+    /// Steps 0 to 6a. No lock is held while a signature is verified.
+    fn admit(self: &Arc<Self>, arrived: &Arrived, way: Way) -> Result<Admitted, Refusing> {
+        let now = self.home.clock.now();
+        let limit = usize::try_from(self.home.book.rules().largest_request());
+        let limit = limit.unwrap_or(usize::MAX).saturating_add(SLACK);
+        let hint = arrived.session_hint.as_deref();
+        let incoming = Incoming::read(now, &arrived.message, limit, hint)?;
+        let live = self.sessions.get(incoming.session_id());
+        let live = live.ok_or_else(|| incoming.no_session(now))?;
+        let look = lock(&live.inside).session.look(now, &incoming)?;
+        let refuse = |failure| lock(&live.inside).session.refuse(now, &incoming, failure);
+        let signed = look.verify(now, &incoming).map_err(refuse)?;
+        if self.stopping.is_cancelled() {
+            return Err(refuse(Failure::unavailable("the node is stopping")).into());
+        }
+        let room = self.home.recorder.reserve();
+        let room = room.map_err(|error| refuse(Failure::unavailable(error.to_string())))?;
+
+        let mut inside = lock(&live.inside);
+        let mut agents = lock(&self.agents);
+        let admitted = inside
+            .session
+            .admit(now, &incoming, signed, &mut agents, &**self);
+        match admitted {
+            Ok(Handled::Start(start)) => {
+                // While nobody can finish this work yet.
+                let joining = self.joining(&start.work);
+                drop(agents);
+                let patience = arrived.patience;
+                let (job, from) =
+                    self.begin_work(now, &live, &mut inside, (*start, joining), (room, way));
+                drop(inside);
+                let job = Box::new(job.within(patience.map(|it| now.monotonic.saturating_add(it))));
+                Ok(Admitted::Start { job, from })
+            }
+            Ok(Handled::Answer { answer, ended }) => {
+                drop((agents, inside));
+                Ok(Admitted::Answer {
+                    live,
+                    answer,
+                    ended,
+                    room,
+                })
+            }
+            Err(refusal) => Err(Refusing {
+                refusal,
+                room: Some(room),
+            }),
+        }
+    }
+
+    /// Enters a request among those that run.
+    fn begin_work(
+        &self,
+        now: Now,
+        live: &Arc<Live>,
+        inside: &mut Inside,
+        (start, joining): (Start, Option<Joining>),
+        (room, way): (Room, Way),
+    ) -> (Job, Awaited) {
+        let cancel = CancellationToken::new();
+        let (reply, from, chunks) = match start.stream {
+            false => {
+                let (reply, from) = oneshot::channel();
+                (Some(ReplyTo::One(reply)), Awaited::One(from), None)
+            }
+            true => {
+                let (to, from) = mpsc::channel(self.settings.stream_window.saturating_add(1));
+                let end = to.clone().try_reserve_owned().ok();
+                (end.map(ReplyTo::Stream), Awaited::Stream(from), Some(to))
+            }
+        };
+        if let Some(reply) = reply {
+            let running = Running {
+                cancel: cancel.clone(),
+                room,
+                way,
+                reply,
+            };
+            inside.running.insert(start.token, running);
+        }
+        let job = Job {
+            live: Arc::clone(live),
+            deadline: start.deadline.max(now.monotonic),
+            start,
+            joining,
+            cancel,
+            chunks,
+        };
+        (job, from)
+    }
+
+    /// Has the work done, and waits for its answer. Work without a name ends when nobody waits.
+    async fn answer_of(self: &Arc<Self>, job: Box<Job>, from: Awaited) -> Answer {
+        let from = match from {
+            Awaited::Stream(from) => {
+                self.spawn(job);
+                return Answer::Stream(from);
+            }
+            Awaited::One(from) => from,
+        };
+        let has_name = job.start.intent.intent_id.is_some();
+        let mut waiting = Waiting {
+            inner: self,
+            live: Arc::clone(&job.live),
+            token: Some(job.start.token),
+        };
+        match has_name {
+            true => self.spawn(job),
+            // It ends with this future anyway, so it needs no task of its own.
+            false => self.work(*job).await,
+        }
+        let answer = from.await;
+        waiting.token = None;
+        let lost = |_| self.unsigned(&Failure::unavailable("the answer was lost"));
+        answer.unwrap_or_else(lost)
+    }
+
+    fn spawn(self: &Arc<Self>, job: Box<Job>) {
+        let this = Arc::clone(self);
+        let work = async move { this.work(*job).await };
+        self.tasks.spawn_on(work, &self.runtime);
+    }
+
+    /// Answers requests that ended before they were done. Whoever waits for them is not whoever
+    /// ended them, so this goes on by itself.
+    pub(super) fn deliver_all(self: &Arc<Self>, live: &Arc<Live>, ended: Vec<Ended>) {
+        for ended in ended {
+            let (this, live) = (Arc::clone(self), Arc::clone(live));
+            // What is taken out now is told to stop now.
+            let running = lock(&live.inside).running.remove(&ended.token);
+            if let Some(running) = running {
+                running.cancel.cancel();
+                let delivery = async move { this.deliver(running, ended.answer).await };
+                self.tasks.spawn_on(delivery, &self.runtime);
+            }
+        }
+    }
+
+    /// Puts an answer on record, then sends it.
+    pub(super) async fn deliver(&self, running: Running, answer: a2a_session::Answer) {
+        let now = self.home.clock.now().monotonic;
+        let recorder = &self.home.recorder;
+        let written = recorder.request(running.room, &answer.record, running.way, now);
+        let answer = match self.settled(written).await {
+            Ok(()) => finished(answer),
+            Err(failure) => self.unsigned(&failure),
+        };
+        match running.reply {
+            // Nobody may be waiting any more.
+            ReplyTo::One(reply) => drop(reply.send(answer)),
+            ReplyTo::Stream(end) => match answer {
+                Answer::Message(message) | Answer::Error { message, .. } => {
+                    end.send(message);
+                }
+                Answer::Nothing | Answer::Stream(_) => {}
+            },
+        }
+    }
+
+    async fn settled(
+        &self,
+        written: Result<crate::record::Written, audit::Error>,
+    ) -> Result<(), Failure> {
+        let written = match written {
+            Ok(written) => written.settled().await,
+            Err(error) => Err(error),
+        };
+        written.map_err(|error| Failure::unavailable(error.to_string()))
+    }
+
+    /// Answers what is refused: on record by itself if its sender is known, else counted.
+    async fn refuse(&self, refusing: Refusing, way: Way) -> Answer {
+        let Refusing { refusal, room } = refusing;
+        let Refusal {
+            failure,
+            message,
+            record,
+        } = *refusal;
+        match room {
+            Some(room) => {
+                let now = self.home.clock.now().monotonic;
+                let written = self.home.recorder.request(room, &record, way, now);
+                if let Err(failure) = self.settled(written).await {
+                    return self.unsigned(&failure);
+                }
+            }
+            None => {
+                let agent = record.remote_agent_did.as_ref().map(|did| did.as_str());
+                let recorder = &self.home.recorder;
+                recorder.reject(Some(way.source), agent, &failure);
+            }
+        }
+        Answer::Error {
+            code: match record.binding {
+                Some(a2a_session::Binding::Baseline) => failure.code.for_baseline(Phase::Session),
+                Some(a2a_session::Binding::Profile) | None => failure.code.clone(),
+            },
+            retry_after: retry_after(&failure, self.home.clock.now().unix),
+            message: Bytes::from(message),
+        }
+    }
+
+    /// Who joins work, or does it for those who join.
+    fn joining(&self, work: &Work) -> Option<Joining> {
+        match work {
+            Work::Do(Some(id)) => Some(Joining::of(&self.joins, *id)),
+            Work::Join(id) => Some(Joining::of(&self.joins, *id)),
+            Work::Do(None) | Work::Done(_) => None,
+        }
+    }
+}
+
+/// Somebody who waits for an answer. If it goes, work without a name is over.
+struct Waiting<'a> {
+    inner: &'a Arc<Inner>,
+    live: Arc<Live>,
+    token: Option<a2a_session::Token>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(token) = self.token else {
+            return;
+        };
+        let now = self.inner.home.clock.now();
+        let ended = lock(&self.live.inside).session.disconnected(now, token);
+        self.inner
+            .deliver_all(&self.live, ended.into_iter().collect());
+    }
+}
+
+/// Bytes that a message may have beyond the largest policy, so that whoever sends a little too much
+/// gets a signed answer.
+const SLACK: usize = 64 * 1024;
+
+/// An answer as transports take it.
+pub(super) fn finished(answer: a2a_session::Answer) -> Answer {
+    let message = Bytes::from(answer.message);
+    let status = &answer.record.response_status;
+    if status == "success" {
+        return Answer::Message(message);
+    }
+    let code = ErrorCode::from(status.as_str());
+    Answer::Error {
+        code: match answer.record.binding {
+            Some(a2a_session::Binding::Baseline) => code.for_baseline(Phase::Session),
+            Some(a2a_session::Binding::Profile) | None => code,
+        },
+        message,
+        retry_after: None,
+    }
+}

@@ -1,0 +1,49 @@
+//! What must work over whatever carries messages. Each scenario is generic over the link; to run
+//! them over another one, implement `Link` and add a line at the end.
+
+mod calls;
+mod rules;
+
+use calls::*;
+use rules::*;
+
+/// A test for each.
+macro_rules! scenarios {
+    ($link:ty, $($scenario:ident)*) => {
+        $(#[tokio::test]
+        async fn $scenario() {
+            super::$scenario::<$link>().await;
+        })*
+    };
+}
+
+/// Runs every scenario over a link.
+macro_rules! over {
+    ($link:ident as $module:ident) => {
+        mod $module {
+            scenarios!(crate::support::$link,
+            a_call_by_did_is_answered
+            ping_echoes_up_to_a_kibibyte
+            answers_come_in_parts
+            parts_have_a_limit
+            encryption_can_be_required
+            work_with_a_name_is_done_once
+            work_that_is_being_done_is_joined
+            a_dropped_call_is_cancelled_at_the_server
+            threat_107_the_deadline_of_a_handler
+            threat_112_a_handler_that_breaks
+            threat_111_nobody_serves_that
+            threat_117_blocked_during_a_session
+            a_tighter_policy_holds_at_once
+            sessions_are_closed_on_both_sides
+            many_requests_at_once_share_a_session
+            a_handshake_can_be_shown
+            threat_145_every_outcome_is_on_record
+            a_server_that_stops_lets_work_finish
+            );
+        }
+    };
+}
+
+over!(InMemory as in_memory);
+over!(OnePlace as one_place);
