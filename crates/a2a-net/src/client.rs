@@ -29,9 +29,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use self::pool::Pool;
-use crate::book::lock;
 use crate::home::Home;
 use crate::resolve::Guard;
+use crate::standing::lock;
 use crate::transport::{Carrier, CarryError, Courier};
 
 /// Makes couriers: what connects this crate's client to transports.
@@ -218,7 +218,25 @@ impl<C: Couriers> Client<C> {
         did: &Did,
         encrypt: Encrypt,
     ) -> Result<Introduction, (Vec<Said>, CallError)> {
-        Box::pin(self.0.introduce(did, encrypt)).await
+        Box::pin(self.0.introduce(did, None, encrypt)).await
+    }
+
+    /// The same with an agent at this address, whatever is known of where it is.
+    ///
+    /// # Errors
+    /// As [`Client::introduce`].
+    pub async fn introduce_at(
+        &self,
+        did: &Did,
+        handshake_url: &str,
+        encrypt: Encrypt,
+    ) -> Result<Introduction, (Vec<Said>, CallError)> {
+        Box::pin(self.0.introduce(did, Some(handshake_url), encrypt)).await
+    }
+
+    /// Where agents are, by DID, in place of all that was said before.
+    pub fn set_addresses(&self, addresses: BTreeMap<String, String>) {
+        *lock(&self.0.addresses) = addresses;
     }
 
     /// Where an agent is that has no manifest, as the operator says.

@@ -24,7 +24,7 @@ use dial::Dialer;
 use http::Targets;
 
 /// Where a peer is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Remote {
     /// What to connect to: resolved and judged by whoever calls.
     pub address: SocketAddr,

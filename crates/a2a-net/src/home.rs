@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use a2a_identity::SigningKey;
+use a2a_identity::{Anchor, SigningKey};
 use a2a_session::{Own, OwnError, TrustRules};
 use a2a_wire::Kid;
 use arc_swap::ArcSwap;
@@ -11,9 +11,9 @@ use bytes::Bytes;
 use canonical::{Object, Value};
 use store::Store;
 
-use crate::book::{Book, Rules};
 use crate::record::Recorder;
 use crate::resolve::{Fetcher, Resolver};
+use crate::standing::{Rules, Standing};
 use crate::{Clock, Entropy};
 
 /// Who a node is: its signed manifest, and the key that signs its messages.
@@ -60,8 +60,8 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Home {
     identity: ArcSwap<Identity>,
-    pub(crate) trust: TrustRules,
-    pub(crate) book: Arc<Book>,
+    trust: ArcSwap<TrustRules>,
+    pub(crate) standing: Arc<Standing>,
     pub(crate) resolver: Resolver,
     pub(crate) recorder: Recorder,
     pub(crate) store: Store,
@@ -75,20 +75,20 @@ impl Home {
     /// # Errors
     /// If the store fails.
     pub async fn open(parts: Parts, fetcher: impl Fetcher) -> Result<Arc<Self>, store::Error> {
-        let book = Book::open(parts.rules, &parts.store, parts.clock.clone()).await?;
-        let book = Arc::new(book);
+        let standing = Standing::open(parts.rules, &parts.store, parts.clock.clone()).await?;
+        let standing = Arc::new(standing);
         let recorder = Recorder::new(parts.log);
         let resolver = Resolver::new(
             Arc::new(fetcher),
-            Arc::clone(&book),
+            Arc::clone(&standing),
             recorder.clone(),
             parts.clock.clone(),
             parts.trust.max_manifest_age,
         );
         Ok(Arc::new(Self {
             identity: ArcSwap::from_pointee(parts.identity),
-            trust: parts.trust,
-            book,
+            trust: ArcSwap::from_pointee(parts.trust),
+            standing,
             resolver,
             recorder,
             store: parts.store,
@@ -105,8 +105,18 @@ impl Home {
 
     /// What the operator says, and what is remembered.
     #[must_use]
-    pub fn book(&self) -> &Book {
-        &self.book
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// How much a peer must show of itself.
+    pub(crate) fn trust(&self) -> TrustRules {
+        TrustRules::clone(&self.trust.load())
+    }
+
+    pub(crate) fn set_anchors(&self, anchors: Vec<Anchor>) {
+        let trust = self.trust();
+        self.trust.store(Arc::new(TrustRules { anchors, ..trust }));
     }
 
     /// Who the node is.

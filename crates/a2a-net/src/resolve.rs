@@ -27,8 +27,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::Clock;
-use crate::book::{Book, lock};
 use crate::record::Recorder;
+use crate::standing::{Standing, lock};
 
 /// How long the keys of a DID document may be kept.
 const DOCUMENT: Duration = Duration::from_secs(3600);
@@ -39,7 +39,7 @@ pub struct Resolver(Arc<Inner>);
 
 struct Inner {
     fetcher: Arc<dyn Fetcher>,
-    book: Arc<Book>,
+    standing: Arc<Standing>,
     recorder: Recorder,
     clock: Clock,
     max_manifest_age: i64,
@@ -58,14 +58,14 @@ pub(crate) type Refreshed = Box<dyn Fn(&VerifiedManifest) + Send + Sync>;
 impl Resolver {
     pub(crate) fn new(
         fetcher: Arc<dyn Fetcher>,
-        book: Arc<Book>,
+        standing: Arc<Standing>,
         recorder: Recorder,
         clock: Clock,
         max_manifest_age: i64,
     ) -> Self {
         Self(Arc::new(Inner {
             fetcher,
-            book,
+            standing,
             recorder,
             clock,
             max_manifest_age,
@@ -259,7 +259,7 @@ impl Inner {
     ) -> Result<(Facts, Duration), ResolveError> {
         let resolved = self.carry_out(did, want, place.is_some()).await?;
         if let Some(ids) = resolved.github {
-            let kept = self.book.remember_repository(did, ids).await;
+            let kept = self.standing.remember_repository(did, ids).await;
             kept.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
         }
         let (bytes, way) = match place {
@@ -300,7 +300,7 @@ impl Inner {
             false => want,
         };
         let pinned = match did {
-            Did::Github(_) => self.book.repository(did).await,
+            Did::Github(_) => self.standing.repository(did).await,
             Did::Key(_) | Did::Web(_) => Ok(None),
         };
         let pinned = pinned.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
@@ -329,8 +329,8 @@ impl Inner {
             // Whom it will be used for is not known here; the handshake asks for more.
             peer: Peer::Baseline,
             max_age: self.max_manifest_age,
-            last: self.book.last_seen(did),
-            pins: &self.book.pins(did),
+            last: self.standing.last_seen(did),
+            pins: &self.standing.pins(did),
         };
         Ok(Box::new(verify_manifest(bytes, &check)?))
     }

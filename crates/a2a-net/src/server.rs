@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use a2a_identity::{Did, KeySet};
+use a2a_identity::{Anchor, Did, KeySet};
 use a2a_session::{
     AgentLimits, Agents, Directory as _, EndReason, Failure, Host, ServerConfig, SessionLimits,
 };
@@ -35,8 +35,8 @@ use tokio_util::task::TaskTracker;
 use self::handler::Handlers;
 use self::live::{Live, Sessions};
 use self::work::Joins;
-use crate::book::{Rules, lock};
 use crate::home::{Home, Identity};
+use crate::standing::{Rules, lock};
 use crate::transport::{Answer, Arrived, Place, Service};
 
 /// What a server is told.
@@ -109,7 +109,7 @@ impl Server {
     #[must_use]
     pub fn start(home: Arc<Home>, settings: ServerSettings) -> Self {
         let mut config = settings.config.clone();
-        config.trust = home.trust.clone();
+        config.trust = home.trust();
         let inner = Arc::new(Inner {
             handshakes: Mutex::new(a2a_session::Server::new(home.own(), config)),
             sessions: Sessions::new(),
@@ -162,9 +162,9 @@ impl Server {
     /// is refused, and sessions are held to a policy that has become tighter.
     pub fn set_rules(&self, rules: Rules) {
         let inner = &self.0;
-        inner.home.book.set_rules(rules);
+        inner.home.standing.set_rules(rules);
         inner.home.recorder.policy_changed();
-        let rules = inner.home.book.rules();
+        let rules = inner.home.standing.rules();
         for live in inner.sessions.all() {
             let policy = rules.policy_for(&live.peer.did).clone();
             lock(&live.inside).session.tighten(policy);
@@ -175,6 +175,12 @@ impl Server {
     pub fn set_identity(&self, identity: Identity) {
         self.0.home.set_identity(identity);
         lock(&self.0.handshakes).set_own(self.0.home.own());
+    }
+
+    /// Lets the word of these count from now on, here and in the client of the same home.
+    pub fn set_anchors(&self, anchors: Vec<Anchor>) {
+        self.0.home.set_anchors(anchors.clone());
+        lock(&self.0.handshakes).set_anchors(anchors);
     }
 
     /// Ends the sessions of an agent, since the operator says so. Returns how many there were.
@@ -304,7 +310,7 @@ impl Inner {
 
 impl Host for Inner {
     fn is_blocked(&self, did: &Did) -> bool {
-        self.home.book.is_blocked(did)
+        self.home.standing.is_blocked(did)
     }
 
     fn resolve(&self, name: &IntentName) -> Option<IntentName> {

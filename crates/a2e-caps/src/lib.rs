@@ -52,8 +52,8 @@ pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
-mod placement;
 pub mod openapi;
+mod placement;
 pub mod proc;
 pub mod scripts;
 mod template;

@@ -1,5 +1,6 @@
 //! Both books of a running node, as one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use a2a_identity::{Anchor, Did, Pins};
@@ -68,6 +69,26 @@ impl Pages {
         found.map(|peer| peer.url.as_str())
     }
 
+    /// All agents. Of two with one DID the configuration's comes last, since it is right.
+    pub fn peers(&self) -> impl Iterator<Item = &Peer> {
+        let stored = self.stored.peers.values();
+        stored.chain(self.configured.peers.values())
+    }
+
+    /// All agents that are not spoken to, by DID.
+    #[must_use]
+    pub fn blocked(&self) -> BTreeSet<String> {
+        let blocked = self.books().flat_map(|book| book.blocked.keys());
+        blocked.cloned().collect()
+    }
+
+    /// What all agents must show, by DID.
+    #[must_use]
+    pub fn all_pins(&self) -> BTreeMap<String, Pins> {
+        let dids = self.books().flat_map(|book| book.pins.keys());
+        dids.map(|did| (did.clone(), self.pins_of(did))).collect()
+    }
+
     /// Those whose endorsements count.
     #[must_use]
     pub fn anchors(&self) -> Vec<Anchor> {
@@ -88,11 +109,12 @@ impl Pages {
         if self.books().all(|book| book.pins.is_empty()) {
             return Pins::default();
         }
-        let name = did.to_string();
-        let pins: Vec<&Pin> = self
-            .books()
-            .filter_map(|book| book.pins.get(&name))
-            .collect();
+        self.pins_of(&did.to_string())
+    }
+
+    fn pins_of(&self, did: &str) -> Pins {
+        let pins = self.books().filter_map(|book| book.pins.get(did));
+        let pins: Vec<&Pin> = pins.collect();
         let keys = pins.iter().find(|pin| !pin.keys.is_empty());
         Pins {
             manifest: pins.iter().find_map(|pin| pin.manifest),

@@ -16,8 +16,8 @@ use super::exchange::{Outcome, Question};
 use super::pool::{Held, Server};
 use super::retry::{Decision, Retries, Sent};
 use super::{Answered, CallOptions, Couriers, Encrypt, Inner, NameWork, Provisional};
-use crate::book::lock;
 use crate::record::{Room, millis, session_body};
+use crate::standing::lock;
 
 /// Between two handshakes with one server.
 const PACE: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use super::call::Asking;
 use super::error::{CallError, Told};
 use super::pool::Held;
 use super::{Couriers, Inner, Provisional};
-use crate::book::lock;
+use crate::standing::lock;
 use crate::transport::{CarryError, Courier, Place, Reply};
 
 /// What came of a try that was answered.

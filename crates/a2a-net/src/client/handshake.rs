@@ -18,7 +18,7 @@ use super::error::{CallError, Told};
 use super::pool::Held;
 use super::route::Chosen;
 use super::{Couriers, Encrypt, Inner, Route, SessionView};
-use crate::book::lock;
+use crate::standing::lock;
 use crate::transport::{Courier, Place, Reply};
 
 /// A message of a handshake.
@@ -70,7 +70,7 @@ impl<C: Couriers> Inner<C> {
         encrypt: Encrypt,
     ) -> Result<Held<C::Courier>, CallError> {
         let mut said = Vec::new();
-        self.shake_with(did, encrypt, &mut said)
+        self.shake_with(did, None, encrypt, &mut said)
             .await
             .map(|(held, _)| held)
     }
@@ -78,10 +78,11 @@ impl<C: Couriers> Inner<C> {
     pub(super) async fn introduce(
         &self,
         did: &Did,
+        at: Option<&str>,
         encrypt: Encrypt,
     ) -> Result<Introduction, (Vec<Said>, CallError)> {
         let mut said = Vec::new();
-        let (held, route) = match self.shake_with(did, encrypt, &mut said).await {
+        let (held, route) = match self.shake_with(did, at, encrypt, &mut said).await {
             Ok(shaken) => shaken,
             Err(error) => return Err((said, error)),
         };
@@ -98,10 +99,11 @@ impl<C: Couriers> Inner<C> {
     async fn shake_with(
         &self,
         did: &Did,
+        at: Option<&str>,
         encrypt: Encrypt,
         said: &mut Vec<Said>,
     ) -> Result<(Held<C::Courier>, Route), CallError> {
-        let route = self.route(did).await?;
+        let route = self.route(did, at).await?;
         let courier = self.couriers.courier(&route)?;
         let began = Instant::now();
         let mut show = self.settings.show_manifest;
@@ -149,7 +151,7 @@ impl<C: Couriers> Inner<C> {
     ) -> Result<(), CallError> {
         let home = &self.home;
         let (peer, binding) = (established.peer(), established.binding());
-        let remembered = home.book.remember(peer, binding).await;
+        let remembered = home.standing.remember(peer, binding).await;
         remembered.map_err(CallError::NotKept)?;
         let took = (route.carrier, Some(began.elapsed()));
         let event = Event::HandshakeSent;
@@ -159,9 +161,10 @@ impl<C: Couriers> Inner<C> {
     }
 
     /// The way to a server: of its verified manifest, or as the operator says.
-    async fn route(&self, did: &Did) -> Result<Route, CallError> {
+    async fn route(&self, did: &Did, at: Option<&str>) -> Result<Route, CallError> {
         let carriers = &self.settings.carriers;
-        let given = lock(&self.addresses).get(&did.to_string()).cloned();
+        let given = at.map(str::to_owned);
+        let given = given.or_else(|| lock(&self.addresses).get(&did.to_string()).cloned());
         let chosen = match given {
             Some(url) => Chosen::of_url(&url, carriers),
             None => {
@@ -203,12 +206,12 @@ impl<C: Couriers> Inner<C> {
         };
         let mut config = config.map_err(wrong)?;
         config.user_agent.clone_from(&settings.user_agent);
-        config.trust = self.home.trust.clone();
+        config.trust = self.home.trust();
         config.demands = settings.demands.clone();
         config.policy_request.clone_from(&settings.policy_request);
         config.sealing = settings.sealing;
         config.show_manifest = show;
-        config.baseline = self.home.book.baseline(did);
+        config.baseline = self.home.standing.baseline(did);
         if encrypt == Encrypt::Required {
             config.demands.encryption = Encryption::Needed;
             config.policy_request = encrypted(config.policy_request.as_ref());
@@ -230,9 +233,10 @@ impl<C: Couriers> Shaking<'_, C> {
         state.sent(now);
         let challenge = self.exchange(hello, state.deadline()).await?;
         let now = home.clock.now();
-        let step = state.handle_message(now, &challenge, &*home.book);
+        let step = state.handle_message(now, &challenge, &*home.standing);
         let (mut state, proof) = self.find_out(step).await?;
-        home.book.remember_nonce(&server, state.nonce_b().as_str());
+        home.standing
+            .remember_nonce(&server, state.nonce_b().as_str());
         state.sent(home.clock.now());
         let policy = self.exchange(proof, state.deadline()).await?;
         let (mut state, accept) = match state.handle_message(home.clock.now(), &policy) {

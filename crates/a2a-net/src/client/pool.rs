@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{Encrypt, SessionView};
-use crate::book::lock;
+use crate::standing::lock;
 use crate::transport::{Carrier, Courier, Place, Reply};
 
 /// Servers that are remembered at once.

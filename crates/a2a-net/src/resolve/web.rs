@@ -28,7 +28,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::fetch::{Fetcher, Fetching};
 use super::guard::Guard;
-use crate::book::lock;
+use crate::standing::lock;
+use crate::tls::ClientTls;
 
 /// A connection being made.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send + 'a>>;
@@ -72,6 +73,12 @@ pub struct Web {
 }
 
 impl Web {
+    /// Fetches from where the guard allows, over the network.
+    #[must_use]
+    pub fn over(guard: Guard, tls: &ClientTls) -> Self {
+        Self::new(guard, Tcp, &tls.http1)
+    }
+
     /// Fetches from where the guard allows. The TLS configuration must be for TLS 1.3 alone.
     #[must_use]
     pub fn new(guard: Guard, dial: impl Dial, tls: &ClientConfig) -> Self {

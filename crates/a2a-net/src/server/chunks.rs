@@ -8,7 +8,7 @@ use canonical::Value;
 use tokio::sync::mpsc;
 
 use super::live::Live;
-use crate::book::lock;
+use crate::standing::lock;
 
 /// Where the parts of an answer go. A part waits until there is room, so a slow reader slows the
 /// handler down.

@@ -17,8 +17,8 @@ use tokio::time::timeout_at;
 use super::handler::PeerView;
 use super::live::{Inside, Live};
 use super::{Inner, retry_after};
-use crate::book::lock;
 use crate::record::Way;
+use crate::standing::lock;
 use crate::transport::{Answer, Arrived};
 
 impl Inner {
@@ -53,8 +53,8 @@ impl Inner {
         let now = self.home.clock.now();
         let source = Source::from(arrived.source.ip());
         let mut random = self.home.entropy.clone();
-        let book = &*self.home.book;
-        lock(&self.handshakes).handle_message(now, source, &arrived.message, book, &mut random)
+        let standing = &*self.home.standing;
+        lock(&self.handshakes).handle_message(now, source, &arrived.message, standing, &mut random)
     }
 
     /// Finds out who a client is, within the time its handshake has.
@@ -66,8 +66,8 @@ impl Inner {
             Err(_) => nothing(proving.need()),
         };
         let now = self.home.clock.now();
-        let book = &*self.home.book;
-        lock(&self.handshakes).handle_found(now, proving, found, book)
+        let standing = &*self.home.standing;
+        lock(&self.handshakes).handle_found(now, proving, found, standing)
     }
 
     fn refused(&self, refused: &Refused, way: Way) -> Answer {
@@ -95,7 +95,10 @@ impl Inner {
             peer: Some(session.peer().clone()),
         };
         let home = &self.home;
-        let remembered = home.book.remember(session.peer(), session.binding()).await;
+        let remembered = home
+            .standing
+            .remember(session.peer(), session.binding())
+            .await;
         if let Err(failure) = remembered {
             return self.unsigned(&failure);
         }

@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::handler::PeerView;
-use crate::book::lock;
 use crate::record::{Room, Way};
+use crate::standing::lock;
 use crate::transport::Answer;
 
 /// A session and the requests that run in it.

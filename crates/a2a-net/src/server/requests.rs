@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::live::{Inside, Live, ReplyTo, Running};
 use super::work::{Job, Joining};
 use super::{Inner, retry_after};
-use crate::book::lock;
 use crate::record::{Room, Way};
+use crate::standing::lock;
 use crate::transport::{Answer, Arrived, Place};
 
 /// What a message came to.
@@ -92,7 +92,7 @@ impl Inner {
     /// Steps 0 to 6a. No lock is held while a signature is verified.
     fn admit(self: &Arc<Self>, arrived: &Arrived, way: Way) -> Result<Admitted, Refusing> {
         let now = self.home.clock.now();
-        let limit = usize::try_from(self.home.book.rules().largest_request());
+        let limit = usize::try_from(self.home.standing.rules().largest_request());
         let limit = limit.unwrap_or(usize::MAX).saturating_add(SLACK);
         let hint = arrived.session_hint.as_deref();
         let incoming = Incoming::read(now, &arrived.message, limit, hint)?;

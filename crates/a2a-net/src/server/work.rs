@@ -22,7 +22,7 @@ use super::Inner;
 use super::chunks::{Chunks, Unread};
 use super::handler::{Call, HandlerError, Handling};
 use super::live::Live;
-use crate::book::lock;
+use crate::standing::lock;
 
 /// What work came to.
 type Outcome = Result<Arc<Value<'static>>, Failure>;

@@ -33,7 +33,7 @@ async fn threat_14_a_proof_on_fifty_connections_at_once() {
         assert_eq!((lost.len(), won.len()), (49, 1));
         won.into_iter().next().unwrap()
     };
-    shake(&world.server, world.client_home.book(), own(), deliver).await;
+    shake(&world.server, world.client_home.standing(), own(), deliver).await;
     assert_eq!(world.server.sessions().len(), 1);
     assert_eq!(world.server.half_open(), 0);
 }
@@ -135,7 +135,7 @@ async fn threat_138_a_record_that_cannot_be_written() {
     let runs = counting(&server, "work");
     let client = Made::of(CLIENT).node().await;
     let deliver = async |server: &Server, message| send(server, Place::Handshake, message).await;
-    let session = shake(&server, client.home.book(), own(), deliver).await;
+    let session = shake(&server, client.home.standing(), own(), deliver).await;
     let mut hand = Hand {
         server: server.clone(),
         session,
@@ -165,8 +165,8 @@ async fn threat_55_a_revoked_key_ends_its_sessions() {
         "d".parse().unwrap(),
         key(DELEGATE),
     );
-    let book = world.client_home.book();
-    let session = shake(&world.server, book, delegated.unwrap(), deliver).await;
+    let standing = world.client_home.standing();
+    let session = shake(&world.server, standing, delegated.unwrap(), deliver).await;
     let mut hand = Hand {
         server: world.server.clone(),
         session,
@@ -180,7 +180,7 @@ async fn threat_55_a_revoked_key_ends_its_sessions() {
         "k".parse().unwrap(),
         key(CLIENT),
     );
-    shake(&world.server, book, newer.unwrap(), deliver).await;
+    shake(&world.server, standing, newer.unwrap(), deliver).await;
     let request = hand.request(&json!({"goal": "frith.ping"}));
     assert_eq!(code_of(&hand.send(request).await), "SESSION_EXPIRED");
     assert_eq!(world.server.sessions().len(), 1);

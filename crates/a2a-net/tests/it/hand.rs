@@ -60,7 +60,7 @@ pub(crate) fn hello(own: Own) -> Vec<u8> {
 /// The client's three messages, each made when the one before was answered.
 pub(crate) async fn shake(
     server: &Server,
-    book: &dyn Directory,
+    standing: &dyn Directory,
     own: Own,
     mut deliver: impl AsyncFnMut(&Server, Vec<u8>) -> Bytes,
 ) -> ClientSession {
@@ -73,7 +73,9 @@ pub(crate) async fn shake(
     let begun = ExpectChallenge::begin(Arc::new(own), Arc::new(config), clock.now(), &mut random);
     let (state, hello) = begun.unwrap();
     let challenge = deliver(server, hello).await;
-    let step = state.handle_message(clock.now(), &challenge, book).unwrap();
+    let step = state
+        .handle_message(clock.now(), &challenge, standing)
+        .unwrap();
     let ServerStep::Resolve(check) = step else {
         panic!("it asks who the server is");
     };
@@ -99,7 +101,7 @@ impl Hand {
     pub(crate) async fn new(world: &World<InMemory>) -> Self {
         let deliver =
             async |server: &Server, message| send(server, Place::Handshake, message).await;
-        let session = shake(&world.server, world.client_home.book(), own(), deliver).await;
+        let session = shake(&world.server, world.client_home.standing(), own(), deliver).await;
         Self {
             server: world.server.clone(),
             session,

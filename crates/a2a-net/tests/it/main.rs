@@ -1,15 +1,25 @@
-//! Both ends of every transport, over real sockets and TLS, and programs that we did not write.
+//! Both ends of every transport, over real sockets and TLS, and programs that we did not write; and two nodes that talk to each other.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     reason = "helpers of tests fail as tests do"
 )]
 
+mod attacks;
 mod development;
 mod echo;
 mod exchange;
+mod fetches;
 mod foreign;
 mod grpc;
+mod hand;
 mod hostile;
+mod link;
+mod memory;
 mod reach;
+mod resolution;
+mod restart;
+mod scenarios;
 mod secure;
+mod support;
+mod timed;

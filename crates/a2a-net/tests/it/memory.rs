@@ -40,7 +40,7 @@ async fn an_idle_session_takes_at_most_eight_kibibytes() {
         let deliver =
             async |server: &Server, message| hand::send(server, Place::Handshake, message).await;
         // The client's side is dropped at once.
-        drop(hand::shake(&server, client.home.book(), hand::own(), deliver).await);
+        drop(hand::shake(&server, client.home.standing(), hand::own(), deliver).await);
     };
     // What is allocated once is there before anything is counted.
     for _ in 0..WARM_UP {

@@ -131,21 +131,21 @@ async fn threat_39_an_agent_that_spoke_the_profile_after_a_restart() {
     use a2a_session::Directory as _;
     let store = Store::new(store::Memory::new(store::Limits::default()));
     let world = World::<InMemory>::on(Rules::default(), store.clone(), |_| {}).await;
-    assert!(!world.server_home.book().spoke_profile(&did(CLIENT)));
+    assert!(!world.server_home.standing().spoke_profile(&did(CLIENT)));
     world.call(json!({"goal": "frith.ping"})).await.unwrap();
-    assert!(world.server_home.book().spoke_profile(&did(CLIENT)));
-    assert!(world.client_home.book().spoke_profile(&did(SERVER)));
+    assert!(world.server_home.standing().spoke_profile(&did(CLIENT)));
+    assert!(world.client_home.standing().spoke_profile(&did(SERVER)));
     let again = Made {
         store,
         ..Made::of(SERVER)
     };
     let again = again.node().await;
-    assert!(again.home.book().spoke_profile(&did(CLIENT)));
+    assert!(again.home.standing().spoke_profile(&did(CLIENT)));
     let day = std::time::Duration::from_secs(24 * 3600);
     tokio::time::advance(day * 29).await;
-    assert!(again.home.book().spoke_profile(&did(CLIENT)));
+    assert!(again.home.standing().spoke_profile(&did(CLIENT)));
     tokio::time::advance(day * 2).await;
-    assert!(!again.home.book().spoke_profile(&did(CLIENT)));
+    assert!(!again.home.standing().spoke_profile(&did(CLIENT)));
 }
 
 /// Threats 141 and 142: what must be gone with the answer, or with the session, is in no file.
@@ -250,7 +250,7 @@ async fn threat_81_a_repository_that_changed_hands() {
     let (changed, home) = resolve(6).await;
     assert_eq!(changed.unwrap_err(), ResolveError::GithubChanged);
     // Until an operator says that it is all right.
-    home.book().forget_repository(&github).await.unwrap();
+    home.standing().forget_repository(&github).await.unwrap();
     drop(home);
     assert!(resolve(6).await.0.is_ok());
 }

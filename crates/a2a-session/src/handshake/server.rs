@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::Randomness;
+use a2a_identity::{Anchor, Randomness};
 use a2a_wire::{
     AcceptPolicy, Digest, ErrorCode, ErrorMessage, Hello, Kind, Message, Proof, Reason, Received,
     limits,
@@ -69,6 +69,11 @@ impl Server {
     /// Goes on with another manifest or key; handshakes under way keep theirs.
     pub fn set_own(&mut self, own: Arc<Own>) {
         self.own = own;
+    }
+
+    /// Goes on with other trust anchors, for handshakes from now on and those under way.
+    pub fn set_anchors(&mut self, anchors: Vec<Anchor>) {
+        Arc::make_mut(&mut self.config).trust.anchors = anchors;
     }
 
     /// Takes a message to the handshake address.

@@ -166,7 +166,12 @@ async fn a_changed_component_waits_for_the_operator() {
     );
     offer(&two).await;
     let changed = definitions.changed().await.unwrap().remove(0);
-    assert!(definitions.approve(&changed.pin, changed.offered).await.unwrap());
+    assert!(
+        definitions
+            .approve(&changed.pin, changed.offered)
+            .await
+            .unwrap()
+    );
     offer(&two).await;
     assert_eq!(
         call(&client, "echo", json!({"a": 3})).await,
