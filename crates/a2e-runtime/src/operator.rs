@@ -1,8 +1,8 @@
 //! What the operator of a node may ask of it: over a socket of its own that no agent can reach.
 //!
 //! One JSON object per line each way: `{"op":"token.new","agent":"ada"}` is answered with
-//! `{"ok":true,…}` or `{"ok":false,"error":"…"}`. [`Operations`] is what a node can be asked,
-//! [`Server`] answers, [`ask`] asks.
+//! `{"ok":true,…}` or `{"ok":false,"error":"…"}`, before which an operation may tell how it gets on
+//! (`{"news":…}`). [`Operations`] is what a node can be asked, [`Server`] answers, [`ask`] asks.
 
 mod approvals;
 mod client;
@@ -16,11 +16,12 @@ use std::future::ready;
 use canonical::{Object, Value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
 
 use crate::plugin::BoxFuture;
 
 pub use approvals::{Decide, HeldCall, HeldCalls, Show, WaitingCall};
-pub use client::{AskError, ask};
+pub use client::{AskError, ask, ask_telling};
 pub use definitions::{ApproveTool, ChangedTool, ChangedTools, ShowTool, ToolChange};
 pub use server::Server;
 pub use tokens::{Create, Created, Listed, Revoke};
@@ -32,10 +33,14 @@ pub struct Operations {
     audit: Option<audit::Log>,
 }
 
-/// Operations that only look.
-const LOOKING: [&str; 7] = [
+/// Operations that only look, or that put on record themselves what they do.
+const LOOKING: [&str; 11] = [
     "approve.list",
     "approve.show",
+    "peer.call",
+    "peer.hello",
+    "peer.look",
+    "peer.sessions",
     "status",
     "token.list",
     "tools.pending",
@@ -51,8 +56,27 @@ const TAKING: [&str; 4] = [
 ];
 
 /// Reads a request and gives the answer to it, as one line.
-trait Operation: Fn(&Value<'_>) -> BoxFuture<'static, Vec<u8>> + Send + Sync {}
-impl<T: Fn(&Value<'_>) -> BoxFuture<'static, Vec<u8>> + Send + Sync> Operation for T {}
+trait Operation: Fn(&Value<'_>, News) -> BoxFuture<'static, Vec<u8>> + Send + Sync {}
+impl<T: Fn(&Value<'_>, News) -> BoxFuture<'static, Vec<u8>> + Send + Sync> Operation for T {}
+
+/// Where an operation tells how it gets on, before it answers.
+#[derive(Debug, Clone)]
+pub struct News(mpsc::Sender<Vec<u8>>);
+
+/// Lines that wait for the operator; an operation that has more to tell waits too.
+const NEWS: usize = 16;
+
+#[derive(Serialize)]
+struct Told<'a, T> {
+    news: &'a T,
+}
+
+impl News {
+    /// Tells the operator, if it still listens.
+    pub async fn tell(&self, news: &impl Serialize) {
+        let _ = self.0.send(line(&Told { news })).await;
+    }
+}
 
 /// The request of an operation that needs nothing to be said.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -120,7 +144,7 @@ impl Operations {
     /// objects; what it gives as an error is shown to the operator.
     #[must_use]
     pub fn add<Q, R, F>(
-        mut self,
+        self,
         name: &'static str,
         act: impl Fn(Q) -> F + Send + Sync + 'static,
     ) -> Self
@@ -129,12 +153,27 @@ impl Operations {
         R: Serialize + Send,
         F: Future<Output = Result<R, String>> + Send + 'static,
     {
-        let handler = move |request: &Value<'_>| -> BoxFuture<'static, Vec<u8>> {
+        self.add_telling(name, move |request, _| act(request))
+    }
+
+    /// Adds an operation that tells how it gets on.
+    #[must_use]
+    pub fn add_telling<Q, R, F>(
+        mut self,
+        name: &'static str,
+        act: impl Fn(Q, News) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        Q: DeserializeOwned,
+        R: Serialize + Send,
+        F: Future<Output = Result<R, String>> + Send + 'static,
+    {
+        let handler = move |request: &Value<'_>, news: News| -> BoxFuture<'static, Vec<u8>> {
             let request = match request.deserialize_into::<Q>() {
                 Ok(request) => request,
                 Err(error) => return Box::pin(ready(refusal(&error.to_string()))),
             };
-            let result = act(request);
+            let result = act(request, news);
             Box::pin(async move {
                 match result.await {
                     Ok(answer) => line(&Good { ok: true, answer }),
@@ -147,7 +186,7 @@ impl Operations {
     }
 
     /// The answer to a line, as a line.
-    async fn answer(&self, line: &[u8]) -> Vec<u8> {
+    async fn answer(&self, line: &[u8], news: News) -> Vec<u8> {
         let (name, request) = match parse(line) {
             Ok(request) => request,
             Err(error) => return refusal(&error),
@@ -173,7 +212,7 @@ impl Operations {
         let request = Value::Object(request);
         let asked = room.as_ref().map(|_| request.to_canonical());
         // The borrowed request must not be held while the operation runs.
-        let answer = handler(&request);
+        let answer = handler(&request, news);
         drop(request);
         let answer = answer.await;
         if let (Some(room), Some(asked)) = (room, asked) {

@@ -12,6 +12,8 @@ use canonical::base64url;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::node::Agents;
+
 /// The books of a node, and the file that one of them is kept in.
 pub(crate) struct BookFile {
     claim: Claim,
@@ -227,28 +229,41 @@ impl BookFile {
 }
 
 /// Lets the operator of a running node change its book.
-pub(crate) fn serve(operations: Operations, file: &Arc<BookFile>) -> Operations {
+pub(crate) fn serve(
+    operations: Operations,
+    file: &Arc<BookFile>,
+    agents: Option<&Arc<Agents>>,
+) -> Operations {
     let listing = Arc::clone(file);
     let operations = operations.add(LIST, move |_: Nothing| {
         std::future::ready(Ok::<_, String>(listing.list()))
     });
-    let operations = serve_change::<AddPeer>(operations, file);
-    let operations = serve_change::<RemovePeer>(operations, file);
-    let operations = serve_change::<AddAnchor>(operations, file);
-    let operations = serve_change::<RemoveAnchor>(operations, file);
-    let operations = serve_change::<AddPin>(operations, file);
-    let operations = serve_change::<RemovePin>(operations, file);
-    let operations = serve_change::<AddBlock>(operations, file);
-    serve_change::<RemoveBlock>(operations, file)
+    let operations = serve_change::<AddPeer>(operations, file, agents);
+    let operations = serve_change::<RemovePeer>(operations, file, agents);
+    let operations = serve_change::<AddAnchor>(operations, file, agents);
+    let operations = serve_change::<RemoveAnchor>(operations, file, agents);
+    let operations = serve_change::<AddPin>(operations, file, agents);
+    let operations = serve_change::<RemovePin>(operations, file, agents);
+    let operations = serve_change::<AddBlock>(operations, file, agents);
+    serve_change::<RemoveBlock>(operations, file, agents)
 }
 
-fn serve_change<C: Change>(operations: Operations, file: &Arc<BookFile>) -> Operations {
-    let file = Arc::clone(file);
+fn serve_change<C: Change>(
+    operations: Operations,
+    file: &Arc<BookFile>,
+    agents: Option<&Arc<Agents>>,
+) -> Operations {
+    let (file, agents) = (Arc::clone(file), agents.map(Arc::clone));
     operations.add(C::OPERATION, move |change: C| {
-        let file = Arc::clone(&file);
+        let (file, agents) = (Arc::clone(&file), agents.clone());
         async move {
             // A file is written, which may take a while.
-            let done = tokio::task::spawn_blocking(move || file.change(change)).await;
+            let done = tokio::task::spawn_blocking(move || {
+                file.change(change)?;
+                // It holds at once.
+                agents.map_or(Ok(()), |agents| agents.read_book())
+            });
+            let done = done.await;
             match done {
                 Ok(done) => done
                     .map(|()| Nothing {})
@@ -324,7 +339,7 @@ pub(crate) fn public_key(text: &str) -> Result<VerifyingKey> {
 }
 
 /// The level of that name, in the words of another crate.
-const fn level(level: policy::TrustLevel) -> TrustLevel {
+pub(crate) const fn level(level: policy::TrustLevel) -> TrustLevel {
     match level {
         policy::TrustLevel::Own => TrustLevel::Own,
         policy::TrustLevel::Delegated => TrustLevel::Delegated,

@@ -244,7 +244,7 @@ fn sign(file: &Path, name: &str, store: &Store, as_json: bool) -> Result<Outcome
 }
 
 /// Signs with the keys the identity has now. Content that changed is published anew.
-fn sign_with(tree: &mut Object<'static>, stored: &Stored, store: &Store) -> Result<()> {
+pub(crate) fn sign_with(tree: &mut Object<'static>, stored: &Stored, store: &Store) -> Result<()> {
     let stated = tree
         .get("manifest_hash")
         .and_then(Value::as_str)

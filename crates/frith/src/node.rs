@@ -1,8 +1,11 @@
 //! A running node: its host, its listeners, and the files that say where it is.
 
+mod agents;
 mod doors;
 mod listen;
+mod manifest;
 mod operate;
+mod peers;
 mod record;
 
 use std::io::Write;
@@ -33,6 +36,8 @@ use crate::id;
 use crate::keystore::{Store, Stored, random};
 use crate::vault;
 
+pub(crate) use agents::Agents;
+use agents::Needs;
 use doors::keep_doors;
 use listen::{Endpoints, listen, warn_of_plain_text};
 use operate::operations;
@@ -47,6 +52,8 @@ pub(crate) struct Node {
     shared: Shared,
     /// What the operator says about other agents.
     book: Arc<BookFile>,
+    /// What speaks with other agents, if anything does.
+    agents: Option<Arc<Agents>>,
     /// What it was started with, or what of a later one was taken.
     config: std::sync::Mutex<Config>,
     /// Told to read its configuration again by the operator.
@@ -125,7 +132,22 @@ impl Node {
         let (apply, applies) = mpsc::channel(1);
         let operations = operations(&shared, &approvals, &tokens, &host, apply);
         let book = Arc::new(BookFile::open(claim.clone(), config)?);
-        let operations = book::serve(operations, &book);
+        let agents = Agents::start(Needs {
+            config,
+            data,
+            identity: &identity,
+            identities: &identities,
+            store,
+            log: shared.audit.clone(),
+            book: Arc::clone(&book),
+        });
+        let agents = agents.await?;
+        endpoints.a2a = agents.as_ref().map(|agents| agents.url());
+        let operations = book::serve(operations, &book, agents.as_ref());
+        let operations = match &agents {
+            Some(agents) => peers::serve(operations, agents),
+            None => peers::serve_none(operations),
+        };
         let server = OperatorServer::bind(&claim, operations)?;
         tokio::spawn(server.run(operator.clone()));
         if let Some(log) = &shared.audit {
@@ -138,6 +160,7 @@ impl Node {
             tokens,
             shared,
             book,
+            agents,
             config: std::sync::Mutex::new(config.clone()),
             applies: Mutex::new(applies),
             claim,
@@ -181,6 +204,9 @@ impl Node {
             writeln!(out, "  unix   {unix}")?;
         }
         writeln!(out, "  token  {note}")?;
+        if let Some(a2a) = &self.endpoints.a2a {
+            writeln!(out, "  a2a    {a2a}")?;
+        }
         writeln!(out, "  did    {}", self.endpoints.did)?;
         let data = match DataDir::of_user().is_ok_and(|user| user == *dir) {
             true => String::new(),
@@ -246,7 +272,12 @@ impl Node {
             kept.push(format!("kept the old `auth_token`: {error}"));
         }
         match book::configured(&config.trust) {
-            Ok(book) => self.book.books.configure(book),
+            Ok(book) => {
+                self.book.books.configure(book);
+                if let Some(Err(error)) = self.agents.as_ref().map(|agents| agents.read_book()) {
+                    kept.push(format!("kept the old rules for other agents: {error:#}"));
+                }
+            }
             Err(error) => kept.push(format!("kept the old `trust`: {error:#}")),
         }
         if let Some(Err(error)) = self.tls.as_ref().map(Tls::reload) {
@@ -287,10 +318,14 @@ impl Node {
     /// Lets requests finish and sessions end, for that long at most.
     pub(crate) async fn stop(&self, patience: Duration) {
         self.host.stop();
-        if tokio::time::timeout(patience, self.host.stopped())
-            .await
-            .is_err()
-        {
+        let agents = async {
+            if let Some(agents) = &self.agents {
+                agents.stop(patience).await;
+            }
+        };
+        let host = tokio::time::timeout(patience, self.host.stopped());
+        let (stopped, ()) = tokio::join!(host, agents);
+        if stopped.is_err() {
             tracing::warn!("some sessions did not end in time");
         }
         if let Some(log) = self.shared.audit.clone() {

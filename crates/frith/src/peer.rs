@@ -1,15 +1,22 @@
-//! `frith peer`: other agents by name.
+//! `frith peer`: other agents by name, and what they are asked.
+
+pub(crate) mod asked;
+mod call;
+mod hello;
+mod sessions;
 
 use std::path::PathBuf;
 
-use a2a_identity::{VerifiedManifest, WebUrl};
+use a2a_identity::{Did, WebUrl};
 use a2a_net::book::{Peer, Pin, parse_did};
 use a2a_wire::UnixSeconds;
 use a2e_runtime::DataDir;
-use anyhow::{Result, bail};
+use a2e_runtime::operator::{AskError, ask};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde_json::json;
 
+use self::asked::{LOOK, Look, Seen};
 use crate::Outcome;
 use crate::agent::{block_on, print};
 use crate::book::{self, AddPeer, RemovePeer};
@@ -39,6 +46,18 @@ enum Action {
         /// Its name
         name: String,
     },
+    /// Shake hands with an agent and show every message; nothing is kept or trusted
+    Hello {
+        /// A name of `frith peer list`, a DID, or a URL
+        agent: String,
+        /// Fail unless messages are encrypted inside TLS
+        #[arg(long)]
+        encrypt: bool,
+    },
+    /// Have an agent do something, and show its verified answer
+    Call(call::Arguments),
+    /// List the sessions with other agents
+    Sessions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -66,6 +85,9 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         match &arguments.action {
             Action::Add(options) => add(&dir, options, as_json).await,
             Action::List => list(&dir, as_json).await,
+            Action::Hello { agent, encrypt } => hello::run(&dir, agent, *encrypt, as_json).await,
+            Action::Call(call) => call::run(&dir, call, as_json).await,
+            Action::Sessions => sessions::run(&dir, as_json).await,
             Action::Remove { name } => {
                 let name = name.clone();
                 let done = format!("removed {name}");
@@ -91,8 +113,10 @@ async fn add(dir: &DataDir, options: &Add, as_json: bool) -> Result<Outcome> {
                     bail!("{}: {} ({error})", shown(file), error.code())
                 }
             };
-            if let Some(message) = not_listed(&verified, &url) {
-                return Ok(Outcome::WrongArguments(message));
+            let endpoints = verified.manifest().endpoints.iter();
+            let listed: Vec<String> = endpoints.map(|it| it.url.to_string()).collect();
+            if !listed.contains(&url) {
+                return Ok(Outcome::WrongArguments(not_listed(&listed, &url)));
             }
             let pin = Pin {
                 manifest: Some(verified.hash()),
@@ -106,11 +130,16 @@ async fn add(dir: &DataDir, options: &Add, as_json: bool) -> Result<Outcome> {
             Ok(did) => (did, None),
             Err(error) => return Ok(Outcome::WrongArguments(format!("--did: {error}"))),
         },
-        (None, None) => {
-            let message = "an address alone is nobody's: say whose it is with --did DID, or give its signed \
-                           manifest with --manifest FILE";
-            return Ok(Outcome::WrongArguments(message.to_owned()));
-        }
+        (None, None) => match ask::<Seen>(dir, LOOK, &Look { at: url.clone() }).await {
+            Ok(seen) => looked_up(&options.name, &url, seen)?,
+            Err(AskError::NoNode { .. }) => {
+                let message = "an address alone is nobody's, and no node is running that could ask there: start \
+                               one (`frith up`), say whose it is with --did DID, or give its signed manifest \
+                               with --manifest FILE";
+                return Ok(Outcome::WrongArguments(message.to_owned()));
+            }
+            Err(error) => return Err(error.into()),
+        },
     };
     let pinned = pin.as_ref().and_then(|pin| pin.manifest);
     let shown = json!({"name": options.name, "url": url, "did": did.to_string(),
@@ -136,8 +165,24 @@ async fn add(dir: &DataDir, options: &Add, as_json: bool) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
+/// Who is at an address, by the manifest that was fetched there and verified, which is pinned.
+fn looked_up(name: &str, url: &str, seen: Seen) -> Result<(Did, Option<Pin>)> {
+    let did = parse_did(&seen.did)?;
+    let manifest = seen.manifest.context("it has no manifest")?;
+    if !manifest.endpoints.iter().any(|listed| listed == url) {
+        bail!("{}", not_listed(&manifest.endpoints, url));
+    }
+    let pin = Pin {
+        manifest: Some(manifest.hash.parse()?),
+        signed_at: Some(manifest.signed_at),
+        peer: Some(name.to_owned()),
+        ..Pin::default()
+    };
+    Ok((did, Some(pin)))
+}
+
 /// The handshake endpoint that was meant.
-fn endpoint(url: &str) -> String {
+pub(crate) fn endpoint(url: &str) -> String {
     match WebUrl::parse(url).as_ref().map(WebUrl::path) {
         Ok("" | "/") => format!("{}{USUAL_PATH}", url.trim_end_matches('/')),
         Ok(_) | Err(_) => url.to_owned(),
@@ -145,14 +190,9 @@ fn endpoint(url: &str) -> String {
 }
 
 /// What to say if a manifest does not list an address: its agent would not be believed there.
-fn not_listed(verified: &VerifiedManifest, url: &str) -> Option<String> {
-    let endpoints = verified.manifest().endpoints.iter();
-    let listed: Vec<&str> = endpoints.map(|endpoint| endpoint.url.as_str()).collect();
-    let is_listed = listed.contains(&url);
-    (!is_listed).then(|| {
-        let listed = listed.join(", ");
-        format!("the manifest does not list {url}; it lists {listed}")
-    })
+fn not_listed(listed: &[String], url: &str) -> String {
+    let listed = listed.join(", ");
+    format!("the manifest does not list {url}; it lists {listed}")
 }
 
 async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {

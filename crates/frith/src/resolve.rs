@@ -1,4 +1,4 @@
-//! `frith resolve`: what a DID leads to. Nothing is fetched here; the plan of fetches is shown.
+//! `frith resolve`: what a DID leads to. A running node finds it out; without one the plan of fetches is shown.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,23 @@ use a2a_identity::{
     Answer, Did, DidDocument, Document, KeySet, Peer, Resolution, ResolveError, Resolved, RootKeys,
     Step, Want,
 };
-use a2a_wire::{Manifest, Read as _, limits, parse_document};
+use a2a_wire::{Manifest, Read as _, UnixSeconds, limits, parse_document};
+use a2e_runtime::operator::{AskError, ask};
 use anyhow::{Context, Result};
 use canonical::{Value, base64url};
 use serde_json::json;
 
 use crate::Outcome;
-use crate::keystore::read;
-use crate::screen::shown;
+use crate::agent::{block_on, print};
+use crate::data::DataArguments;
+use crate::id::until;
+use crate::keystore::{now, read};
+use crate::peer::asked::{LOOK, Look, Seen};
+use crate::screen::{plain, shown};
 
-/// A did:key is resolved at once. For did:web and did:github the fetches are shown that it takes;
-/// --answer gives the answer to one from a file, to see what comes of it.
+/// A running node fetches and verifies what a DID leads to. Without one, or with --plan, nothing is fetched: a did:key is resolved at
+/// once, and for did:web and did:github the fetches are shown that it takes; --answer gives the answer to one from a file, to see what
+/// comes of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// A DID, or a file: a manifest or a DID document
@@ -27,6 +33,13 @@ pub(crate) struct Arguments {
     /// Take a file as the answer to a fetch
     #[arg(long = "answer", value_name = "URL=FILE")]
     answers: Vec<String>,
+
+    /// Only show what would be fetched, also if a node runs
+    #[arg(long)]
+    plan: bool,
+
+    #[command(flatten)]
+    data: DataArguments,
 }
 
 /// No answer to a fetch may have more bytes.
@@ -46,6 +59,18 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         Ok(did) => did,
         Err(error) => return Ok(Outcome::WrongArguments(error.to_string())),
     };
+    if !arguments.plan && arguments.answers.is_empty() {
+        let dir = arguments.data.dir()?;
+        let asked = Look {
+            at: did.to_string(),
+        };
+        match block_on(async { Ok(ask::<Seen>(&dir, LOOK, &asked).await) })? {
+            Ok(seen) => return found(&seen, as_json),
+            Err(AskError::NoNode { .. }) => {}
+            Err(AskError::Refused(error)) => return refused(&did, &error, as_json),
+            Err(error) => return Err(error.into()),
+        }
+    }
     let mut answers = Vec::new();
     for answer in &arguments.answers {
         // A file name may have `=` in it, the URLs of a plan never do.
@@ -75,6 +100,38 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             }
         }
     }
+}
+
+/// Shows what a node found and verified.
+fn found(seen: &Seen, as_json: bool) -> Result<Outcome> {
+    if as_json {
+        print(&serde_json::to_string(seen)?)?;
+        return Ok(Outcome::Good);
+    }
+    print(&seen.did)?;
+    let Some(manifest) = &seen.manifest else {
+        print(&"  it shows no manifest of its own; `frith peer add NAME URL` remembers one")?;
+        return Ok(Outcome::Good);
+    };
+    print(&format!("  verified  {}", manifest.hash))?;
+    print(&format!("  name      {}", plain(&manifest.agent_id)))?;
+    let signed = until(UnixSeconds(manifest.signed_at), now());
+    print(&format!("  signed    {signed}"))?;
+    for url in &manifest.endpoints {
+        print(&format!("  endpoint  {}", plain(url)))?;
+    }
+    for name in &manifest.capabilities {
+        print(&format!("  can do    {}", plain(name)))?;
+    }
+    Ok(Outcome::Good)
+}
+
+fn refused(did: &Did, error: &str, as_json: bool) -> Result<Outcome> {
+    match as_json {
+        true => print(&json!({"did": did.to_string(), "error": error}))?,
+        false => print(&format!("{did}: {}", plain(error)))?,
+    }
+    Ok(Outcome::Bad)
 }
 
 fn done(resolved: &Resolved, as_json: bool) -> Result<Outcome> {

@@ -19,6 +19,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
     listen: Option<std::net::SocketAddr>,
 
+    /// Where to listen for other agents, instead of 127.0.0.1:8443; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
+    a2a_listen: Option<std::net::SocketAddr>,
+
     /// The configuration file; without it, frith.yaml or frith.toml in this folder
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -110,6 +114,12 @@ impl Arguments {
         };
         if let Some(listen) = self.listen {
             config.server.listen = listen;
+        }
+        if let Some(listen) = self.a2a_listen {
+            config.a2a.listen = listen;
+            config.a2a.enabled = true;
+        }
+        if self.listen.is_some() || self.a2a_listen.is_some() {
             config.validate()?;
         }
         Ok(config)

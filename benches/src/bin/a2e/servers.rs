@@ -40,6 +40,7 @@ pub(crate) struct Node {
 /// Without the audit log: what a record costs is measured beside it, not as part of every transport.
 const CONFIGURATION: &str = "\
 audit: false
+a2a: false
 plugins: [{name: demo, type: demo}]
 server: {listen: '127.0.0.1:0', tcp: '127.0.0.1:0'}
 global_limits: {max_sessions: 20000}

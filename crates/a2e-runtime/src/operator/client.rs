@@ -63,11 +63,25 @@ pub async fn ask<R: DeserializeOwned>(
     op: &str,
     request: &impl Serialize,
 ) -> Result<R, AskError> {
+    ask_telling(dir, op, request, PATIENCE, |_| {}).await
+}
+
+/// Asks for something that may take so long, and hears how it gets on.
+///
+/// # Errors
+/// As [`ask`].
+pub async fn ask_telling<R: DeserializeOwned>(
+    dir: &DataDir,
+    op: &str,
+    request: &impl Serialize,
+    patience: Duration,
+    told: impl FnMut(Value<'static>),
+) -> Result<R, AskError> {
     let data = dir.path().to_owned();
     let mut line = serde_json::to_vec(&Asked { op, request })
         .map_err(|error| AskError::BadAnswer(error.to_string()))?;
     line.push(b'\n');
-    match timeout(PATIENCE, exchange(dir, &line)).await {
+    match timeout(patience, exchange(dir, &line, told)).await {
         Ok(Ok(answer)) => read(&answer),
         Ok(Err(source)) if is_absence(&source) => Err(AskError::NoNode { data }),
         Ok(Err(source)) => Err(AskError::Io { data, source }),
@@ -78,18 +92,41 @@ pub async fn ask<R: DeserializeOwned>(
     }
 }
 
-async fn exchange(dir: &DataDir, line: &[u8]) -> io::Result<Vec<u8>> {
+async fn exchange(
+    dir: &DataDir,
+    line: &[u8],
+    mut told: impl FnMut(Value<'static>),
+) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(dir.operator_socket()).await?;
     // A node that refuses may do so before it has read everything.
     let written = stream.write_all(line).await;
     let mut answer = Vec::new();
-    let mut reader = BufReader::new(stream).take(MAX_ANSWER);
-    reader.read_until(b'\n', &mut answer).await?;
-    if answer.is_empty() {
-        written?;
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut limited = (&mut reader).take(MAX_ANSWER);
+        limited.read_until(b'\n', &mut answer).await?;
+        if answer.is_empty() {
+            written?;
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match news(&answer) {
+            Some(news) => told(news),
+            None => return Ok(answer),
+        }
+        answer.clear();
     }
-    Ok(answer)
+}
+
+/// What a line tells that is no answer.
+fn news(line: &[u8]) -> Option<Value<'static>> {
+    // A cheap look first: answers may be long.
+    if !line.starts_with(br#"{"news":"#) {
+        return None;
+    }
+    let Value::Object(mut members) = Value::parse(line.trim_ascii()).ok()?.into_owned() else {
+        return None;
+    };
+    members.remove("news")
 }
 
 /// No socket, or one that nobody listens on any more.

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Operations, refusal};
+use super::{NEWS, News, Operations, refusal};
 use crate::data_dir::{Claim, DataError, at};
 
 /// The longest request, in bytes.
@@ -148,7 +148,30 @@ pub(super) async fn serve(
             let text = format!("a request has at most {MAX_LINE} bytes");
             return write(&mut writer, &refusal(&text)).await;
         }
-        write(&mut writer, &operations.answer(line.trim_ascii()).await).await?;
+        answer(&mut writer, operations, line.trim_ascii()).await?;
+    }
+}
+
+/// Answers a line; what the operation tells meanwhile goes before.
+async fn answer(
+    writer: &mut (impl AsyncWrite + Unpin),
+    operations: &Operations,
+    line: &[u8],
+) -> io::Result<()> {
+    let (news, mut told) = mpsc::channel(NEWS);
+    let answer = operations.answer(line, News(news));
+    tokio::pin!(answer);
+    loop {
+        tokio::select! {
+            biased;
+            Some(news) = told.recv() => write(writer, &news).await?,
+            answer = &mut answer => {
+                while let Ok(news) = told.try_recv() {
+                    write(writer, &news).await?;
+                }
+                return write(writer, &answer).await;
+            }
+        }
     }
 }
 

@@ -250,7 +250,13 @@ async fn operations_can_be_added() {
             }
         })
         .add("list", async |_: Nothing| Ok([1, 2]));
-    let ask = async |line: &str| String::from_utf8(operations.answer(line.as_bytes()).await);
+    let ask = async |line: &str| {
+        String::from_utf8(
+            operations
+                .answer(line.as_bytes(), News(mpsc::channel(1).0))
+                .await,
+        )
+    };
     let good = ask(r#"{"op":"half","number":4}"#).await.unwrap();
     assert_eq!(good, "{\"ok\":true,\"half\":2}\n");
     let bad = ask(r#"{"op":"half","number":3}"#).await.unwrap();

@@ -16,6 +16,7 @@ pub(super) struct Endpoints {
     pub(super) unix: Option<PathBuf>,
     pub(super) is_secure: bool,
     pub(super) did: String,
+    pub(super) a2a: Option<String>,
 }
 
 /// Starts all listeners.
@@ -38,6 +39,7 @@ pub(super) async fn listen(
         unix: None,
         is_secure: tls.is_some(),
         did: String::new(),
+        a2a: None,
     };
     tokio::spawn(serve_http(http.clone(), web, tls.cloned()));
     if let Some(address) = server.tcp {
@@ -87,7 +89,7 @@ impl Endpoints {
             "mcp": null,
             "tcp": self.tcp(),
             "unix": self.unix(),
-            "a2a": null,
+            "a2a": self.a2a,
         })
     }
 }

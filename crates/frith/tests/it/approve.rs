@@ -234,7 +234,15 @@ fn rules_are_checked() {
     ] {
         std::fs::write(folder.path().join("frith.yaml"), rules).unwrap();
         let up = Command::new(env!("CARGO_BIN_EXE_frith"))
-            .args(["up", "--listen", "127.0.0.1:0", "--data", "data"])
+            .args([
+                "up",
+                "--listen",
+                "127.0.0.1:0",
+                "--a2a-listen",
+                "127.0.0.1:0",
+                "--data",
+                "data",
+            ])
             .current_dir(folder.path())
             .output()
             .unwrap();

@@ -262,6 +262,8 @@ fn what_describes_tools_is_not_the_agents_to_write() {
                 "up",
                 "--listen",
                 "127.0.0.1:0",
+                "--a2a-listen",
+                "127.0.0.1:0",
                 "--config",
                 file.to_str().unwrap(),
                 "--data",

@@ -22,6 +22,7 @@ mod sandboxed;
 mod secrets;
 mod store;
 mod token;
+mod two_nodes;
 mod up;
 
 use std::path::Path;

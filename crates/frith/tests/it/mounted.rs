@@ -174,7 +174,14 @@ fn a_host_that_is_not_there() {
     std::fs::write(folder.path().join("frith.yaml"), config.to_string()).unwrap();
     let data = folder.path().join("data");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_frith"))
-        .args(["up", "--listen", "127.0.0.1:0", "--data"])
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--a2a-listen",
+            "127.0.0.1:0",
+            "--data",
+        ])
         .arg(data)
         .current_dir(folder.path())
         .output()

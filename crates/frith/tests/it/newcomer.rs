@@ -48,7 +48,15 @@ fn a_token_of_the_configuration() {
     )
     .unwrap();
     let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
-        .args(["up", "--listen", "127.0.0.1:0", "--data", "data"])
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--a2a-listen",
+            "127.0.0.1:0",
+            "--data",
+            "data",
+        ])
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .spawn()
@@ -122,7 +130,16 @@ fn a_wrong_scheme() {
 fn up_for_programs() {
     let folder = tempfile::tempdir().unwrap();
     let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
-        .args(["--json", "up", "--listen", "127.0.0.1:0", "--data", "data"])
+        .args([
+            "--json",
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--a2a-listen",
+            "127.0.0.1:0",
+            "--data",
+            "data",
+        ])
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .spawn()

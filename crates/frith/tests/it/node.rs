@@ -27,8 +27,16 @@ impl Node {
             false => "plugins: [{name: demo, type: demo}]\n",
         };
         std::fs::write(folder.join("frith.yaml"), format!("{demo}{config}")).unwrap();
+        // No test may take the port that all nodes have in mind.
+        let says_where = ["a2a: false", "a2a: {listen"];
+        let a2a = match says_where.iter().any(|text| config.contains(text)) {
+            true => [].as_slice(),
+            false => &["--a2a-listen", "127.0.0.1:0"],
+        };
         let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
-            .args(["up", "--listen", "127.0.0.1:0", "--data"])
+            .args(["up", "--listen", "127.0.0.1:0"])
+            .args(a2a)
+            .arg("--data")
             .arg(folder.join("data"))
             .current_dir(folder)
             .stdout(Stdio::piped())

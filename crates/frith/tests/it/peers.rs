@@ -64,7 +64,7 @@ fn an_agent_is_remembered_by_its_address_and_its_did() {
         &user,
         &["peer", "add", "bob", URL],
         2,
-        "--did DID, or give its signed manifest",
+        "no node is running that could ask there",
     );
     refused(
         &user,
@@ -339,6 +339,12 @@ fn a_configuration_with_a_wrong_did_starts_no_node() {
     let user = User::new();
     let config = "trust: {anchors: {acme: {did: 'did:key:z6Mk'}}}\n";
     fs::write(user.path("frith.yaml"), config).unwrap();
-    let up = ["up", "--listen", "127.0.0.1:0"];
+    let up = [
+        "up",
+        "--listen",
+        "127.0.0.1:0",
+        "--a2a-listen",
+        "127.0.0.1:0",
+    ];
     refused(&user, &up, 1, "`trust.anchors.acme` of the configuration");
 }

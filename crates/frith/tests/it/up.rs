@@ -52,7 +52,14 @@ fn says_where_it_is_and_keeps_others_out() {
     }
     // A second one on the same data is told who is there.
     let second = Command::new(env!("CARGO_BIN_EXE_frith"))
-        .args(["up", "--listen", "127.0.0.1:0", "--data"])
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--a2a-listen",
+            "127.0.0.1:0",
+            "--data",
+        ])
         .arg(node.data())
         .output()
         .unwrap();

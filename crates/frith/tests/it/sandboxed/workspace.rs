@@ -98,6 +98,8 @@ fn the_workspace_must_not_hold_the_node() {
                 "up",
                 "--listen",
                 "127.0.0.1:0",
+                "--a2a-listen",
+                "127.0.0.1:0",
                 "--config",
                 file.to_str().unwrap(),
                 "--data",
@@ -116,6 +118,8 @@ fn the_workspace_must_not_hold_the_node() {
         &[
             "up",
             "--listen",
+            "127.0.0.1:0",
+            "--a2a-listen",
             "127.0.0.1:0",
             "--config",
             file.to_str().unwrap(),

@@ -1,0 +1,297 @@
+//! The node among other agents: its A2A port, and the client that calls from here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_identity::{Did, Peer as Speaks, WebUrl};
+use a2a_net::book::{Pages, parse_did};
+use a2a_net::courier::Reach as Taken;
+use a2a_net::listen::{Exposure, Limits, Listeners};
+use a2a_net::tls::{Certificate, ClientTls, DevelopmentCa, Roots};
+use a2a_net::{
+    Client, ClientSettings, Clock, Entropy, Guard, Home, Loopback, Parts, Posts, Reach, Rules,
+    Server, ServerSettings, SystemNames, Web,
+};
+use a2a_session::{Method, RequireManifest, Sealing, TrustRules};
+use a2e_runtime::DataDir;
+use a2e_runtime::config::{A2a, Baseline, Config, DidMethod, Encryption};
+use anyhow::{Context, Result};
+use policy::Rate;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::manifest::{Place, own_identity};
+use crate::book::{BookFile, level};
+use crate::keystore::{Store, Stored};
+
+/// What speaks with other agents.
+pub(crate) struct Agents {
+    pub(crate) client: Client<Posts>,
+    pub(crate) server: Server,
+    pub(crate) home: Arc<Home>,
+    pub(crate) book: Arc<BookFile>,
+    address: SocketAddr,
+    policies: Policies,
+    stop: CancellationToken,
+    serving: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the node is made of, as far as other agents are concerned.
+pub(super) struct Needs<'a> {
+    pub(super) config: &'a Config,
+    pub(super) data: &'a DataDir,
+    pub(super) identity: &'a Stored,
+    pub(super) identities: &'a Store,
+    pub(super) store: store::Store,
+    pub(super) log: Option<audit::Log>,
+    pub(super) book: Arc<BookFile>,
+}
+
+/// What the configuration says of agents, one by one.
+struct Policies(A2a);
+
+/// What TLS goes by.
+struct Papers {
+    certificate: Arc<Certificate>,
+    client: ClientTls,
+}
+
+impl Agents {
+    /// Starts the A2A port, if there is to be one.
+    pub(super) async fn start(needs: Needs<'_>) -> Result<Option<Arc<Self>>> {
+        let a2a = &needs.config.a2a;
+        if !a2a.enabled {
+            return Ok(None);
+        }
+        let listeners = Listeners::bind(&[a2a.listen]).await?;
+        let exposure = listeners.exposure();
+        let papers = tokio::task::spawn_blocking({
+            let a2a = a2a.clone();
+            move || papers(&a2a, exposure)
+        });
+        let address = listeners.addresses().first().copied();
+        let address = address.context("the A2A port has no address")?;
+        let place = Place::of(a2a, address)?;
+        let identity = own_identity(&needs, &place)?;
+        let Papers {
+            certificate,
+            client,
+        } = papers.await??;
+        let tls = listeners.tls(&certificate)?;
+        let guard = Guard::new(reach(exposure), SystemNames);
+        let web = Web::over(guard.clone(), &client);
+        let policies = Policies(a2a.clone());
+        let parts = Parts {
+            identity,
+            rules: policies.rules(&needs.book.books.pages())?,
+            trust: trust(needs.config, &needs.book.books.pages()),
+            store: needs.store,
+            log: needs.log,
+            clock: Clock::system(),
+            entropy: Entropy::system(),
+        };
+        let home = Home::open(parts, web).await?;
+        let server = Server::start(Arc::clone(&home), server_settings(a2a)?);
+        let couriers = Posts::new(client, Taken::default());
+        let client = Client::new(Arc::clone(&home), client_settings(a2a), couriers, guard);
+        let stop = CancellationToken::new();
+        let limits = Limits {
+            connections: a2a.limits.connections,
+            connections_per_source: a2a.limits.connections_per_source,
+            drain: needs.config.global_limits.drain,
+            ..Limits::default()
+        };
+        tokio::spawn(watch(certificate, stop.clone()));
+        let service = Arc::new(server.clone());
+        let serving = tokio::spawn(listeners.serve(tls, service, limits, stop.clone()));
+        let this = Arc::new(Self {
+            client,
+            server,
+            home,
+            book: needs.book,
+            address,
+            policies,
+            stop,
+            serving: tokio::sync::Mutex::new(Some(serving)),
+        });
+        this.read_book()?;
+        Ok(Some(this))
+    }
+
+    /// Where the port is.
+    pub(super) fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// Goes by what the operator's books say now.
+    pub(crate) fn read_book(&self) -> Result<()> {
+        let pages = self.book.books.pages();
+        self.server.set_rules(self.policies.rules(&pages)?);
+        self.server.set_anchors(pages.anchors());
+        let places: BTreeMap<String, String> = pages
+            .peers()
+            .map(|peer| (peer.did.to_string(), peer.url.clone()))
+            .collect();
+        self.client.set_addresses(places);
+        Ok(())
+    }
+
+    /// Takes nothing new, lets requests end, and closes the sessions with others.
+    pub(super) async fn stop(&self, patience: Duration) {
+        self.stop.cancel();
+        let closed = self.client.close(patience);
+        let stopped = self.server.stop(patience);
+        tokio::join!(closed, stopped);
+        if let Some(serving) = self.serving.lock().await.take() {
+            let _ = serving.await;
+        }
+    }
+}
+
+impl Policies {
+    /// What holds for which agent.
+    fn rules(&self, pages: &Pages) -> Result<Rules> {
+        let mut rules = Rules {
+            blocked: pages.blocked(),
+            policy: self.0.policy.clone(),
+            pins: pages.all_pins(),
+            baseline: baseline(self.0.baseline),
+            ..Rules::default()
+        };
+        for agent in &self.0.agents {
+            let did = parse_did(&agent.did).context("`a2a.agents` of the configuration")?;
+            let did = did.to_string();
+            if let Some(policy) = &agent.policy {
+                rules.policies.insert(did.clone(), policy.clone());
+            }
+            if let Some(how) = agent.baseline {
+                rules.baselines.insert(did, baseline(how));
+            }
+        }
+        Ok(rules)
+    }
+}
+
+/// Reads or makes what TLS goes by. Reads files.
+fn papers(a2a: &A2a, exposure: Exposure) -> Result<Papers> {
+    let development = match (exposure, &a2a.tls) {
+        (Exposure::Public, Some(_)) => None,
+        (Exposure::Loopback, _) | (Exposure::Public, None) => {
+            let folder = DataDir::of_user()?.path().join("ca");
+            Some(DevelopmentCa::open(folder)?)
+        }
+    };
+    let certificate = match (&a2a.tls, &development) {
+        (Some(files), _) => Certificate::from_files(&files.certificate, &files.key)?,
+        (None, Some(ca)) => ca.issue()?,
+        (None, None) => anyhow::bail!("`a2a.tls` names no certificate"),
+    };
+    let mut roots = Roots::system();
+    if let (Exposure::Loopback, Some(ca)) = (exposure, &development) {
+        roots = roots.with_development(ca)?;
+    }
+    for file in &a2a.roots {
+        roots = roots.with_file(file)?;
+    }
+    Ok(Papers {
+        certificate: Arc::new(certificate),
+        client: ClientTls::new(roots)?,
+    })
+}
+
+async fn watch(certificate: Arc<Certificate>, stop: CancellationToken) {
+    tokio::select! {
+        () = certificate.watch() => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// Where the node may connect to. In development mode that is this machine too.
+fn reach(exposure: Exposure) -> Reach {
+    Reach {
+        loopback: match exposure {
+            Exposure::Loopback => Loopback::Allowed,
+            Exposure::Public => Loopback::Refused,
+        },
+        ..Reach::default()
+    }
+}
+
+fn trust(config: &Config, pages: &Pages) -> TrustRules {
+    let trust = &config.trust;
+    TrustRules {
+        anchors: pages.anchors(),
+        min_trust_level: level(trust.min_trust_level),
+        max_manifest_age: i64::try_from(trust.max_manifest_age.as_secs()).unwrap_or(i64::MAX),
+        require_manifest: match trust.require_manifest {
+            true => RequireManifest::Yes,
+            false => RequireManifest::No,
+        },
+    }
+}
+
+fn server_settings(a2a: &A2a) -> Result<ServerSettings> {
+    let mut settings = ServerSettings::new()?;
+    let methods = a2a.methods.iter().map(|method| match method {
+        DidMethod::Key => Method::Key,
+        DidMethod::Web => Method::Web,
+        DidMethod::Github => Method::Github,
+    });
+    settings.config.methods = methods.collect();
+    settings.config.sealing = sealing(a2a.encryption);
+    let (limits, given) = (&mut settings.config.limits, &a2a.limits);
+    limits.half_open = given.half_open;
+    limits.half_open_per_source = given.half_open_per_source;
+    let burst = u32::try_from(given.hellos_per_second)?.saturating_mul(2);
+    limits.hello_rate = Rate::new(burst, 2).context("`a2a.limits.hellos_per_second`")?;
+    limits.sessions = given.sessions;
+    settings.session.in_flight = given.in_flight;
+    settings.session.deadline = given.deadline;
+    settings.session.unclaimed = given.unclaimed;
+    Ok(settings)
+}
+
+fn client_settings(a2a: &A2a) -> ClientSettings {
+    ClientSettings {
+        user_agent: concat!("frith/", env!("CARGO_PKG_VERSION")).parse().ok(),
+        sealing: sealing(a2a.encryption),
+        ..ClientSettings::default()
+    }
+}
+
+const fn sealing(encryption: Encryption) -> Sealing {
+    match encryption {
+        Encryption::Offered => Sealing::Offered,
+        Encryption::IfRequired => Sealing::IfRequired,
+    }
+}
+
+const fn baseline(baseline: Baseline) -> a2a_session::Baseline {
+    match baseline {
+        Baseline::Accept => a2a_session::Baseline::Accept,
+        Baseline::Bound => a2a_session::Baseline::Bound,
+        Baseline::Refuse => a2a_session::Baseline::Refuse,
+    }
+}
+
+/// The well-known place of a manifest, on the host of an endpoint.
+pub(crate) fn manifest_url(endpoint: &str) -> Result<String> {
+    let url = WebUrl::parse(endpoint)?;
+    let origin = url.origin().replacen("wss://", "https://", 1);
+    Ok(format!("{origin}/.well-known/agent-manifest.json"))
+}
+
+/// Whom the operator means: by DID, or by a name of the books.
+pub(crate) fn named(pages: &Pages, text: &str) -> Result<Did> {
+    if let Some(peer) = pages.peer(text) {
+        return Ok(peer.did.clone());
+    }
+    if text.starts_with("did:") {
+        return Ok(Did::parse(text, Speaks::Baseline)?);
+    }
+    anyhow::bail!(
+        "there is no peer `{text}`; `frith peer list` shows them, `frith peer add` adds one"
+    )
+}

@@ -1,0 +1,109 @@
+//! `frith peer call`: have another agent do something.
+
+use std::time::Duration;
+
+use a2e_runtime::DataDir;
+use a2e_runtime::operator::ask_telling;
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::asked::{CALL, Call, Called, Part};
+use crate::Outcome;
+use crate::agent::print;
+use crate::screen::plain;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Its name in `frith peer list`, or its DID
+    agent: String,
+
+    /// What it is to do, such as frith.ping
+    intent: String,
+
+    /// The inputs, as a JSON object
+    #[arg(default_value = "{}")]
+    inputs: String,
+
+    /// Show parts of the answer as they come; nobody has signed them before the answer is whole
+    #[arg(long)]
+    stream: bool,
+
+    /// How long it may take, in seconds
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+
+    /// Fail unless messages are encrypted inside TLS
+    #[arg(long)]
+    encrypt: bool,
+}
+
+/// What the node may take beyond the time of the call, to tell what came of it.
+const BEYOND: Duration = Duration::from_secs(10);
+
+pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Result<Outcome> {
+    let inputs: Value = match serde_json::from_str(&call.inputs) {
+        Ok(inputs @ Value::Object(_)) => inputs,
+        Ok(_) => {
+            return Ok(Outcome::WrongArguments(
+                "the inputs must be a JSON object".into(),
+            ));
+        }
+        Err(error) => return Ok(Outcome::WrongArguments(format!("the inputs: {error}"))),
+    };
+    let timeout = Duration::from_secs(call.timeout);
+    let timeout_ms = call.timeout.saturating_mul(1000);
+    let mut constraints = json!({"timeout_ms": timeout_ms.min(300_000)});
+    if call.stream {
+        constraints["stream"] = json!(true);
+    }
+    let asked = Call {
+        to: call.agent.clone(),
+        intent: json!({"goal": call.intent, "inputs": inputs, "constraints": constraints}),
+        timeout_ms,
+        encrypt: call.encrypt,
+        stream: call.stream,
+    };
+    let told = |news: canonical::Value<'static>| {
+        if let Ok(part) = news.deserialize_into::<Part>() {
+            show_part(&part, as_json);
+        }
+    };
+    let patience = timeout.saturating_add(BEYOND);
+    let called: Called = ask_telling(dir, CALL, &asked, patience, told).await?;
+    if as_json {
+        print(&serde_json::to_string(&called)?)?;
+    }
+    match called {
+        Called {
+            answered: Some(answered),
+            ..
+        } => {
+            if !as_json {
+                print(&serde_json::to_string_pretty(&answered.result)?)?;
+                let session = &answered.session;
+                let sealed = if session.encrypted { ", encrypted" } else { "" };
+                eprintln!(
+                    "verified: {} ({}, {} over {}{sealed})",
+                    session.did, session.trust_level, session.binding, session.transport
+                );
+            }
+            Ok(Outcome::Good)
+        }
+        Called {
+            failed: Some(failed),
+            ..
+        } if !as_json => {
+            eprintln!("{}: {}", failed.code, plain(&failed.error));
+            Ok(Outcome::Bad)
+        }
+        Called { .. } => Ok(Outcome::Bad),
+    }
+}
+
+/// Parts go to standard error: what is on standard output is signed.
+fn show_part(part: &Part, as_json: bool) {
+    match as_json {
+        true => eprintln!("{}", json!({"part": part})),
+        false => eprintln!("{:>4} {}", part.index, plain(&part.data)),
+    }
+}

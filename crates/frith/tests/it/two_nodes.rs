@@ -1,0 +1,176 @@
+//! Two nodes that do not know each other, over the network.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::frith;
+use crate::node::Node;
+
+struct Pair {
+    ada: Node,
+    bob: Node,
+    _folders: [TempDir; 2],
+}
+
+impl Pair {
+    fn start(config: &str) -> Self {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [ada, bob] = [0, 1].map(|index| Node::start(folders[index].path(), config));
+        Self {
+            ada,
+            bob,
+            _folders: folders,
+        }
+    }
+
+    /// What Ada's operator types.
+    fn ada(&self, arguments: &[&str]) -> (i32, String, String) {
+        at(&self.ada, arguments)
+    }
+
+    fn ada_json(&self, arguments: &[&str]) -> Value {
+        let arguments = [&["--json"], arguments].concat();
+        let (_, out, error) = self.ada(&arguments);
+        let parsed = serde_json::from_str(&out);
+        assert!(parsed.is_ok(), "{out}{error}");
+        parsed.unwrap()
+    }
+
+    fn meet(&self) {
+        let (status, out, error) = self.ada(&["peer", "add", "bob", self.bob.at("a2a")]);
+        assert_eq!(status, 0, "{out}{error}");
+        assert!(out.contains("pinned sha256:"), "{out}");
+    }
+}
+
+fn at(node: &Node, arguments: &[&str]) -> (i32, String, String) {
+    let data = node.data();
+    frith(
+        &[arguments, &["--data", data.to_str().unwrap()]].concat(),
+        "",
+    )
+}
+
+fn intact(node: &Node) {
+    let (status, out, error) = at(node, &["audit", "verify"]);
+    assert_eq!(status, 0, "{out}{error}");
+}
+
+/// The records of a log with this event, as one line of text each.
+fn records(data: &Path, event: &str) -> Vec<String> {
+    let data = data.to_str().unwrap();
+    let (_, out, _) = frith(&["audit", "tail", "--data", data], "");
+    let about = out.lines().filter(|line| line.contains(event));
+    about.map(str::to_owned).collect()
+}
+
+#[test]
+fn they_prove_who_they_are_and_answer() {
+    let pair = Pair::start("{}");
+    let (status, out, error) = pair.ada(&["peer", "hello", pair.bob.at("a2a")]);
+    assert_eq!(status, 0, "{out}{error}");
+    for word in [
+        "-> hello",
+        "<- challenge",
+        "-> proof",
+        "<- policy",
+        "-> accept_policy",
+        "<- session",
+    ] {
+        assert!(out.contains(word), "{word}: {out}");
+    }
+    assert!(out.contains(pair.bob.at("did")), "{out}");
+    assert_eq!(
+        pair.ada_json(&["peer", "list"]),
+        json!([]),
+        "nothing is kept"
+    );
+    pair.meet();
+    let asked = ["peer", "call", "bob", "frith.ping", r#"{"echo":"hi"}"#];
+    let answer = pair.ada_json(&asked);
+    assert_eq!(answer["answered"]["result"]["echo"], "hi", "{answer}");
+    let by_did = [
+        "peer",
+        "call",
+        pair.bob.at("did"),
+        "frith.ping",
+        "--encrypt",
+    ];
+    let answer = pair.ada_json(&by_did);
+    assert_eq!(answer["answered"]["session"]["encrypted"], true, "{answer}");
+    let here = pair.ada_json(&["peer", "sessions"]);
+    assert_eq!(here["outgoing"][0]["did"], pair.bob.at("did"), "{here}");
+    let resolved = pair.ada_json(&["resolve", pair.bob.at("did")]);
+    assert_eq!(resolved["did"], pair.bob.at("did"));
+    for node in [&pair.ada, &pair.bob] {
+        intact(node);
+    }
+    assert!(!records(&pair.bob.data(), "frith.ping").is_empty());
+}
+
+#[test]
+fn what_is_not_offered_or_too_much_is_refused() {
+    let pair = Pair::start("{}");
+    pair.meet();
+    let (status, _, error) = pair.ada(&["peer", "call", "bob", "nlp.translate"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("UNSUPPORTED_CAPABILITY"), "{error}");
+    let long = json!({"echo": "x".repeat(1025)}).to_string();
+    let (status, _, error) = pair.ada(&["peer", "call", "bob", "frith.ping", &long]);
+    assert_eq!(status, 1, "{error}");
+    assert!(error.contains("INVALID_INTENT"), "{error}");
+    let (status, _, error) = pair.ada(&["peer", "call", "carol", "frith.ping"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("there is no peer `carol`"), "{error}");
+    let (status, _, error) = pair.ada(&["peer", "call", "bob", "frith.ping", "[1]"]);
+    assert_eq!(status, 2, "{error}");
+}
+
+/// What the operator says holds in sessions that are open.
+#[test]
+fn a_blocked_agent_is_not_spoken_to() {
+    let pair = Pair::start("{}");
+    pair.meet();
+    let ping = ["peer", "call", "bob", "frith.ping"];
+    assert_eq!(pair.ada(&ping).0, 0);
+    let (status, _, error) = at(&pair.bob, &["trust", "block", pair.ada.at("did")]);
+    assert_eq!(status, 0, "{error}");
+    let (status, _, error) = pair.ada(&ping);
+    assert_eq!(status, 1);
+    assert!(
+        error.contains("POLICY_VIOLATION") || error.contains("UNVERIFIED_AGENT"),
+        "{error}"
+    );
+    let (status, _, error) = at(&pair.bob, &["trust", "unblock", pair.ada.at("did")]);
+    assert_eq!(status, 0, "{error}");
+    assert_eq!(pair.ada(&ping).0, 0);
+}
+
+/// A restart ends sessions; the manifest that was pinned is still the same, and the next call shakes hands anew.
+#[test]
+fn a_restart_is_not_noticed_by_whoever_calls_next() {
+    let mut pair = Pair::start("{}");
+    pair.meet();
+    let ping = ["peer", "call", "bob", "frith.ping"];
+    assert_eq!(pair.ada(&ping).0, 0);
+    let address = pair.bob.at("a2a").trim_start_matches("https://").to_owned();
+    pair.bob.signal("-TERM");
+    assert_eq!(pair.bob.wait(), Some(0));
+    let config = format!("a2a: {{listen: '{address}'}}\n");
+    pair.bob = Node::start(pair._folders[1].path(), &config);
+    let (status, out, error) = pair.ada(&ping);
+    assert_eq!(status, 0, "{out}{error}");
+    intact(&pair.ada);
+}
+
+#[test]
+fn a_node_may_keep_to_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "a2a: false\n");
+    assert_eq!(node.endpoints["a2a"], Value::Null);
+    let (status, _, error) = at(&node, &["peer", "sessions"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("a2a"), "{error}");
+}
