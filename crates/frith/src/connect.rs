@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::config::Config;
 use a2e_runtime::{
     Address, AgentConfig, Client, ClientError, ConnectError, Connector, DataDir, Dial, Handler,
     Link, Roots, Source,
@@ -161,8 +160,7 @@ impl Arguments {
 
     /// A host inside this process, as the configuration in this folder describes it.
     async fn own_host(&self) -> Result<tokio::io::DuplexStream> {
-        let file = Config::find(&std::env::current_dir()?)?;
-        let host = own::host(file.as_deref(), &self.data).await?;
+        let host = own::host(own::Chosen::Here, &self.data).await?;
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         tokio::spawn(async move { host.serve(theirs, Source::Own).await });
         Ok(ours)

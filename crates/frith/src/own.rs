@@ -5,7 +5,7 @@
 //! data directory, so there can be many, and it keeps nothing: no record, no sessions, no secrets.
 //! Whoever it serves has the rights of this process anyway.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2e_runtime::config::Config;
@@ -21,13 +21,41 @@ use crate::node::{self, Shared};
 use crate::screen;
 use crate::vault;
 
+/// The configuration of such a host.
+#[derive(Debug)]
+pub(crate) enum Chosen {
+    /// The user named it.
+    Named(PathBuf),
+    /// It lies in this folder, if one does. Whoever made the folder may have made it too, an agent or
+    /// the author of something that was fetched: its rules count, and nothing in it that could run
+    /// programs or reach files.
+    Here,
+}
+
+impl Chosen {
+    /// Reads it.
+    fn load(self) -> Result<(Config, Option<PathBuf>)> {
+        let file = match self {
+            Self::Named(file) => return Ok((Config::load(&file)?, Some(file))),
+            Self::Here => Config::find(&std::env::current_dir()?)?,
+        };
+        let Some(file) = file else {
+            return Ok((Config::default(), None));
+        };
+        let Config { policy, .. } = Config::load(&file)?;
+        let config = Config {
+            policy,
+            ..Config::default()
+        };
+        Ok((config, Some(file)))
+    }
+}
+
 /// The host that a configuration describes; without a file, or with one that names no plugins, a
 /// node's own and the tools to try a host with.
-pub(crate) async fn host(file: Option<&Path>, data: &DataArguments) -> Result<Host> {
-    let config = match file {
-        Some(file) => Config::load(file)?,
-        None => Config::default(),
-    };
+pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
+    let (config, file) = chosen.load()?;
+    let file = file.as_deref();
     let is_plain = config.plugins.is_empty();
     let capabilities = match capabilities(&config, file, data).await {
         Ok(capabilities) => capabilities,

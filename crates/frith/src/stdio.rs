@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::task::{Context as Waiting, Poll};
 
 use a2e_runtime::Source;
-use a2e_runtime::config::Config;
 use anyhow::{Context, Result};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
@@ -19,7 +18,7 @@ use crate::own;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The configuration file; without it, frith.yaml or frith.toml in this folder
+    /// The configuration file; without it, the rules of frith.yaml or frith.toml in this folder, and nothing else of it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -30,9 +29,9 @@ pub(crate) struct Arguments {
 /// Serves standard input and output until the parent closes them. The parent is trusted by what it
 /// is: it could do everything this process can.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
-    let file = match &arguments.config {
-        Some(file) => Some(file.clone()),
-        None => Config::find(&std::env::current_dir()?)?,
+    let chosen = match &arguments.config {
+        Some(file) => own::Chosen::Named(file.clone()),
+        None => own::Chosen::Here,
     };
     // One connection needs one thread; what computes long brings its own.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -43,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         let input = input().context("cannot read standard input")?;
         let output = output().context("cannot write standard output")?;
         let parent = tokio::io::join(input, output);
-        let host = own::host(file.as_deref(), &arguments.data).await?;
+        let host = own::host(chosen, &arguments.data).await?;
         let served = host.serve(parent, Source::Own).await;
         served.context("the parent's side broke")
     });

@@ -1,11 +1,13 @@
 //! The host inside a command, and `frith stdio`: what a node serves, by the same rules.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::frith_in;
 
-fn call(folder: &std::path::Path, tool: &str, arguments: &Value) -> (i32, Value, String) {
+fn call(folder: &Path, tool: &str, arguments: &Value) -> (i32, Value, String) {
     let arguments = arguments.to_string();
     let (status, out, error) = frith_in(folder, &["call", tool, &arguments, "--json"], "");
     (
@@ -18,12 +20,14 @@ fn call(folder: &std::path::Path, tool: &str, arguments: &Value) -> (i32, Value,
 #[test]
 fn tools_and_commands_work_without_a_node() {
     let folder = tempdir().unwrap();
-    let workspace = folder.path().join("work");
-    std::fs::create_dir(&workspace).unwrap();
-    // As root, commands have ids of their own.
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(&workspace, open).unwrap();
-    let config = json!({"workspace": workspace, "policy": {"rules": [
+    let workspace = Path::new(concat!(
+        env!("CARGO_TARGET_TMPDIR"),
+        "/data/frith/workspace"
+    ));
+    // Of a file that nobody named only the rules count.
+    let run =
+        json!({"name": "bad", "type": "mounted", "command": ["/bin/sh", "-c", "touch ran; cat"]});
+    let config = json!({"workspace": "/elsewhere", "plugins": [run], "policy": {"rules": [
         {"id": "never", "name": "write_file", "when": "path == 'secret'", "then": "deny"},
         {"id": "ask", "name": "glob", "then": "hold"},
     ]}});
@@ -38,13 +42,14 @@ fn tools_and_commands_work_without_a_node() {
     let command = json!({"command": "ls; ls /proc | grep -c '^[0-9]'; cat /etc/shadow"});
     let (_, ran, error) = call(folder.path(), "run_command", &command);
     let output = ran["data"]["stdout"].as_str().unwrap_or_default();
-    assert!(output.starts_with("a.txt\n"), "{ran} {error}");
+    assert!(output.contains("a.txt\n"), "{ran} {error}");
     assert!(!ran.to_string().contains("root:"), "{ran}");
     // The rules of the folder count.
     let (status, denied, _) = write("secret");
     assert_eq!((status, &denied["code"]), (1, &json!("tool_denied")));
     let (status, held, _) = call(folder.path(), "glob", &json!({"pattern": "*"}));
     assert_eq!((status, &held["code"]), (1, &json!("tool_denied")));
+    assert!(!folder.path().join("ran").exists());
 }
 
 #[test]
