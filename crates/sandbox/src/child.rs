@@ -105,7 +105,8 @@ impl Child {
 
     /// Waits until the command and all it has started have ended. It may be called again.
     ///
-    /// Output that nobody reads can keep a command from ending.
+    /// Output that nobody reads can keep a command from ending, and that it was too much is found by
+    /// reading it: whoever wants its output reads that to the end first.
     pub async fn wait(&mut self) -> Exit {
         if let Some(exit) = self.exit {
             return exit;

@@ -187,8 +187,8 @@ async fn attend(mut child: Child) -> Exit {
             let _ = tokio::io::copy(output, &mut tokio::io::stderr()).await;
         }
     };
-    let (exit, (), ()) = tokio::join!(child.wait(), copied, errors);
-    exit
+    tokio::join!(copied, errors);
+    child.wait().await
 }
 
 /// Does what a script says, word by word, with the command that was started last. How the commands

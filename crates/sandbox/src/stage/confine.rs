@@ -101,6 +101,8 @@ fn limits(confinement: &Confinement) -> rustix::io::Result<()> {
     limit(Resource::Core, 1, 1)?;
     if confinement.memory == MemoryLevel::Process {
         limit(Resource::Data, memory, memory)?;
+        // The first stack is no data to the kernel.
+        limit(Resource::Stack, STACK, MOST_STACK)?;
     }
     for (resource, most) in [
         (Resource::Nproc, processes.saturating_add(ours)),
@@ -111,6 +113,12 @@ fn limits(confinement: &Confinement) -> rustix::io::Result<()> {
     }
     Ok(())
 }
+
+/// What a stack has, in bytes, as everywhere: the stacks of threads are made as large.
+const STACK: u64 = 8 * 1024 * 1024;
+
+/// What a stack may be made to have.
+const MOST_STACK: u64 = 64 * 1024 * 1024;
 
 /// Sets a limit, or a lower one if that is all there may be.
 fn limit(resource: Resource, soft: u64, hard: u64) -> rustix::io::Result<()> {

@@ -58,7 +58,13 @@ fn filter(network: Network, memory: MemoryLevel) -> BpfProgram {
         libc::SYS_personality,
         when(&[&[Test::is(0, 0)], &[Test::is(0, u32::MAX)]]),
     );
-    set(libc::SYS_socketpair, when(&[&[Test::is(0, UNIX)]]));
+    // Not of datagrams: one end of those can send to any path it sees.
+    let pairs = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET];
+    let pairs = pairs.map(|kind| [Test::is(0, UNIX), Test::bits(1, 0xf, kind.cast_unsigned())]);
+    set(
+        libc::SYS_socketpair,
+        Answer::When(pairs.map(Vec::from).to_vec()),
+    );
     if network != Network::None {
         set(libc::SYS_socket, sockets());
     }
@@ -69,12 +75,20 @@ fn filter(network: Network, memory: MemoryLevel) -> BpfProgram {
             }
         }
         // Memory that no process owns is only for trees that are counted as a whole: a mapping is of
-        // a file, or of its own.
+        // a file, or of its own. What grows downwards counts as stack, which is limited apart.
         MemoryLevel::Process => set(
             libc::SYS_mmap,
             when(&[
-                &[Test::bits(3, libc::MAP_ANONYMOUS.cast_unsigned(), 0)],
-                &[Test::bits(3, libc::MAP_SHARED.cast_unsigned(), 0)],
+                &[Test::bits(
+                    3,
+                    (libc::MAP_ANONYMOUS | libc::MAP_GROWSDOWN).cast_unsigned(),
+                    0,
+                )],
+                &[Test::bits(
+                    3,
+                    (libc::MAP_SHARED | libc::MAP_GROWSDOWN).cast_unsigned(),
+                    0,
+                )],
             ]),
         ),
     }

@@ -229,7 +229,10 @@ pub(crate) fn marked(marker: &str) -> Vec<OwnedFd> {
     let numbers = entries.filter_map(|entry| {
         let number: i32 = entry.file_name().to_str()?.parse().ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
-        argument(&line).then_some(number)
+        // A host that is starting the next supervisor is there twice for a moment.
+        let program = line.split(|byte| *byte == 0).next();
+        let is_host = program.is_some_and(|it| it.ends_with(b"sandbox-host"));
+        (!is_host && argument(&line)).then_some(number)
     });
     numbers
         .filter_map(Pid::from_raw)
