@@ -3,8 +3,14 @@
 //! The machine's speed changes from second to second, so only the ratio of two medians of the same
 //! run means anything; absolute figures are printed for orientation.
 
+pub mod arguments;
 pub mod client;
 pub mod echo;
+pub mod log;
+pub mod node;
+pub mod pin;
+pub mod report;
+pub mod server;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

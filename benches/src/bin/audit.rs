@@ -7,14 +7,12 @@ use std::fs::{self, File, OpenOptions};
 use std::hint::black_box;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use a2a_identity::{Did, DidKey, Key, KeySet, KeyStatus, Peer, Signed, SigningKey, sign};
-use a2a_wire::{AuditPayload, Count, Kid, UnixSeconds};
 use audit::{
-    Body, Check, Checkpoint, Event, KeyCheck, Log, NoRandomness, NotSigned, Parts, PolicyChecks,
-    Record, Refusal, Settings, Signer, SyncWhen, UnixMillis, Verdict, verify_folder,
+    Body, Check, Event, Log, PolicyChecks, Record, Settings, SyncWhen, Verdict, verify_folder,
 };
+use benches::log::parts;
 use benches::{Contestant, Effort, compare};
 use canonical::Digest;
 use rustix::time::{ClockId, clock_gettime};
@@ -224,7 +222,7 @@ fn hashes(effort: Effort) {
 }
 
 fn verifying(folder: &Path, effort: Effort) -> Result<(), Box<dyn Error>> {
-    let keys = NodeKey::new()?;
+    let keys = parts()?.keys;
     let segments = audit::segments(folder)?;
     let mut bytes = 0;
     let times = compare(
@@ -237,7 +235,7 @@ fn verifying(folder: &Path, effort: Effort) -> Result<(), Box<dyn Error>> {
                     .sum::<usize>()
             }),
             Contestant::new("ours", || {
-                let report = verify_folder(folder, &keys);
+                let report = verify_folder(folder, &*keys);
                 bytes = report.as_ref().map_or(0, |report| report.bytes);
                 report.is_ok_and(|report| report.is_intact())
             }),
@@ -247,7 +245,7 @@ fn verifying(folder: &Path, effort: Effort) -> Result<(), Box<dyn Error>> {
             ..effort
         },
     );
-    let report = verify_folder(folder, &keys)?;
+    let report = verify_folder(folder, &*keys)?;
     if !report.is_intact() {
         return Err(format!("{:?}", report.faults).into());
     }
@@ -265,73 +263,4 @@ fn verifying(folder: &Path, effort: Effort) -> Result<(), Box<dyn Error>> {
         bare / ours
     );
     Ok(())
-}
-
-/// The node's key, as the product has it.
-struct NodeKey {
-    key: SigningKey,
-    kid: Kid,
-    keys: KeySet,
-}
-
-impl NodeKey {
-    fn new() -> Result<Self, Box<dyn Error>> {
-        let key = SigningKey::from_seed(&[1; 32]);
-        let kid: Kid = "sig-1".parse()?;
-        let keys = KeySet::new(vec![Key {
-            kid: kid.clone(),
-            key: key.verifying_key(),
-            status: KeyStatus::Active,
-            expires_at: None,
-        }])?;
-        Ok(Self { key, kid, keys })
-    }
-}
-
-impl Signer for NodeKey {
-    fn sign(&self, checkpoint: &Checkpoint) -> Result<String, NotSigned> {
-        let wrong = || NotSigned("no checkpoint".into());
-        let did = Did::Key(DidKey::new(self.key.verifying_key()));
-        let payload = AuditPayload {
-            issuer: did.to_text().ok_or_else(wrong)?,
-            timestamp: UnixSeconds(checkpoint.timestamp),
-            log_id: checkpoint.log_id.parse().map_err(|_| wrong())?,
-            seq: Count::new(checkpoint.seq).ok_or_else(wrong)?,
-            head_hash: checkpoint.head_hash,
-        };
-        Ok(sign(&payload, &self.kid, &self.key))
-    }
-}
-
-impl KeyCheck for NodeKey {
-    fn check(&self, jws: &str) -> Result<Checkpoint, Refusal> {
-        let invalid = || Refusal::Invalid("not signed".into());
-        let text = jws.parse().map_err(|_| invalid())?;
-        let signed = Signed::<AuditPayload>::parse(&text, Peer::Profile).map_err(|_| invalid())?;
-        let verified = signed
-            .verify(&self.keys, UnixSeconds(0))
-            .map_err(|_| invalid())?;
-        let payload = verified.payload();
-        Ok(Checkpoint {
-            log_id: payload.log_id.as_str().to_owned(),
-            seq: payload.seq.get(),
-            head_hash: payload.head_hash,
-            timestamp: payload.timestamp.0,
-        })
-    }
-}
-
-fn parts() -> Result<Parts, Box<dyn Error>> {
-    Ok(Parts {
-        signer: Box::new(NodeKey::new()?),
-        keys: Box::new(NodeKey::new()?),
-        random: Box::new(|bytes: &mut [u8]| getrandom::fill(bytes).map_err(|_| NoRandomness)),
-        clock: Box::new(|| {
-            let since = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .unwrap_or_default();
-            UnixMillis(i64::try_from(since.as_millis()).unwrap_or_default())
-        }),
-        alarm: Box::new(|alarm| println!("{alarm}")),
-    })
 }

@@ -6,13 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
+use benches::arguments::Programs;
+use benches::client::Client;
+use benches::server::Server;
 use tempfile::TempDir;
 
-use crate::clients::Client;
 use crate::http::{Connection, Events, Posts, connect};
 use crate::lines::Lines;
 use crate::load::{Calls, Load, Slice};
-use crate::servers::{Node, Programs, Server, hello};
+use crate::servers::{Node, hello};
 use crate::websocket::WebSocket;
 
 /// How messages travel.

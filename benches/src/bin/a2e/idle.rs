@@ -1,20 +1,22 @@
 //! What the host costs when nothing happens: memory, threads, and the time until it answers.
 
-use std::fs;
 use std::io;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use benches::arguments::Programs;
 use benches::median;
+use benches::report::Figure;
+use benches::server::{Server, Usage};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::contest::open_http;
 use crate::http::{Connection, connect};
 use crate::lines::Lines;
 use crate::load::Calls;
-use crate::servers::{Node, Programs, Server, hello};
+use crate::servers::{Node, hello};
 
 /// How much of it to measure.
 #[derive(Debug, Clone, Copy)]
@@ -23,21 +25,6 @@ pub(crate) struct Extent {
     pub(crate) sessions: usize,
     /// Starts of the program.
     pub(crate) starts: usize,
-}
-
-/// One figure with what it may be at most.
-#[derive(Debug)]
-pub(crate) struct Figure {
-    pub(crate) name: String,
-    pub(crate) value: f64,
-    pub(crate) unit: &'static str,
-    pub(crate) most: Option<f64>,
-}
-
-/// Memory of a process in KiB, and its threads.
-struct Usage {
-    resident: f64,
-    threads: f64,
 }
 
 /// Files of this process that are not sessions.
@@ -49,8 +36,8 @@ pub(crate) fn measure(programs: &Programs, extent: Extent) -> io::Result<Vec<Fig
     let sessions = extent.sessions.min(raise_open_files()?);
 
     let node = Node::start(&frith)?;
-    let idle = usage(&node.server)?;
-    figures.push(figure(
+    let idle = node.node.server.usage()?;
+    figures.push(Figure::new(
         "idle process",
         idle.resident / 1024.0,
         "MiB",
@@ -62,14 +49,14 @@ pub(crate) fn measure(programs: &Programs, extent: Extent) -> io::Result<Vec<Fig
     figures.extend(growth(
         "NDJSON over TCP",
         &idle,
-        &usage(&node.server)?,
+        &node.node.server.usage()?,
         sessions,
         10.0,
     ));
     drop((held, node));
 
     let node = Node::start(&frith)?;
-    let idle = usage(&node.server)?;
+    let idle = node.node.server.usage()?;
     let mut posts = Connection::open(node.http)?;
     let held = (0..sessions)
         .map(|_| open_http(&node, &mut posts))
@@ -77,7 +64,7 @@ pub(crate) fn measure(programs: &Programs, extent: Extent) -> io::Result<Vec<Fig
     figures.extend(growth(
         "HTTP + SSE",
         &idle,
-        &usage(&node.server)?,
+        &node.node.server.usage()?,
         sessions,
         25.0,
     ));
@@ -103,13 +90,13 @@ fn starts(frith: &Path, starts: usize) -> io::Result<Vec<Figure>> {
         node.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(vec![
-        figure(
+        Figure::new(
             "start of `frith stdio` to its handshake",
             median(stdio),
             "ms",
             Some(15.0),
         ),
-        figure(
+        Figure::new(
             "start of `frith up` to /health",
             median(node),
             "ms",
@@ -128,38 +115,15 @@ fn growth(name: &str, before: &Usage, after: &Usage, sessions: usize, most: f64)
     let each = (after.resident - before.resident) / sessions as f64;
     let name = format!("{sessions} idle sessions, {name}");
     [
-        figure(&format!("{name}: each"), each, "KiB", Some(most)),
+        Figure::new(&format!("{name}: each"), each, "KiB", Some(most)),
         // As many threads as before, and a few for files.
-        figure(
+        Figure::new(
             &format!("{name}: threads"),
             after.threads,
             "",
             Some(before.threads + 4.0),
         ),
     ]
-}
-
-fn figure(name: &str, value: f64, unit: &'static str, most: Option<f64>) -> Figure {
-    Figure {
-        name: name.to_owned(),
-        value,
-        unit,
-        most,
-    }
-}
-
-fn usage(server: &Server) -> io::Result<Usage> {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.id()))?;
-    let number = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let word = line.and_then(|line| line.split_whitespace().next());
-        word.and_then(|word| word.parse::<f64>().ok())
-            .ok_or_else(|| io::Error::other(format!("no {name} in /proc")))
-    };
-    Ok(Usage {
-        resident: number("VmRSS:")?,
-        threads: number("Threads:")?,
-    })
 }
 
 /// Takes as many files as the system allows; says how many sessions that is enough for.

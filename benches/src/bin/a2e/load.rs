@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
+pub(crate) use benches::client::Slice;
 use benches::echo::Arguments;
 use serde::Deserialize;
 
@@ -21,15 +22,6 @@ pub(crate) trait Channel {
 
     /// Waits for replies, reads and checks each; says how many came.
     fn receive(&mut self) -> io::Result<usize>;
-}
-
-/// What one slice of time gave.
-#[derive(Debug, Default)]
-pub(crate) struct Slice {
-    /// Round trips per second.
-    pub(crate) rate: f64,
-    /// Seconds that half of the round trips took at most, and 99 in 100; only with one in flight.
-    pub(crate) latency: Option<(f64, f64)>,
 }
 
 /// What is to be echoed; with it, an A2E call has 222 bytes.

@@ -15,7 +15,6 @@ mod http;
 mod idle;
 mod lines;
 mod load;
-mod pin;
 mod plot;
 mod report;
 mod servers;
@@ -23,30 +22,21 @@ mod websocket;
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use benches::Effort;
+use benches::arguments::Arguments;
+use benches::pin::{Cpus, Pinning};
+use benches::{Effort, report as shared};
 
 use contest::{Contest, Transport};
 use idle::Extent;
-use pin::{Cpus, Pinning};
 use report::Outcome;
-use servers::Programs;
 
 /// How much to measure.
 struct Plan {
     effort: Effort,
     extent: Extent,
-}
-
-struct Arguments {
-    plan: Plan,
-    programs: Programs,
-    /// The one transport to measure.
-    only: Option<Transport>,
-    out: Option<PathBuf>,
 }
 
 const FULL: Plan = Plan {
@@ -72,7 +62,7 @@ const SMOKE: Plan = Plan {
 };
 
 fn main() -> ExitCode {
-    match arguments().and_then(|arguments| run(&arguments)) {
+    match Arguments::read("a2e").and_then(|arguments| run(&arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("a2e: {error}");
@@ -81,52 +71,21 @@ fn main() -> ExitCode {
     }
 }
 
-fn arguments() -> io::Result<Arguments> {
-    const USAGE: &str = "usage: a2e [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPT]";
-    let program = std::env::current_exe()?;
-    let mut arguments = Arguments {
-        plan: FULL,
-        programs: Programs {
-            own: program.parent().map(PathBuf::from).unwrap_or_default(),
-            peers: None,
-            python: None,
-        },
-        only: None,
-        out: None,
-    };
-    let mut words = std::env::args().skip(1);
-    let wrong = || io::Error::other(USAGE);
-    while let Some(word) = words.next() {
-        if word == "--only" {
-            let name = words.next().unwrap_or_default();
-            arguments.only = Some(Transport::named(&name).ok_or_else(wrong)?);
-            continue;
-        }
-        let mut path = || words.next().map(PathBuf::from).ok_or_else(wrong);
-        match word.as_str() {
-            "--smoke" => arguments.plan = SMOKE,
-            "--out" => arguments.out = Some(path()?),
-            "--peers" => arguments.programs.peers = Some(path()?),
-            "--python" => arguments.programs.python = Some((path()?, path()?)),
-            _ => return Err(wrong()),
-        }
-    }
-    if !arguments.programs.own.join("frith").exists() {
-        let folder = arguments.programs.own.display();
-        return Err(io::Error::other(format!(
-            "there is no frith in {folder}; run `cargo build --package frith` in the same profile"
-        )));
-    }
-    Ok(arguments)
-}
-
 fn run(arguments: &Arguments) -> io::Result<()> {
     let Arguments {
-        plan,
+        smoke,
         programs,
         only,
         out,
     } = arguments;
+    let plan = if *smoke { SMOKE } else { FULL };
+    let only = match only {
+        None => None,
+        Some(name) => Some(
+            Transport::named(name)
+                .ok_or_else(|| io::Error::other(format!("there is no transport `{name}`")))?,
+        ),
+    };
     let cpus = Cpus::of_this_process()?;
     let mut outcomes = Vec::new();
     let mut missed = 0;
@@ -134,7 +93,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         cpus.be_server()?;
         let mut contest = Contest::start(programs)?;
         if let Some(only) = only {
-            contest.keep(*only);
+            contest.keep(only);
         }
         if let Err(error) = cpus.be_client(pinning) {
             println!("\n{}: left out, {error}", pinning.name());
@@ -154,7 +113,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         return Ok(());
     }
     let figures = idle::measure(programs, plan.extent)?;
-    let (table, more) = report::idle_table(&figures);
+    let (table, more) = shared::figures("at rest", &figures);
     println!("{table}");
     println!("{} targets missed (!)", missed + more);
     if let Some(out) = out {

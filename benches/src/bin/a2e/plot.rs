@@ -73,7 +73,7 @@ fn panel(out: &mut String, outcome: &Outcome, left: f64, bottom: f64) {
             line(out, (left, y), (left + PANEL, y), "#eee");
             for side in Side::ALL {
                 if let Some(cell) = outcome.cell(transport, side, in_flight) {
-                    let (name, rate) = (side.name(), cell.rate);
+                    let (name, rate) = (side.name(), cell.medians.rate);
                     mark(out, side, x(left, rate), y, &format!("{name}: {rate:.0}"));
                 }
             }

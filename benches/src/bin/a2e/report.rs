@@ -1,11 +1,10 @@
 //! What was measured, as a table for people and as JSON for programs.
 
-use benches::median;
+use benches::pin::Pinning;
+use benches::report::{Figure, Medians, short, whole};
 use serde_json::{Value, json};
 
 use crate::contest::{Contestant, IN_FLIGHT, Side, Transport};
-use crate::idle::Figure;
-use crate::pin::Pinning;
 
 /// The outcome with client and server at certain CPUs.
 pub(crate) struct Outcome {
@@ -19,28 +18,18 @@ pub(crate) struct Cell {
     pub(crate) transport: Transport,
     pub(crate) side: Side,
     pub(crate) in_flight: usize,
-    pub(crate) rate: f64,
-    /// Half of the round trips take at most so many seconds, and 99 in 100.
-    latency: Option<(f64, f64)>,
-    rates: Vec<f64>,
+    pub(crate) medians: Medians,
 }
 
 impl Outcome {
     pub(crate) fn new(pinning: Pinning, contestants: &[Contestant]) -> Self {
         let cells = contestants.iter().flat_map(|contestant| {
             let slices = IN_FLIGHT.into_iter().zip(&contestant.slices);
-            slices.map(|(in_flight, slices)| {
-                let rates: Vec<f64> = slices.iter().map(|slice| slice.rate).collect();
-                let latencies: Vec<_> = slices.iter().filter_map(|slice| slice.latency).collect();
-                let (half, most) = latencies.into_iter().unzip();
-                Cell {
-                    transport: contestant.transport,
-                    side: contestant.side,
-                    in_flight,
-                    rate: median(rates.clone()),
-                    latency: (in_flight == 1).then(|| (median(half), median(most))),
-                    rates,
-                }
+            slices.map(|(in_flight, slices)| Cell {
+                transport: contestant.transport,
+                side: contestant.side,
+                in_flight,
+                medians: Medians::of(slices),
             })
         });
         Self {
@@ -75,7 +64,10 @@ impl Outcome {
         let mut missed = 0;
         for transport in Transport::ALL {
             for in_flight in IN_FLIGHT {
-                let rate = |side| self.cell(transport, side, in_flight).map(|cell| cell.rate);
+                let rate = |side| {
+                    self.cell(transport, side, in_flight)
+                        .map(|cell| cell.medians.rate)
+                };
                 let Some(ours) = rate(Side::Ours) else {
                     continue;
                 };
@@ -115,7 +107,7 @@ impl Outcome {
             text += &format!("{:12}", transport.name());
             for side in Side::ALL {
                 let cell = self.cell(transport, side, 1);
-                if let Some((half, most)) = cell.and_then(|cell| cell.latency) {
+                if let Some((half, most)) = cell.and_then(|cell| cell.medians.latency) {
                     let (half, most) = (half * 1e6, most * 1e6);
                     text += &format!("   {} {half:.0} / {most:.0}", side.name());
                 }
@@ -131,10 +123,10 @@ impl Outcome {
                 "transport": cell.transport.name(),
                 "server": cell.side.name(),
                 "in_flight": cell.in_flight,
-                "rate": cell.rate,
-                "p50_seconds": cell.latency.map(|(half, _)| half),
-                "p99_seconds": cell.latency.map(|(_, most)| most),
-                "rates": cell.rates,
+                "rate": cell.medians.rate,
+                "p50_seconds": cell.medians.latency.map(|(half, _)| half),
+                "p99_seconds": cell.medians.latency.map(|(_, most)| most),
+                "rates": cell.medians.rates,
             })
         });
         json!({"pinning": self.pinning.name(), "cells": cells.collect::<Vec<_>>()})
@@ -162,43 +154,9 @@ fn mcp_target(pinning: Pinning, transport: Transport, in_flight: usize) -> Optio
     }
 }
 
-/// The figures at rest; counts what was missed.
-pub(crate) fn idle_table(figures: &[Figure]) -> (String, usize) {
-    let mut text = format!("\nat rest{:44} {:>10} {:>12}\n", "", "frith", "at most");
-    let mut missed = 0;
-    for Figure {
-        name,
-        value,
-        unit,
-        most,
-    } in figures
-    {
-        let is_missed = most.is_some_and(|most| *value > most);
-        missed += usize::from(is_missed);
-        let most = most.map_or_else(|| "-".into(), |most| format!("{most:.0} {unit}"));
-        let mark = if is_missed { " !" } else { "" };
-        text += &format!(
-            "{name:51} {:>10} {most:>12}{mark}\n",
-            format!("{value:.1} {unit}")
-        );
-    }
-    (text, missed)
-}
-
 pub(crate) fn to_json(outcomes: &[Outcome], figures: &[Figure]) -> Value {
-    let figures = figures.iter().map(|figure| {
-        json!({"name": figure.name, "value": figure.value, "unit": figure.unit, "at_most": figure.most})
-    });
     json!({
         "round_trips": outcomes.iter().map(Outcome::to_json).collect::<Vec<_>>(),
-        "at_rest": figures.collect::<Vec<_>>(),
+        "at_rest": figures.iter().map(Figure::to_json).collect::<Vec<_>>(),
     })
-}
-
-fn whole(rate: Option<f64>) -> String {
-    rate.map_or_else(|| "-".into(), |rate| format!("{rate:.0}"))
-}
-
-fn short(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"))
 }

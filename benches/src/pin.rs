@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Where client and server run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pinning {
+pub enum Pinning {
     /// Both on one CPU: single calls are fast.
     Shared,
     /// On one CPU each: many calls are fast.
@@ -15,15 +15,18 @@ pub(crate) enum Pinning {
 
 /// The CPUs that this process may use.
 #[derive(Debug)]
-pub(crate) struct Cpus {
+pub struct Cpus {
     all: CpuSet,
     numbers: Vec<usize>,
 }
 
 impl Pinning {
-    pub(crate) const ALL: [Self; 2] = [Self::Shared, Self::Apart];
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Shared, Self::Apart];
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Its name in a report.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Shared => "client and server on one CPU",
             Self::Apart => "client and server on one CPU each",
@@ -32,7 +35,11 @@ impl Pinning {
 }
 
 impl Cpus {
-    pub(crate) fn of_this_process() -> io::Result<Self> {
+    /// Those of the thread that asks.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn of_this_process() -> io::Result<Self> {
         let all = sched_getaffinity(None)?;
         let numbers = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu));
         Ok(Self {
@@ -42,12 +49,18 @@ impl Cpus {
     }
 
     /// Moves this thread, and what it starts from now on, to where servers run.
-    pub(crate) fn be_server(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn be_server(&self) -> io::Result<()> {
         self.be(0)
     }
 
-    /// Moves this thread to where the client runs; fails if there is no such CPU.
-    pub(crate) fn be_client(&self, pinning: Pinning) -> io::Result<()> {
+    /// Moves this thread, and what it starts from now on, to where clients run.
+    ///
+    /// # Errors
+    /// If there is no such CPU, or the system refuses.
+    pub fn be_client(&self, pinning: Pinning) -> io::Result<()> {
         match pinning {
             Pinning::Shared => self.be(0),
             Pinning::Apart => self.be(1),
@@ -55,7 +68,10 @@ impl Cpus {
     }
 
     /// Lets this thread run anywhere.
-    pub(crate) fn be_free(&self) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn be_free(&self) -> io::Result<()> {
         Ok(sched_setaffinity(None, &self.all)?)
     }
 

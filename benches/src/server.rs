@@ -1,0 +1,75 @@
+//! Programs that are measured, each in a process of its own.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// A running program; it ends with this.
+#[derive(Debug)]
+pub struct Server(Child);
+
+/// What a process takes of the machine.
+#[derive(Debug)]
+pub struct Usage {
+    /// Its memory in KiB.
+    pub resident: f64,
+    /// Its threads.
+    pub threads: f64,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Server {
+    /// Starts a program that speaks over its standard input and output.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn piped(command: &mut Command) -> io::Result<(Self, ChildStdout, ChildStdin)> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| io::Error::other(format!("{command:?}: {error}")))?;
+        let pipes = child.stdout.take().zip(child.stdin.take());
+        let (output, input) = pipes.ok_or_else(|| io::Error::other("no pipes"))?;
+        Ok((Self(child), output, input))
+    }
+
+    /// Starts a program that prints where it listens.
+    ///
+    /// # Errors
+    /// If it does not start, or prints nothing.
+    pub fn listening(command: &mut Command) -> io::Result<(Self, String)> {
+        let (server, output, _) = Self::piped(command)?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        match line.trim() {
+            "" => Err(io::Error::other(format!("{command:?} did not start"))),
+            address => Ok((server, address.to_owned())),
+        }
+    }
+
+    /// What it takes of the machine now.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn usage(&self) -> io::Result<Usage> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let word = line.and_then(|line| line.split_whitespace().next());
+            word.and_then(|word| word.parse::<f64>().ok())
+                .ok_or_else(|| io::Error::other(format!("no {name} in /proc")))
+        };
+        Ok(Usage {
+            resident: number("VmRSS:")?,
+            threads: number("Threads:")?,
+        })
+    }
+}
