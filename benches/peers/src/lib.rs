@@ -1,0 +1,3 @@
+//! What several peers have in common.
+
+pub mod tls;
