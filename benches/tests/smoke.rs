@@ -59,6 +59,19 @@ fn a2e_runs() {
     assert!(text.contains("idle sessions, HTTP + SSE"), "{text}");
 }
 
+/// Without the peers, which are not built for the tests.
+#[test]
+fn a2a_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_a2a"));
+    for transport in ["http/1.1", "h2", "grpc", "websocket"] {
+        let rows = text.lines().filter(|line| line.starts_with(transport));
+        // Two things to do with three numbers in flight, with both on one CPU at least.
+        assert!(rows.count() >= 6, "{transport} is missing:\n{text}");
+    }
+    assert!(text.contains("idle sessions: each"), "{text}");
+    assert!(text.contains("replay of a handshake"), "{text}");
+}
+
 fn smoke(program: &str) -> String {
     let output = Command::new(program).arg("--smoke").output();
     let text = output.map(|output| [output.stdout, output.stderr].concat());

@@ -58,8 +58,8 @@ const RULES: &[Rule] = &[
     ], &[]),
     // Not part of the product: it may use what it measures.
     rule("benches", &[
-        "strict-json", "canonical", "a2e-wire", "a2a-wire", "a2a-identity", "a2e-runtime", "a2e-caps", "policy",
-        "audit", "sandbox", "store",
+        "strict-json", "canonical", "a2e-wire", "a2a-wire", "a2a-identity", "a2a-session", "a2a-net", "a2e-runtime",
+        "a2e-caps", "policy", "audit", "sandbox", "store",
     ], &[]),
     rule("xtask", &[], &[]),
 ];

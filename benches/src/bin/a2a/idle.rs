@@ -1,0 +1,44 @@
+//! What a session costs when nothing happens in it.
+
+use std::io::{self, BufRead, BufReader};
+
+use benches::arguments::Programs;
+use benches::report::Figure;
+use benches::server::Server;
+
+use crate::node;
+
+/// KiB that a session may take.
+const MOST: f64 = 8.0;
+
+/// Opens sessions over one connection, with one request in each, and looks at the node's memory.
+pub(crate) fn measure(programs: &Programs, sessions: usize) -> io::Result<Vec<Figure>> {
+    let node = node::start(programs)?;
+    // What the first sessions of all bring is no session's.
+    let first = hold(programs, &node, sessions.div_ceil(10))?;
+    let before = node.server.usage()?;
+    let held = hold(programs, &node, sessions)?;
+    let after = node.server.usage()?;
+    drop((first, held));
+    let each = (after.resident - before.resident) / sessions as f64;
+    let name = format!("{sessions} idle sessions: each");
+    Ok(vec![Figure::new(&name, each, "KiB", Some(MOST))])
+}
+
+/// A client that keeps sessions open.
+fn hold(
+    programs: &Programs,
+    node: &benches::node::Node,
+    sessions: usize,
+) -> io::Result<(Server, std::process::ChildStdin)> {
+    let mut client = node::client(programs, node, &["hold", &sessions.to_string()])?;
+    let (client, output, input) = Server::piped(&mut client)?;
+    let mut held = String::new();
+    BufReader::new(output).read_line(&mut held)?;
+    match held.trim().parse() == Ok(sessions) {
+        true => Ok((client, input)),
+        false => Err(io::Error::other(format!(
+            "{sessions} sessions wanted: {held}"
+        ))),
+    }
+}

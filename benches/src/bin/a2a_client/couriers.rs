@@ -1,0 +1,83 @@
+//! Between the client and its connections: what is weighed, and what is kept back.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use a2a_net::courier::Post;
+use a2a_net::transport::{CarryError, Courier, Place, Reply};
+use a2a_net::{Couriers, Posts, Route};
+use bytes::Bytes;
+
+/// Whether the end of a session is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    Sent,
+    /// A handshake has six messages; the close that an introduction ends with is not one of them.
+    KeptBack,
+}
+
+/// The sizes of messages that went to and fro.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sizes(Arc<Mutex<Vec<usize>>>);
+
+/// Connections that several clients share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) posts: Arc<Posts>,
+    pub(crate) sizes: Sizes,
+    pub(crate) closing: Closing,
+}
+
+/// A courier of theirs.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    post: Post,
+    sizes: Sizes,
+    closing: Closing,
+}
+
+/// More are not of interest.
+const WEIGHED: usize = 8;
+
+impl Sizes {
+    pub(crate) fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn add(&self, size: usize) {
+        let mut sizes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sizes.len() < WEIGHED {
+            sizes.push(size);
+        }
+    }
+}
+
+impl Couriers for Shared {
+    type Courier = Watched;
+
+    fn courier(&self, route: &Route) -> Result<Watched, CarryError> {
+        Ok(Watched {
+            post: self.posts.courier(route)?,
+            sizes: self.sizes.clone(),
+            closing: self.closing,
+        })
+    }
+}
+
+impl Courier for Watched {
+    async fn send(
+        &self,
+        place: Place,
+        session_id: Option<&str>,
+        message: Bytes,
+    ) -> Result<Reply, CarryError> {
+        if self.closing == Closing::KeptBack && place == Place::Request {
+            return Ok(Reply::Nothing);
+        }
+        self.sizes.add(message.len());
+        let reply = self.post.send(place, session_id, message).await?;
+        if let Reply::Message { message, .. } = &reply {
+            self.sizes.add(message.len());
+        }
+        Ok(reply)
+    }
+}
