@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: release builds, side by side in one run.
 
+mod a2a;
 mod a2e;
+mod python;
 mod tools;
 mod wire;
 
@@ -17,14 +19,16 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             single("audit")?;
             single("store")?;
             tools::run()?;
-            a2e::run()
+            a2e::run()?;
+            a2a::run()
         }
         ["wire"] => wire::run(),
         [name @ ("identity" | "policy" | "audit" | "store")] => single(name),
         ["tools"] => tools::run(),
         ["a2e"] => a2e::run(),
+        ["a2a"] => a2a::run(),
         _ => Err(
-            "usage: cargo xtask bench [wire | identity | policy | audit | store | tools | a2e]"
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | tools | a2e | a2a]"
                 .into(),
         ),
     }
@@ -38,4 +42,19 @@ fn single(name: &str) -> Result<(), String> {
     show(&mut Command::new(
         workspace().join("target/release").join(name),
     ))
+}
+
+/// What suites of whole programs need: the product, the benchmarks, and the peers.
+fn build() -> Result<(), String> {
+    // One by one: built together, the product would have the features that the benchmarks ask for.
+    for what in [
+        "--package frith",
+        "--package benches",
+        "--manifest-path benches/peers/Cargo.toml",
+    ] {
+        show(&mut cargo(&format!(
+            "build --quiet --locked --release {what}"
+        )))?;
+    }
+    Ok(())
 }

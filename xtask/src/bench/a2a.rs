@@ -1,0 +1,26 @@
+//! `cargo xtask bench a2a`: two nodes end to end, beside bare limits and Google's protocol.
+
+use std::process::Command;
+
+use super::{build, python};
+use crate::step::{show, workspace};
+
+/// The Python SDK of Google's A2A protocol that is measured, with what its server runs on.
+const PYTHON_A2A: [&str; 2] = ["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"];
+
+pub(crate) fn run() -> Result<(), String> {
+    build()?;
+    let root = workspace();
+    let out = root.join("target/bench");
+    let peers = root.join("benches/peers");
+    let mut command = Command::new(root.join("target/release/a2a"));
+    command.arg("--out").arg(&out);
+    command.arg("--peers").arg(peers.join("target/release"));
+    match python::with(&out.join("python-a2a"), &PYTHON_A2A) {
+        Ok(python) => {
+            command.arg("--python").arg(python).arg(peers);
+        }
+        Err(reason) => println!("without the Python SDK: {reason}"),
+    }
+    show(&mut command)
+}
