@@ -97,6 +97,8 @@ struct Graph {
     /// Package id to the ids it needs to run or build; what only its tests need is left out.
     edges: BTreeMap<String, Vec<String>>,
     members: Vec<String>,
+    /// Package id to the names of what it may do without.
+    optional: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Graph {
@@ -141,6 +143,15 @@ impl Graph {
             members: list(&metadata["workspace_members"])
                 .iter()
                 .map(text)
+                .collect(),
+            optional: list(&metadata["packages"])
+                .iter()
+                .map(|package| {
+                    let needed = list(&package["dependencies"]).into_iter();
+                    let optional = needed.filter(|it| it["optional"] == true);
+                    let names = optional.map(|it| text(&it["name"]));
+                    (text(&package["id"]), names.collect())
+                })
                 .collect(),
         }
     }
@@ -319,6 +330,8 @@ fn the_other_locks_know_what_our_crates_need() {
                 continue;
             };
             let needed = graph.edges[id].iter().map(|id| &graph.names[id]);
+            // What a feature brings is in a lock only if somebody there wants the feature.
+            let needed = needed.filter(|needed| !graph.optional[id].contains(*needed));
             let missing: Vec<_> = needed.filter(|needed| !locked.contains(*needed)).collect();
             assert!(
                 missing.is_empty(),
