@@ -1,5 +1,6 @@
 //! A service that says what came, and a server around it.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -24,6 +25,8 @@ pub(crate) struct Echo {
     pub(crate) dropped: Notify,
     /// Parts of a stream that were taken from us.
     pub(crate) parts: Mutex<usize>,
+    /// What ends when its request is cancelled, by `request_id`.
+    running: Mutex<HashMap<String, CancellationToken>>,
 }
 
 struct Dropped<'a>(&'a Notify);
@@ -69,11 +72,21 @@ impl Service for Arced {
                 retry_after: Some(7),
             };
         }
+        if message["type"] == "cancel" {
+            let cancelled = echo.running(&message["target_request_id"]);
+            cancelled.cancel();
+        }
         match what {
             "hang" => {
                 let _dropped = Dropped(&echo.dropped);
+                let cancelled = echo.running(&message["request_id"]);
                 echo.begun.notify_one();
-                std::future::pending().await
+                cancelled.cancelled().await;
+                Answer::Error {
+                    code: ErrorCode::Cancelled,
+                    message: error(&ErrorCode::Cancelled, &message["request_id"]),
+                    retry_after: None,
+                }
             }
             "nothing" => Answer::Nothing,
             "stream" => stream(Arc::clone(echo), &message),
@@ -87,6 +100,14 @@ impl Service for Arced {
     }
 }
 
+impl Echo {
+    fn running(&self, request_id: &Value) -> CancellationToken {
+        let mut running = self.running.lock().unwrap();
+        let id = request_id.as_str().unwrap_or_default().to_owned();
+        running.entry(id).or_default().clone()
+    }
+}
+
 /// The service as a server has it, while a test looks at it too.
 pub(crate) struct Arced(Arc<Echo>);
 
@@ -97,7 +118,12 @@ fn stream(echo: Arc<Echo>, message: &Value) -> Answer {
     let pad = "7".repeat(usize::try_from(message["pad"].as_u64().unwrap_or_default()).unwrap());
     tokio::spawn(async move {
         let _dropped = Dropped(&echo.dropped);
+        let cancelled = echo.running(&id);
         for index in 0..parts {
+            if cancelled.is_cancelled() {
+                let _ = sender.send(error(&ErrorCode::Cancelled, &id)).await;
+                return;
+            }
             let part =
                 json!({"type": "response_chunk", "request_id": id, "index": index, "data": pad});
             if sender.send(Bytes::from(part.to_string())).await.is_err() {
@@ -199,6 +225,11 @@ impl Server {
 /// A request.
 pub(crate) fn request(id: &str, what: &str) -> Value {
     json!({"type": "request", "session_id": "s1", "request_id": id, "do": what})
+}
+
+/// What stops a request.
+pub(crate) fn cancel(id: &str, request: &str) -> Value {
+    json!({"type": "cancel", "session_id": "s1", "request_id": id, "target_request_id": request})
 }
 
 /// Sends a request and reads the one message of its answer.

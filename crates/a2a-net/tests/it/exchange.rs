@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use a2a_net::courier::Reach;
+use a2a_net::courier::{Post, Reach};
 use a2a_net::listen::Listeners;
 use a2a_net::transport::{Carrier, CarryError, Courier, Place, Reply};
 use a2a_wire::ErrorCode;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::echo::{Server, answered, ask, request};
+use crate::echo::{Server, answered, ask, cancel, request};
 
 /// Each scenario over each transport, a test of its own.
 macro_rules! over_all {
@@ -176,11 +176,14 @@ async fn a_stream_that_nobody_reads_slows_its_writer_down(carrier: Carrier) {
     }
 }
 
-async fn a_stream_that_is_given_up_ends(carrier: Carrier) {
+/// Over a WebSocket one message of many cannot be taken back: whoever gives it up says so, as the client does.
+async fn tell(carrier: Carrier, courier: &Post, request: &str) {
     if carrier == Carrier::WebSocket {
-        // There it takes a `cancel`: one message of many cannot be taken back.
-        return;
+        ask(courier, &cancel("c1", request)).await;
     }
+}
+
+async fn a_stream_that_is_given_up_ends(carrier: Carrier) {
     let server = Server::start().await;
     let courier = server.courier(carrier);
     let message = streamed("r1", 1_000_000_000, 1024);
@@ -189,6 +192,7 @@ async fn a_stream_that_is_given_up_ends(carrier: Carrier) {
     };
     stream.recv().await.unwrap().unwrap();
     drop(stream);
+    tell(carrier, &courier, "r1").await;
     server.echo.dropped.notified().await;
 }
 
@@ -209,10 +213,6 @@ async fn many_requests_are_in_flight_at_once(carrier: Carrier) {
 }
 
 async fn a_request_that_is_given_up_is_dropped(carrier: Carrier) {
-    if carrier == Carrier::WebSocket {
-        // There it takes a `cancel`: one message of many cannot be taken back.
-        return;
-    }
     let server = Server::start().await;
     let courier = server.courier(carrier);
     let message = Bytes::from(request("r1", "hang").to_string());
@@ -220,6 +220,7 @@ async fn a_request_that_is_given_up_is_dropped(carrier: Carrier) {
         reply = courier.send(Place::Request, None, message) => panic!("{reply:?}"),
         () = server.echo.begun.notified() => {}
     }
+    tell(carrier, &courier, "r1").await;
     server.echo.dropped.notified().await;
     ask(&courier, &request("r2", "echo")).await;
 }

@@ -1,5 +1,7 @@
 //! What is between two nodes.
 
+mod tls;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,6 +11,7 @@ use a2a_net::*;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+pub(crate) use self::tls::*;
 use crate::support::Public;
 
 /// What is between a client and a server. The same tests run over every one.
@@ -20,6 +23,11 @@ pub(crate) trait Link: Sized + 'static {
 
     /// The way for a client.
     fn couriers(&self) -> Self::Couriers;
+
+    /// What the client may send over.
+    fn carriers(&self) -> Vec<Carrier> {
+        Carrier::ALL.to_vec()
+    }
 
     /// Where a client may connect to.
     fn guard(&self) -> Guard {

@@ -19,9 +19,11 @@ macro_rules! scenarios {
 
 /// Runs every scenario over a link.
 macro_rules! over {
-    ($link:ident as $module:ident) => {
+    ($link:ty as $module:ident) => {
         mod $module {
-            scenarios!(crate::support::$link,
+            use crate::link::*;
+
+            scenarios!($link,
             a_call_by_did_is_answered
             ping_echoes_up_to_a_kibibyte
             answers_come_in_parts
@@ -30,6 +32,8 @@ macro_rules! over {
             work_with_a_name_is_done_once
             work_that_is_being_done_is_joined
             a_dropped_call_is_cancelled_at_the_server
+            a_dropped_stream_is_cancelled_at_the_server
+            calls_that_are_given_up_leave_room_for_others
             threat_107_the_deadline_of_a_handler
             threat_112_a_handler_that_breaks
             threat_111_nobody_serves_that
@@ -47,3 +51,7 @@ macro_rules! over {
 
 over!(InMemory as in_memory);
 over!(OnePlace as one_place);
+over!(Tls<Http1> as http1);
+over!(Tls<Http2> as http2);
+over!(Tls<Grpc> as grpc);
+over!(Tls<WebSocket> as websocket);

@@ -287,9 +287,13 @@ impl<L: Link> World<L> {
         };
         let node = made.node().await;
         know(&node, &server);
+        let settings = ClientSettings {
+            carriers: link.carriers(),
+            ..ClientSettings::default()
+        };
         let client = Client::new(
             Arc::clone(&node.home),
-            ClientSettings::default(),
+            settings,
             link.couriers(),
             link.guard(),
         );

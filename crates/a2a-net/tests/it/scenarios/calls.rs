@@ -217,3 +217,66 @@ pub(super) async fn a_dropped_call_is_cancelled_at_the_server<L: Link>() {
     assert!(statuses.contains(&json!("CANCELLED")), "{statuses:?}");
     assert!(world.call(json!({"goal": "frith.ping"})).await.is_ok());
 }
+
+pub(super) async fn a_dropped_stream_is_cancelled_at_the_server<L: Link>() {
+    let world = World::<L>::new().await;
+    let stopped = Arc::new(Notify::new());
+    let stops = Arc::clone(&stopped);
+    world
+        .server
+        .register(name("endless"), move |mut call: Call| {
+            let stops = Arc::clone(&stops);
+            let cancelled = call.cancelled.clone();
+            tokio::spawn(async move {
+                cancelled.cancelled().await;
+                stops.notify_one();
+            });
+            async move {
+                while call.chunks.send(value(&json!("more"))).await.is_ok() {}
+                std::future::pending().await
+            }
+        });
+    let (to, mut parts) = mpsc::channel(1);
+    let options = CallOptions {
+        chunks: Some(to),
+        ..CallOptions::default()
+    };
+    let reading = async {
+        for _ in 0..3 {
+            parts.recv().await.unwrap();
+        }
+    };
+    let endless = value(&json!({"goal": "endless"}));
+    let server = did(SERVER);
+    tokio::select! {
+        _ = world.client.call(&server, endless, &options) => panic!("it has no end"),
+        () = reading => {}
+    }
+    stopped.notified().await;
+    assert!(world.call(json!({"goal": "frith.ping"})).await.is_ok());
+}
+
+/// More than a WebSocket or a session has room for at once.
+pub(super) async fn calls_that_are_given_up_leave_room_for_others<L: Link>() {
+    let world = World::<L>::new().await;
+    let (begun, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, stops) = (Arc::clone(&begun), Arc::clone(&stopped));
+    world.server.register(name("endless"), move |call: Call| {
+        let stops = Arc::clone(&stops);
+        told.notify_one();
+        tokio::spawn(async move {
+            call.cancelled.cancelled().await;
+            stops.notify_one();
+        });
+        std::future::pending()
+    });
+    for _ in 0..70 {
+        tokio::select! {
+            answer = world.call(json!({"goal": "endless"})) => panic!("{answer:?}"),
+            () = begun.notified() => {}
+        }
+        stopped.notified().await;
+    }
+    let answer = world.call(json!({"goal": "frith.ping"})).await.unwrap();
+    assert_eq!(answer.attempts, 1);
+}
