@@ -125,6 +125,9 @@ pub enum CarryError {
     /// Whoever answers there is not who the certificate must name, or speaks an older TLS.
     #[error("no trusted connection to {0}")]
     Tls(String),
+    /// Whoever answers there does not speak what was asked for, and may speak something else: the message did not leave.
+    #[error("{0}")]
+    NotSpoken(String),
     /// The connection broke after the message may have left.
     #[error("the connection broke before the answer")]
     Broken,
@@ -137,7 +140,7 @@ impl CarryError {
     /// Whether the message surely did not arrive, so that sending it again repeats nothing.
     #[must_use]
     pub const fn never_left(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::Tls(_))
+        matches!(self, Self::Connect(_) | Self::Tls(_) | Self::NotSpoken(_))
     }
 }
 

@@ -19,7 +19,7 @@ use super::pool::Held;
 use super::route::Chosen;
 use super::{Couriers, Encrypt, Inner, Route, SessionView};
 use crate::standing::lock;
-use crate::transport::{Courier, Place, Reply};
+use crate::transport::{Carrier, CarryError, Courier, Place, Reply};
 
 /// A message of a handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,8 +103,8 @@ impl<C: Couriers> Inner<C> {
         encrypt: Encrypt,
         said: &mut Vec<Said>,
     ) -> Result<(Held<C::Courier>, Route), CallError> {
-        let route = self.route(did, at).await?;
-        let courier = self.couriers.courier(&route)?;
+        let mut route = self.route(did, at).await?;
+        let mut courier = self.couriers.courier(&route)?;
         let began = Instant::now();
         let mut show = self.settings.show_manifest;
         let established = loop {
@@ -126,6 +126,14 @@ impl<C: Couriers> Inner<C> {
                         && show == ShowManifest::ByHash =>
                 {
                     show = ShowManifest::Inline;
+                }
+                // Both are meant by an `http` endpoint, and only connecting tells which it is.
+                Err(CallError::Carry(CarryError::NotSpoken(_)))
+                    if route.carrier == Carrier::Http2
+                        && self.settings.carriers.contains(&Carrier::Http1) =>
+                {
+                    route.carrier = Carrier::Http1;
+                    courier = self.couriers.courier(&route)?;
                 }
                 Err(error) => {
                     let failure = error.to_failure();

@@ -111,7 +111,9 @@ fn class(fault: &Fault<'_>, sent: Sent) -> Class {
                 Class::Wait(None)
             }
             (CarryError::Broken, Sent::Unnamed)
-            | (CarryError::Tls(_) | CarryError::Foreign(_), _) => Class::Never,
+            | (CarryError::Tls(_) | CarryError::NotSpoken(_) | CarryError::Foreign(_), _) => {
+                Class::Never
+            }
         },
         Fault::Over => Class::OneNewHandshake,
         Fault::Limited(wait) => Class::Wait(Some(*wait)),

@@ -1,5 +1,6 @@
 //! A connection to exactly the address that was given, with whom the name says.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -7,12 +8,14 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{AlertDescription, ClientConfig, Error};
 
 use super::{Reach, Remote};
 use crate::tls::{ClientTls, H2};
 use crate::transport::CarryError;
+
+const HTTP2: &str = "HTTP/2";
 
 /// Connects to one peer.
 pub(super) struct Dialer {
@@ -53,22 +56,23 @@ impl Dialer {
 
     /// A connection for HTTP/1.1. A server that knows no ALPN speaks it.
     pub(super) async fn http1(&self) -> Result<TlsStream<TcpStream>, CarryError> {
-        self.dial(&self.tls.http1).await
+        self.dial(&self.tls.http1, "HTTP/1.1").await
     }
 
     /// A connection for HTTP/2, which the server must have agreed to.
     pub(super) async fn http2(&self) -> Result<TlsStream<TcpStream>, CarryError> {
-        let stream = self.dial(&self.tls.http2).await?;
+        let stream = self.dial(&self.tls.http2, HTTP2).await?;
         match stream.get_ref().1.alpn_protocol() == Some(H2) {
             true => Ok(stream),
-            false => Err(CarryError::Connect(format!(
-                "{}: it does not speak HTTP/2",
-                self.peer()
-            ))),
+            false => Err(self.not_spoken(HTTP2)),
         }
     }
 
-    async fn dial(&self, tls: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, CarryError> {
+    async fn dial(
+        &self,
+        tls: &Arc<ClientConfig>,
+        protocol: &str,
+    ) -> Result<TlsStream<TcpStream>, CarryError> {
         let dialing = async {
             let connected = TcpStream::connect(self.address).await;
             let stream = connected.and_then(|stream| {
@@ -78,7 +82,10 @@ impl Dialer {
             let stream = stream.map_err(|error| self.failed(&error))?;
             let connector = TlsConnector::from(Arc::clone(tls));
             let shaken = connector.connect(self.name.clone(), stream).await;
-            shaken.map_err(|error| CarryError::Tls(format!("{}: {error}", self.peer())))
+            shaken.map_err(|error| match is_about_alpn(&error) {
+                true => self.not_spoken(protocol),
+                false => CarryError::Tls(format!("{}: {error}", self.peer())),
+            })
         };
         match timeout(self.reach.connect, dialing).await {
             Ok(dialed) => dialed,
@@ -89,7 +96,22 @@ impl Dialer {
         }
     }
 
+    fn not_spoken(&self, protocol: &str) -> CarryError {
+        CarryError::NotSpoken(format!("{} does not speak {protocol}", self.peer()))
+    }
+
     pub(super) fn failed(&self, error: &dyn std::error::Error) -> CarryError {
         CarryError::Connect(format!("{}: {error}", self.peer()))
     }
+}
+
+/// Whether the server knows none of the protocols that were offered.
+fn is_about_alpn(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
+    matches!(
+        inner,
+        Some(Error::AlertReceived(
+            AlertDescription::NoApplicationProtocol
+        ))
+    )
 }
