@@ -20,6 +20,7 @@ mod peers;
 mod pinned;
 mod sandboxed;
 mod secrets;
+mod seed004;
 mod store;
 mod token;
 mod two_nodes;
