@@ -234,9 +234,14 @@ impl<C: Couriers> Client<C> {
         Box::pin(self.0.introduce(did, Some(handshake_url), encrypt)).await
     }
 
-    /// Where agents are, by DID, in place of all that was said before.
+    /// Where agents are, by DID, in place of all that was said before. Sessions with those that are
+    /// elsewhere now are not used again.
     pub fn set_addresses(&self, addresses: BTreeMap<String, String>) {
-        *lock(&self.0.addresses) = addresses;
+        let before = std::mem::replace(&mut *lock(&self.0.addresses), addresses.clone());
+        let moved = |did: &&String| before.get(*did) != addresses.get(*did);
+        let all = before.keys().chain(addresses.keys());
+        let moved: Vec<String> = all.filter(moved).cloned().collect();
+        self.0.pool.forget(&moved);
     }
 
     /// Where an agent is that has no manifest, as the operator says.

@@ -64,7 +64,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start the node: an A2E host for agents on this machine, over HTTP, WebSocket and a Unix socket
+    /// Start the node: an A2E host for agents on this machine, and a port for other nodes
     #[command(after_help = EXIT_STATUS)]
     Up(up::Arguments),
     /// Be an A2E host for the process that started this one: NDJSON on standard input and output
@@ -129,7 +129,7 @@ enum Command {
     /// Vouch for another agent
     #[command(after_help = EXIT_STATUS)]
     Endorse(endorse::Arguments),
-    /// Other agents by name: add, list, remove
+    /// Other agents: remember them, shake hands, have them do something
     #[command(after_help = EXIT_STATUS)]
     Peer(peer::Arguments),
     /// Whose word counts, what agents must show, who is blocked: list, anchors, pins, block, unblock
@@ -163,8 +163,8 @@ could not be reached, 2 the command line was wrong.";
 
 const AFTER_HELP: &str = "\
 Frith is young: today it is an A2E host and client with tools and processes in a sandbox, rules, approvals
-and a tamper-evident record, and the identity of an agent with its keys, signed manifest and endorsements.
-The other capabilities and the node that talks to other agents come next (see README.md).
+and a tamper-evident record, and a node that proves to others who it is and answers signed requests. The
+other capabilities, and what a node offers to others, come next (see README.md).
 
 Try:
   frith up &

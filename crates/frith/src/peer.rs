@@ -158,7 +158,7 @@ async fn add(dir: &DataDir, options: &Add, as_json: bool) -> Result<Outcome> {
     print(&line)?;
     match pinned {
         Some(hash) => print(&format!(
-            "  pinned {hash}: it must show this manifest, or be added again"
+            "  pinned {hash}: it must show this manifest, or be removed and added again"
         ))?,
         None => print(&"  no manifest is pinned (--manifest FILE does that)")?,
     }

@@ -68,6 +68,11 @@ impl<T: Courier> Pool<T> {
         )
     }
 
+    /// Keeps no session with these agents any more; what is under way ends as it may.
+    pub(super) fn forget(&self, dids: &[String]) {
+        lock(&self.0).retain(|(did, _), _| !dids.contains(did));
+    }
+
     pub(super) async fn sessions(&self, now: Now) -> Vec<SessionView> {
         let servers: Vec<Server<T>> = lock(&self.0).values().cloned().collect();
         let mut views = Vec::new();

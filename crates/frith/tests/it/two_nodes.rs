@@ -166,6 +166,21 @@ fn a_restart_is_not_noticed_by_whoever_calls_next() {
 }
 
 #[test]
+fn an_agent_that_moved_is_called_where_it_is_now() {
+    let mut pair = Pair::start("{}");
+    pair.meet();
+    let ping = ["peer", "call", "bob", "frith.ping"];
+    assert_eq!(pair.ada(&ping).0, 0);
+    pair.bob.signal("-TERM");
+    assert_eq!(pair.bob.wait(), Some(0));
+    pair.bob = Node::start(pair._folders[1].path(), "{}");
+    assert_eq!(pair.ada(&["peer", "remove", "bob"]).0, 0);
+    pair.meet();
+    let (status, out, error) = pair.ada(&ping);
+    assert_eq!(status, 0, "{out}{error}");
+}
+
+#[test]
 fn a_node_may_keep_to_itself() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path(), "a2a: false\n");
