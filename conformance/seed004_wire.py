@@ -44,7 +44,7 @@ def make_certificate(folder):
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(),
                                       now - datetime.timedelta(hours=1), now + datetime.timedelta(days=1))
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     certificate = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     paths = os.path.join(folder, "roots.pem"), os.path.join(folder, "key.pem")
