@@ -84,7 +84,11 @@ impl Chunks {
         // Room first: a part that is counted is a part that is sent.
         let room = match (open.to.reserve().await, open.unread) {
             (Ok(room), _) => room,
-            (Err(_), Unread::GoOn) => return Ok(()),
+            (Err(_), Unread::GoOn) => {
+                // Nothing slows such work down; others, and whoever cancels it, have their turn.
+                tokio::task::yield_now().await;
+                return Ok(());
+            }
             (Err(_), Unread::Stop) => return Err(ChunkRefused::Gone),
         };
         let chunk = lock(&open.live.inside).session.chunk(open.token, data);
