@@ -35,6 +35,10 @@ use crate::sessions::Place;
 use login::{HandOver, Known};
 use work::Work;
 
+pub(crate) use chronicle::RATE_LIMITED;
+pub(crate) use record::{CANCELLED, Note, SUCCESS};
+pub(crate) use work::poll_caught;
+
 /// What others ask of a session's task.
 pub(crate) enum Command {
     /// A token was checked.

@@ -70,6 +70,7 @@ mod data_dir;
 mod decision;
 pub mod definitions;
 pub mod demo;
+mod dispatch;
 mod driver;
 mod host;
 mod http;
@@ -102,6 +103,7 @@ pub use client::{
     Reconnect, Reply, Roots, Skills, Tools, custom_body, read_custom,
 };
 pub use data_dir::{Claim, DataDir, DataError};
+pub use dispatch::{MAX_DEPTH, StandIn};
 pub use host::{Host, HostBuilder};
 pub use http::{Connection, Guard, HttpServer};
 pub use listen::{bind_unix, serve_http, serve_tcp, serve_unix};

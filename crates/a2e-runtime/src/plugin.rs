@@ -1,11 +1,12 @@
 //! What serves the requests of a host.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use a2e_session::{Failure, Token};
-use a2e_wire::{Body, Capability, Message, Raw, Tag};
-use tokio::sync::oneshot;
+use a2e_wire::{Body, Capability, Message, MessageId, Raw, Tag};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Identity;
@@ -92,9 +93,28 @@ pub struct Context(Arc<Asked>);
 #[derive(Debug)]
 struct Asked {
     session: Arc<Session>,
-    token: Token,
+    id: MessageId<'static>,
+    asker: Asker,
+    /// How many requests were made for it.
+    requests: AtomicU64,
     /// Made when somebody asks for it.
     over: OnceLock<CancellationToken>,
+}
+
+/// Whom a request is served for.
+#[derive(Debug)]
+pub(crate) enum Asker {
+    /// The agent, which wrote it.
+    Agent(Token),
+    /// A plugin or another part of the node, in the agent's name.
+    Node {
+        /// Where its events go.
+        events: Option<mpsc::Sender<Body<'static>>>,
+        /// The request for which it is made.
+        outer: Option<Context>,
+        /// How many requests it is inside of.
+        depth: usize,
+    },
 }
 
 /// Says that the request is over when it is dropped.
@@ -114,12 +134,38 @@ impl Outcome {
 }
 
 impl Context {
-    pub(crate) fn new(session: Arc<Session>, token: Token) -> Self {
+    pub(crate) fn new(session: Arc<Session>, token: Token, id: MessageId<'static>) -> Self {
+        Self::asked_by(session, id, Asker::Agent(token))
+    }
+
+    pub(crate) fn asked_by(session: Arc<Session>, id: MessageId<'static>, asker: Asker) -> Self {
         Self(Arc::new(Asked {
             session,
-            token,
+            id,
+            asker,
+            requests: AtomicU64::new(0),
             over: OnceLock::new(),
         }))
+    }
+
+    /// The id of the request.
+    #[must_use]
+    pub fn id(&self) -> &MessageId<'static> {
+        &self.0.id
+    }
+
+    /// How many requests this one is inside of.
+    pub(crate) fn depth(&self) -> usize {
+        match &self.0.asker {
+            Asker::Agent(_) => 0,
+            Asker::Node { depth, .. } => *depth,
+        }
+    }
+
+    /// An id for a request that is made for this one: whoever reads it on record sees for which.
+    pub(crate) fn next_id(&self) -> MessageId<'static> {
+        let number = self.0.requests.fetch_add(1, Ordering::Relaxed);
+        format!("{}.{number}", self.id()).into()
     }
 
     pub(crate) fn over_guard(&self) -> OverGuard {
@@ -150,12 +196,19 @@ impl Context {
     /// # Errors
     /// If the request is over.
     pub async fn event(&self, body: impl Into<Body<'static>>) -> Result<(), SendError> {
-        let (done, outcome) = oneshot::channel();
-        let command = Command::Event {
-            token: self.0.token,
-            body: Box::new(body.into()),
-            done,
+        let token = match &self.0.asker {
+            Asker::Agent(token) => *token,
+            Asker::Node { events, .. } => {
+                self.progress();
+                return match events {
+                    Some(events) => events.send(body.into()).await.map_err(|_| SendError),
+                    None => Ok(()),
+                };
+            }
         };
+        let (done, outcome) = oneshot::channel();
+        let body = Box::new(body.into());
+        let command = Command::Event { token, body, done };
         self.session().command(command).await?;
         outcome.await.map_err(|_| SendError)?
     }
@@ -163,8 +216,15 @@ impl Context {
     /// Says that a tool call gets on, though there is nothing to send: its `timeout` begins anew.
     /// Events do the same.
     pub fn progress(&self) {
-        // A full queue means that the session is about to hear of more than this.
-        self.session().try_command(Command::Progress(self.0.token));
+        match &self.0.asker {
+            // A full queue means that the session is about to hear of more than this.
+            Asker::Agent(token) => self.session().try_command(Command::Progress(*token)),
+            Asker::Node { outer, .. } => {
+                if let Some(outer) = outer {
+                    outer.progress();
+                }
+            }
+        }
     }
 
     /// Lets events go on after the response (of a process that goes on), until
@@ -173,9 +233,11 @@ impl Context {
     /// # Errors
     /// If the session is over.
     pub async fn keep_stream(&self) -> Result<(), SendError> {
-        self.session()
-            .command(Command::KeepStream(self.0.token))
-            .await
+        match &self.0.asker {
+            Asker::Agent(token) => self.session().command(Command::KeepStream(*token)).await,
+            // Whoever asked hears them for as long as he listens.
+            Asker::Node { .. } => Ok(()),
+        }
     }
 
     /// Ends the events that went on after the response.
@@ -183,9 +245,10 @@ impl Context {
     /// # Errors
     /// If the session is over.
     pub async fn end_stream(&self) -> Result<(), SendError> {
-        self.session()
-            .command(Command::EndStream(self.0.token))
-            .await
+        match &self.0.asker {
+            Asker::Agent(token) => self.session().command(Command::EndStream(*token)).await,
+            Asker::Node { .. } => Ok(()),
+        }
     }
 }
 

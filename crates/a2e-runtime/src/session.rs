@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::auth::Identity;
 use crate::driver::Command;
+use crate::host::{Host, Settings};
 use crate::plugin::SendError;
 
 /// One agent's session, as plugins see it: who it is, what they keep for it, and how to reach it.
@@ -17,15 +18,37 @@ use crate::plugin::SendError;
 pub struct Session {
     identity: Identity,
     key: String,
+    at: At,
     states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     commands: mpsc::Sender<Command>,
 }
 
+/// Where a session is.
+pub(crate) struct At {
+    pub(crate) host: Host,
+    /// Those it began with.
+    pub(crate) settings: Arc<Settings>,
+    /// Names the session where its id must not stand.
+    pub(crate) hash: String,
+}
+
+impl std::fmt::Debug for At {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("At")
+    }
+}
+
 impl Session {
-    pub(crate) fn new(identity: Identity, key: String, commands: mpsc::Sender<Command>) -> Self {
+    pub(crate) fn new(
+        at: At,
+        identity: Identity,
+        key: String,
+        commands: mpsc::Sender<Command>,
+    ) -> Self {
         Self {
             identity,
             key,
+            at,
             states: Mutex::default(),
             commands,
         }
@@ -42,6 +65,15 @@ impl Session {
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    pub(crate) const fn at(&self) -> &At {
+        &self.at
+    }
+
+    /// Names the session in records.
+    pub(crate) fn hash(&self) -> &str {
+        &self.at.hash
     }
 
     /// What a plugin keeps for this session: one value of each type, made when first asked for, gone

@@ -14,7 +14,7 @@ use super::record::SUCCESS;
 use crate::decision::Asked;
 
 /// Why requests are refused of which only the number is on record.
-pub(super) const RATE_LIMITED: &str = "rate_limited";
+pub(crate) const RATE_LIMITED: &str = "rate_limited";
 pub(super) const ID_REUSED: &str = "id_reused";
 const QUEUE_FULL: &str = "queue_full";
 const CLOSING: &str = "closing";
@@ -141,7 +141,7 @@ impl Driver {
         Body {
             agent: known.map(|known| known.session.identity().agent.as_str()),
             remote_ip: self.source.address(),
-            session_id: known.map(|known| known.session_hash.as_str()),
+            session_id: known.map(|known| known.session.hash()),
             transport: Some(self.transport),
             ..Body::default()
         }

@@ -39,12 +39,7 @@ impl Driver {
         let rules = policies.of(asked.agent);
         let ruling = self.host.inner.counters.decide(rules, self.now, asked);
         if let Some(note) = &mut work.note {
-            ruling.rule.clone_into(&mut note.rule);
-            note.checks.rate_limit = rules.rate().map(|_| Check::Passed);
-            note.checks.rule_allowed = Some(match ruling.verdict {
-                Verdict::Deny(_) => Check::Failed,
-                Verdict::Allow | Verdict::Hold(_) => Check::Passed,
-            });
+            note.ruled(rules, &ruling);
         }
         match ruling.verdict {
             Verdict::Allow => self.dispatch(work, *request.message),

@@ -20,7 +20,7 @@ use crate::link::{Link, Reader};
 use crate::metrics::add;
 use crate::plugin::BoxFuture;
 use crate::retries::Ledger;
-use crate::session::Session;
+use crate::session::{At, Session};
 use crate::sessions::Entry;
 use crate::snapshot::SnapshotMode;
 
@@ -28,8 +28,6 @@ use crate::snapshot::SnapshotMode;
 pub(super) struct Known {
     pub(super) session: Arc<Session>,
     pub(super) ledger: Arc<Ledger>,
-    /// Names the session where its id must not stand.
-    pub(super) session_hash: String,
     id: SessionId<'static>,
     /// Whether it may go on with the session over another connection.
     pub(super) can_return: bool,
@@ -226,9 +224,17 @@ impl Driver {
         };
         let key = journal::key(&id);
         self.known = Some(Known {
-            session: Arc::new(Session::new(identity, key, self.commands.clone())),
+            session: Arc::new(Session::new(
+                At {
+                    host: self.host.clone(),
+                    settings: Arc::clone(&self.settings),
+                    hash: audit::session_hash(id.as_str()).to_string(),
+                },
+                identity,
+                key,
+                self.commands.clone(),
+            )),
             ledger,
-            session_hash: audit::session_hash(id.as_str()).to_string(),
             id,
             can_return,
         });

@@ -10,10 +10,10 @@ use canonical::Digest;
 
 use super::Driver;
 use super::work::Work;
-use crate::decision::Asked;
+use crate::decision::{self, Asked, Ruling};
 
 /// What will be put on record of a request, and the room for it.
-pub(super) struct Note {
+pub(crate) struct Note {
     /// None while it is held: others need the room meanwhile.
     permit: Option<Permit>,
     request_id: String,
@@ -25,31 +25,27 @@ pub(super) struct Note {
     request_hash: Digest,
     /// The rule that decided.
     pub(super) rule: String,
-    pub(super) verdict: Verdict,
-    pub(super) checks: PolicyChecks,
+    pub(crate) verdict: Verdict,
+    pub(crate) checks: PolicyChecks,
     /// The approval that let it pass, or did not.
-    pub(super) approval: Option<String>,
-}
-
-impl Note {
-    /// Gives its room to others.
-    pub(super) fn set_aside(&mut self) {
-        self.permit = None;
-    }
+    pub(crate) approval: Option<String>,
 }
 
 /// Statuses of requests that have no error code.
-pub(super) const SUCCESS: &str = "success";
-pub(super) const CANCELLED: &str = "cancelled";
+pub(crate) const SUCCESS: &str = "success";
+pub(crate) const CANCELLED: &str = "cancelled";
 
-impl Driver {
+impl Note {
     /// Takes room for the record of a request; nothing if nothing is put on record here.
-    pub(super) fn note(&self, asked: Asked<'_>) -> Result<Option<Box<Note>>, audit::Error> {
-        let Some(log) = &self.host.inner.audit else {
+    pub(crate) fn take(
+        log: Option<&audit::Log>,
+        asked: Asked<'_>,
+    ) -> Result<Option<Box<Self>>, audit::Error> {
+        let Some(log) = log else {
             return Ok(None);
         };
         let Asked { message, line, .. } = asked;
-        Ok(Some(Box::new(Note {
+        Ok(Some(Box::new(Self {
             permit: Some(log.reserve()?),
             request_id: message.envelope.id.as_str().to_owned(),
             message_type: asked.type_name().to_owned(),
@@ -60,12 +56,90 @@ impl Driver {
             request_hash: Digest::of(line),
             rule: String::new(),
             verdict: Verdict::Approved,
-            checks: PolicyChecks {
-                capability_accepted: Some(Check::Passed),
-                ..PolicyChecks::default()
-            },
+            checks: PolicyChecks::default(),
             approval: None,
         })))
+    }
+
+    /// Gives its room to others.
+    pub(crate) fn set_aside(&mut self) {
+        self.permit = None;
+    }
+
+    /// Takes room again.
+    pub(crate) fn resume(&mut self, log: Option<&audit::Log>) -> Result<(), audit::Error> {
+        if let Some(log) = log {
+            self.permit = Some(log.reserve()?);
+        }
+        Ok(())
+    }
+
+    /// What the rules said.
+    pub(crate) fn ruled(&mut self, rules: &policy::Rules, ruling: &Ruling<'_>) {
+        ruling.rule.clone_into(&mut self.rule);
+        self.checks.rate_limit = rules.rate().map(|_| Check::Passed);
+        self.checks.rule_allowed = Some(match ruling.verdict {
+            decision::Verdict::Deny(_) => Check::Failed,
+            decision::Verdict::Allow | decision::Verdict::Hold(_) => Check::Passed,
+        });
+    }
+
+    /// Puts on record what became of the request, beside what every record of its session says.
+    pub(crate) fn enqueue(
+        self,
+        log: &audit::Log,
+        status: &str,
+        took: Duration,
+        output: usize,
+        session: audit::Body<'_>,
+    ) -> Result<audit::Pending, audit::Error> {
+        let Self {
+            permit,
+            request_id,
+            message_type,
+            capability,
+            name,
+            correlation_id,
+            input_bytes,
+            request_hash,
+            rule,
+            verdict,
+            checks,
+            approval,
+        } = self;
+        let body = audit::Body {
+            approval_id: approval.as_deref(),
+            capability: capability.as_ref().map(Capability::as_str),
+            correlation_id: (!correlation_id.is_empty()).then_some(&*correlation_id),
+            input_bytes: Some(input_bytes),
+            message_type: Some(&message_type),
+            name: Some(&name),
+            output_bytes: Some(output as u64),
+            policy_checks: Some(checks),
+            processing_time_ms: Some(millis(took)),
+            request_hash: Some(request_hash),
+            request_id: Some(&request_id),
+            response_status: Some(status),
+            result: Some(verdict),
+            rule: Some(&rule),
+            ..session
+        };
+        let permit = permit.map_or_else(|| log.reserve(), Ok)?;
+        permit.enqueue(&Record {
+            event: Event::Request,
+            body,
+        })
+    }
+}
+
+impl Driver {
+    /// Takes room for the record of a request that its session lets through.
+    pub(super) fn note(&self, asked: Asked<'_>) -> Result<Option<Box<Note>>, audit::Error> {
+        let mut note = Note::take(self.host.inner.audit.as_ref(), asked)?;
+        if let Some(note) = &mut note {
+            note.checks.capability_accepted = Some(Check::Passed);
+        }
+        Ok(note)
     }
 
     /// What is on record of a request that was given up while it was held: nobody let it through.
@@ -78,10 +152,10 @@ impl Driver {
 
     /// Takes room again for a request that was held.
     pub(super) fn note_again(&self, work: &mut Work) -> Result<(), audit::Error> {
-        if let (Some(note), Some(log)) = (&mut work.note, &self.host.inner.audit) {
-            note.permit = Some(log.reserve()?);
+        match &mut work.note {
+            Some(note) => note.resume(self.host.inner.audit.as_ref()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Puts the end of a request on record.
@@ -100,47 +174,11 @@ impl Driver {
 
     /// Puts on record what became of a request.
     pub(super) fn put(&mut self, note: Note, status: &str, took: Duration, output: usize) {
-        let Note {
-            permit,
-            request_id,
-            message_type,
-            capability,
-            name,
-            correlation_id,
-            input_bytes,
-            request_hash,
-            rule,
-            verdict,
-            checks,
-            approval,
-        } = note;
-        let body = audit::Body {
-            approval_id: approval.as_deref(),
-            capability: capability.as_ref().map(Capability::as_str),
-            correlation_id: (!correlation_id.is_empty()).then_some(&*correlation_id),
-            input_bytes: Some(input_bytes),
-            message_type: Some(&message_type),
-            name: Some(&name),
-            output_bytes: Some(output as u64),
-            policy_checks: Some(checks),
-            processing_time_ms: Some(millis(took)),
-            request_hash: Some(request_hash),
-            request_id: Some(&request_id),
-            response_status: Some(status),
-            result: Some(verdict),
-            rule: Some(&rule),
-            ..self.session_body(self.known.as_ref())
+        let Some(log) = &self.host.inner.audit else {
+            return;
         };
-        let record = Record {
-            event: Event::Request,
-            body,
-        };
-        let permit = match (permit, &self.host.inner.audit) {
-            (Some(permit), _) => Ok(permit),
-            (None, Some(log)) => log.reserve(),
-            (None, None) => return,
-        };
-        match permit.and_then(|permit| permit.enqueue(&record)) {
+        let session = self.session_body(self.known.as_ref());
+        match note.enqueue(log, status, took, output, session) {
             Ok(pending) => self.unrecorded.push_back(pending),
             Err(error) => self.not_recorded(&error),
         }

@@ -110,7 +110,7 @@ impl Driver {
             return self.finish_work(token, Err(failures::unauthorized()));
         };
         let id = &message.envelope.id;
-        let context = Context::new(Arc::clone(&known.session), token);
+        let context = Context::new(Arc::clone(&known.session), token, id.clone());
         let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
         let span = tracing::debug_span!("request", kind = message.type_name(), id = id.as_str());
@@ -342,7 +342,7 @@ impl Work {
 }
 
 /// Polls a plugin. A panic in it is that request's failure, nobody else's.
-fn poll_caught(
+pub(crate) fn poll_caught(
     job: &mut BoxFuture<'static, Result<Outcome, Failure>>,
     cx: &mut Waiting<'_>,
 ) -> Poll<Result<Outcome, Failure>> {

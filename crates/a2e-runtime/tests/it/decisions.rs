@@ -1,6 +1,7 @@
 //! The one decision point (`design.md` §2): rules, rates, held calls, and the record of it all.
 
 mod chains;
+mod dispatch;
 mod held;
 mod record;
 mod rules;

@@ -1,0 +1,390 @@
+//! Requests that are made inside the node: by one plugin of another, and for whoever has no
+//! connection of his own. They go the way of every request: the rate, the rules, the operator, the
+//! record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2e_session::{Failure, Now};
+use a2e_wire::{Body, Charset, Envelope, ErrorCode, Message, MessageId, Namespace};
+use audit::{Check, Verdict as Recorded};
+use policy::Rules;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use crate::approvals::{Approvals, MAX_SHOWN, Question, Word};
+use crate::auth::Identity;
+use crate::clock::random_id;
+use crate::decision::{Asked, Holding, Verdict, not_approved, still, too_large, unrecorded};
+use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, poll_caught};
+use crate::host::Host;
+use crate::metrics::Ended;
+use crate::plugin::{Asker, BoxFuture, Context, Outcome};
+use crate::session::{At, Session};
+
+/// How deep requests may be inside each other: a chain in a skill in a chain is three deep.
+pub const MAX_DEPTH: usize = 8;
+
+/// Somebody in whose name a node asks itself, without a connection: a peer that speaks another
+/// protocol. What plugins keep for him goes when this is dropped.
+#[derive(Debug)]
+pub struct StandIn {
+    session: Arc<Session>,
+}
+
+/// A request on its way.
+struct Request {
+    session: Arc<Session>,
+    message: Message<'static>,
+    asker: Asker,
+}
+
+impl Context {
+    /// Asks the host for something in the name of the agent this request is served for. It is
+    /// decided about and put on record by itself; dropped, it is cancelled.
+    ///
+    /// # Errors
+    /// What an agent would be told that had sent it, or if requests are too deep inside each other.
+    pub async fn ask(&self, body: impl Into<Body<'static>>) -> Result<Body<'static>, Failure> {
+        self.ask_with_events(body, None).await
+    }
+
+    /// Asks as [`Context::ask`] does, and gives events of the request on.
+    ///
+    /// # Errors
+    /// As [`Context::ask`].
+    pub async fn ask_with_events(
+        &self,
+        body: impl Into<Body<'static>>,
+        events: Option<mpsc::Sender<Body<'static>>>,
+    ) -> Result<Body<'static>, Failure> {
+        let (body, depth) = (body.into(), self.depth().saturating_add(1));
+        if depth > MAX_DEPTH {
+            return Err(too_deep(namespace(&body)));
+        }
+        let asker = Asker::Node {
+            events,
+            outer: Some(self.clone()),
+            depth,
+        };
+        // Boxed: requests inside of requests have futures inside of futures.
+        Box::pin(Request::new(self.session(), self.next_id(), body, asker).run()).await
+    }
+}
+
+impl Host {
+    /// Lets somebody ask who was found to be `identity` by other means than a handshake.
+    #[must_use]
+    pub fn stand_in(&self, identity: Identity) -> StandIn {
+        let at = At {
+            host: self.clone(),
+            settings: self.settings(),
+            hash: audit::session_hash(&random_id()).to_string(),
+        };
+        // Nobody reads what is pushed.
+        let (commands, _) = mpsc::channel(1);
+        StandIn {
+            session: Arc::new(Session::new(at, identity, random_id(), commands)),
+        }
+    }
+}
+
+impl StandIn {
+    /// Asks the host for something; `id` is what the request is called on record. Dropped, it is
+    /// cancelled.
+    ///
+    /// # Errors
+    /// What an agent would be told that had sent it.
+    pub async fn ask(
+        &self,
+        id: impl Into<MessageId<'static>>,
+        body: impl Into<Body<'static>>,
+        events: Option<mpsc::Sender<Body<'static>>>,
+    ) -> Result<Body<'static>, Failure> {
+        let asker = Asker::Node {
+            events,
+            outer: None,
+            depth: 0,
+        };
+        Box::pin(Request::new(&self.session, id.into(), body.into(), asker).run()).await
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        for plugin in self.session.at().settings.registry.plugins() {
+            plugin.clear(&self.session);
+        }
+    }
+}
+
+impl Request {
+    fn new(
+        session: &Arc<Session>,
+        id: MessageId<'static>,
+        body: Body<'static>,
+        asker: Asker,
+    ) -> Self {
+        let ts = session.at().host.inner.clock.now().unix;
+        Self {
+            session: Arc::clone(session),
+            message: Message::new(Envelope::new(id, ts), body),
+            asker,
+        }
+    }
+
+    async fn run(self) -> Result<Body<'static>, Failure> {
+        let session = Arc::clone(&self.session);
+        let host = &session.at().host;
+        let now = host.inner.clock.now();
+        let mut line = Vec::new();
+        self.message.encode_to(&mut line, Charset::Utf8);
+        let asked = self.asked(&line);
+        let (namespace, tag) = (asked.namespace(), self.message.body.tag());
+        let policies = host.policies();
+        let rules = policies.of(asked.agent);
+        if let Err(failure) = host.inner.counters.count(rules, now, asked) {
+            if let Some(log) = &host.inner.audit {
+                log.reject(None, Some(asked.agent), RATE_LIMITED);
+            }
+            return Err(failure);
+        }
+        let note = Note::take(host.inner.audit.as_ref(), asked).map_err(|error| {
+            tracing::debug!(%error, "a request is refused");
+            unrecorded(namespace)
+        })?;
+        let mut entry = OnRecord {
+            session: Arc::clone(&session),
+            note,
+            started: now.monotonic,
+        };
+        let permitted = self.permit(rules, now, &line, &mut entry).await;
+        let outcome = match permitted {
+            Ok(()) => self.serve().await,
+            Err(failure) => {
+                entry.reject();
+                Err(failure)
+            }
+        };
+        let took = host.inner.clock.monotonic().saturating_sub(now.monotonic);
+        let ended = match &outcome {
+            Ok(_) => Ended::Answered,
+            Err(_) => Ended::Failed,
+        };
+        host.inner.metrics.request(tag, ended, took);
+        let recorded = entry.finish(&outcome).await;
+        recorded.map_err(|error| {
+            tracing::error!(%error, "a request is not on record; its answer is not given");
+            unrecorded(namespace)
+        })?;
+        outcome.map(|message| message.body)
+    }
+
+    fn asked<'a>(&'a self, line: &'a [u8]) -> Asked<'a> {
+        Asked {
+            agent: &self.session.identity().agent,
+            message: &self.message,
+            line,
+        }
+    }
+
+    /// Whether the rules let it be done, or the operator.
+    async fn permit(
+        &self,
+        rules: &Rules,
+        now: Now,
+        line: &[u8],
+        entry: &mut OnRecord,
+    ) -> Result<(), Failure> {
+        let asked = self.asked(line);
+        let inner = &self.session.at().host.inner;
+        let ruling = inner.counters.decide(rules, now, asked);
+        if let Some(note) = &mut entry.note {
+            note.ruled(rules, &ruling);
+        }
+        let holding = match ruling.verdict {
+            Verdict::Allow => return Ok(()),
+            Verdict::Deny(failure) => return Err(failure),
+            Verdict::Hold(holding) => holding,
+        };
+        if let Some(note) = &mut entry.note {
+            note.set_aside();
+        }
+        let word = self.hold(asked, holding, ruling.rule).await;
+        let checked = match word.as_ref().is_ok_and(|word| word.is_granted) {
+            true => Check::Passed,
+            false => Check::Failed,
+        };
+        if let Some(note) = &mut entry.note {
+            note.checks.approval = Some(checked);
+            note.approval = word.as_ref().ok().map(|word| word.id.clone());
+        }
+        let Word { id, is_granted } = word?;
+        if !is_granted {
+            let (namespace, rule) = (asked.namespace(), ruling.rule);
+            return Err(not_approved(namespace, rule, Some(&id)));
+        }
+        inner.counters.approved(asked.agent, &holding.repetition);
+        // The rules may have become stricter while it was held.
+        still(self.session.at().host.policies().of(asked.agent), asked)?;
+        match &mut entry.note {
+            Some(note) => note.resume(inner.audit.as_ref()).map_err(|error| {
+                tracing::debug!(%error, "an approved request is refused");
+                unrecorded(asked.namespace())
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the operator.
+    async fn hold(&self, asked: Asked<'_>, holding: Holding, rule: &str) -> Result<Word, Failure> {
+        let namespace = asked.namespace();
+        let text = asked.shown();
+        // Who approves of a call must have seen all of it.
+        if text.len() > MAX_SHOWN {
+            return Err(too_large(namespace, rule, MAX_SHOWN));
+        }
+        let Some(approvals) = self.session.at().host.inner.approvals.clone() else {
+            return Err(not_approved(namespace, rule, None));
+        };
+        let mut withdrawal = Withdrawal {
+            approvals: Some(approvals.clone()),
+            agent: asked.agent.to_owned(),
+            holding,
+        };
+        let question = Question {
+            agent: asked.agent.to_owned(),
+            hash: holding.call,
+            rule: rule.to_owned(),
+            text,
+        };
+        let word = approvals.ask(question, |_| std::future::ready(())).await;
+        withdrawal.approvals = None;
+        word.map_err(|error| {
+            tracing::error!(%error, "a held call cannot be kept");
+            let text = "the host cannot ask its operator at the moment; try again later";
+            let mut failure = Failure::new(ErrorCode::RuntimeError, namespace, text);
+            failure.retryable = true;
+            failure
+        })
+    }
+
+    /// Gives it to its plugin.
+    async fn serve(self) -> Result<Message<'static>, Failure> {
+        let Self {
+            session,
+            message,
+            asker,
+        } = self;
+        let (namespace, envelope) = (namespace(&message.body), message.envelope.clone());
+        let context = Context::asked_by(Arc::clone(&session), envelope.id.clone(), asker);
+        let _over = context.over_guard();
+        let settings = Arc::clone(&session.at().settings);
+        let job = async move { settings.registry.dispatch(message, context).await };
+        let mut job: BoxFuture<'static, _> = Box::pin(job);
+        let outcome = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await?;
+        match outcome {
+            Outcome::Answer(body) => {
+                if let Body::Error(error) = *body {
+                    return Err(error.into());
+                }
+                Ok(Message::new(envelope, *body))
+            }
+            Outcome::Done | Outcome::Pass => Err(Failure::new(
+                ErrorCode::InvalidMessage,
+                namespace,
+                "such a request has no answer, so nobody but an agent can make it",
+            )),
+        }
+    }
+}
+
+/// What is put on record of a request, whatever becomes of it: one that is dropped was cancelled.
+struct OnRecord {
+    session: Arc<Session>,
+    note: Option<Box<Note>>,
+    started: Duration,
+}
+
+impl OnRecord {
+    fn reject(&mut self) {
+        if let Some(note) = &mut self.note {
+            note.verdict = Recorded::Rejected;
+        }
+    }
+
+    async fn finish(
+        &mut self,
+        outcome: &Result<Message<'static>, Failure>,
+    ) -> Result<(), audit::Error> {
+        let mut answer = Vec::new();
+        if let (Ok(message), Some(_)) = (outcome, &self.note) {
+            message.encode_to(&mut answer, Charset::Utf8);
+        }
+        let status = match outcome {
+            Ok(_) => SUCCESS,
+            Err(failure) => failure.code.as_str(),
+        };
+        match self.enqueue(status, answer.len())? {
+            Some(pending) => pending.await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn enqueue(
+        &mut self,
+        status: &str,
+        output: usize,
+    ) -> Result<Option<audit::Pending>, audit::Error> {
+        let inner = &self.session.at().host.inner;
+        let (Some(note), Some(log)) = (self.note.take(), &inner.audit) else {
+            return Ok(None);
+        };
+        let took = inner.clock.monotonic().saturating_sub(self.started);
+        let session = audit::Body {
+            agent: Some(&self.session.identity().agent),
+            session_id: Some(self.session.hash()),
+            ..audit::Body::default()
+        };
+        let pending = note.enqueue(log, status, took, output, session)?;
+        log.commit();
+        Ok(Some(pending))
+    }
+}
+
+impl Drop for OnRecord {
+    fn drop(&mut self) {
+        if let Err(error) = self.enqueue(CANCELLED, 0) {
+            tracing::error!(%error, "a cancelled request is not on record");
+        }
+    }
+}
+
+/// Takes a question back if nobody waits for its answer any more.
+struct Withdrawal {
+    approvals: Option<Approvals>,
+    agent: String,
+    holding: Holding,
+}
+
+impl Drop for Withdrawal {
+    fn drop(&mut self) {
+        if let (Some(approvals), Ok(runtime)) = (self.approvals.take(), Handle::try_current()) {
+            let withdrawn = approvals.withdraw(std::mem::take(&mut self.agent), self.holding.call);
+            runtime.spawn(async move {
+                if let Err(error) = withdrawn.await {
+                    tracing::warn!(%error, "a call that nobody waits for still waits for a word");
+                }
+            });
+        }
+    }
+}
+
+fn namespace(body: &Body<'_>) -> Namespace {
+    body.tag().map_or(Namespace::Base, a2e_wire::Tag::namespace)
+}
+
+fn too_deep(namespace: Namespace) -> Failure {
+    let text = format!("requests are more than {MAX_DEPTH} deep inside each other");
+    Failure::new(ErrorCode::RuntimeError, namespace, text)
+}
