@@ -120,7 +120,7 @@ impl Child {
                 Ok(None) | Err(_) => break false,
             }
         };
-        if let Some(process) = self.process.as_mut().filter(|_| !over) {
+        if let Some(process) = self.process.as_ref().filter(|_| !over) {
             // The supervisor is no more; what it has left ends with it.
             process.ended().await;
         }
@@ -132,7 +132,7 @@ impl Child {
 
     /// Lets go of what it has when its supervisor has ended.
     fn retire(&mut self) {
-        let Some(mut process) = self.process.take() else {
+        let Some(process) = self.process.take() else {
             return;
         };
         let held = std::mem::take(&mut self.held);

@@ -53,6 +53,7 @@ pub mod doctor;
 mod error;
 mod exit;
 mod guard;
+mod keeper;
 mod launcher;
 mod layout;
 mod plan;

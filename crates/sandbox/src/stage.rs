@@ -1,13 +1,15 @@
 //! The stages: what this program does when it is started again to run a command.
 //!
-//! The host starts the supervisor (`supervisor`), which makes the namespaces and starts the first
-//! process in them (`init`). That one builds the file tree (`mounts`), gives up its rights
-//! (`confine`, `syscalls`), and starts the command. Both stages tell the next one what to do over a
-//! socket that is their standard input, so nothing of it is in arguments or the environment.
+//! The host starts the keeper (`keeper`), once. For each command it forks a supervisor
+//! (`supervisor`), which makes the namespaces and forks the first process in them (`init`). That one
+//! builds the file tree (`mounts`), gives up its rights (`confine`, `syscalls`), and starts the
+//! command. What each has to do it is told over a socket that is its standard input, so nothing of it
+//! is in arguments or the environment.
 
 mod confine;
 mod filter;
 mod init;
+mod keeper;
 mod loopback;
 mod mounts;
 mod supervisor;
@@ -22,12 +24,11 @@ use crate::channel::send_message;
 use crate::report::{Fault, Report};
 use crate::{Guard, attempt};
 
-/// The names under which the program is started as a stage.
 /// Tells mimalloc, if that is the allocator, to reserve no memory: what the first process has reserved
 /// counts against the limit of the command that it is about to start.
 pub(crate) const FRUGAL: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "0");
-pub(crate) const SUPERVISOR: &str = "sandbox: supervisor";
-const INIT: &str = "sandbox: init";
+/// The name under which the program is started as a stage.
+pub(crate) const KEEPER: &str = "sandbox: keeper";
 
 /// Where the running program is, whatever has become of its file.
 pub(crate) const MYSELF: &str = "/proc/self/exe";
@@ -43,11 +44,8 @@ pub fn enter_if_asked() {
     PREPARED.store(true, Ordering::Relaxed);
     let mut arguments = std::env::args_os();
     let name = arguments.next().unwrap_or_default();
-    if name == SUPERVISOR {
-        leave(supervisor::run());
-    }
-    if name == INIT {
-        leave(init::run());
+    if name == KEEPER {
+        leave(keeper::run());
     }
     if arguments
         .next()

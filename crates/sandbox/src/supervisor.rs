@@ -1,23 +1,21 @@
 //! A supervisor, as the host has it: one that waits for its plan, and one that has a command.
 
-use std::io;
+use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{self, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::net::unix::pipe;
 
 use crate::channel::{frame, receive, send_message, send_some};
 use crate::child::Started;
+use crate::keeper;
 use crate::plan::{Ground, Plan};
 use crate::report::Report;
 use crate::streams::Streams;
-use crate::{stage, thread};
 
 /// How long a supervisor may take over one message while nothing but the thread waits. It takes
 /// milliseconds.
@@ -27,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// as each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Start {
-    /// The program that becomes the supervisor.
+    /// The program that becomes the keeper.
     pub(crate) program: PathBuf,
     /// Nothing for `sandbox: none`.
     pub(crate) ground: Option<Ground>,
@@ -36,15 +34,24 @@ pub(crate) struct Start {
 /// A supervisor that waits for its plan. It goes as far as it can without.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    process: process::Child,
+    process: Forked,
     socket: UnixStream,
+    stdout: PipeReader,
+    stderr: PipeReader,
+}
+
+/// A process that its keeper has forked, and waits for.
+#[derive(Debug)]
+pub(crate) struct Forked {
+    pub(crate) id: u32,
+    /// Can be read when it has ended.
+    pub(crate) end: OwnedFd,
 }
 
 /// The process of a supervisor that has its plan.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Nothing once it has been waited for.
-    child: Option<process::Child>,
+    id: u32,
     /// Can be read when it has ended.
     end: pipe::Receiver,
 }
@@ -55,20 +62,18 @@ impl Start {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_write_timeout(Some(PATIENCE))?;
         ours.set_read_timeout(Some(PATIENCE))?;
-        let process = process::Command::new(&self.program)
-            .arg0(stage::SUPERVISOR)
-            .env_clear()
-            .envs([stage::FRUGAL])
-            .current_dir("/")
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let process = keeper::fork(&self.program, theirs)?;
+        let (stdout, to_stdout) = io::pipe()?;
+        let (stderr, to_stderr) = io::pipe()?;
         // A supervisor that has ended is noticed when something is expected of it.
-        let _ = send_message(&ours, &Ground::encode(self.ground.as_ref()), None);
+        let ground = Ground::encode(self.ground.as_ref());
+        let _ = send_message(&ours, &ground, Some(to_stdout.as_fd()));
+        let _ = send_message(&ours, &[], Some(to_stderr.as_fd()));
         Ok(Supervisor {
             process,
             socket: ours,
+            stdout,
+            stderr,
         })
     }
 
@@ -82,14 +87,18 @@ impl Start {
 impl Supervisor {
     /// Gives it its plan, and the command's end of its input.
     pub(crate) async fn begin(
-        mut self,
+        self,
         plan: &Plan,
         input: Option<OwnedFd>,
         streams: Streams,
     ) -> io::Result<Started> {
-        let stdout = self.process.stdout.take().map(OwnedFd::from);
-        let stderr = self.process.stderr.take().map(OwnedFd::from);
-        let process = Process::new(self.process)?;
+        let stdout = Some(OwnedFd::from(self.stdout));
+        let stderr = Some(OwnedFd::from(self.stderr));
+        let process = Process {
+            id: self.process.id,
+            // To the runtime anything that can be waited for is as good as a pipe.
+            end: pipe::Receiver::from_owned_fd_unchecked(self.process.end)?,
+        };
         self.socket.set_nonblocking(true)?;
         let socket = tokio::net::UnixStream::from_std(self.socket)?;
         let streams = match plan.terminal {
@@ -125,67 +134,32 @@ impl Supervisor {
         report
     }
 
+    pub(crate) fn has_ended(&self) -> bool {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut end = [PollFd::new(&self.process.end, PollFlags::IN)];
+        poll(&mut end, Some(&at_once)) != Ok(0)
+    }
+
     /// Has it end, and waits for that.
-    pub(crate) fn dismiss(mut self) {
+    pub(crate) fn dismiss(self) {
         drop(self.socket);
-        // It cannot fail: nobody else waits for a child of this process.
-        let _ = self.process.wait();
+        while let Err(Errno::INTR) =
+            poll(&mut [PollFd::new(&self.process.end, PollFlags::IN)], None)
+        {}
     }
 }
 
 impl Process {
-    /// Needs a tokio runtime around it.
-    fn new(child: process::Child) -> io::Result<Self> {
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let end = pid.ok_or(Errno::SRCH);
-        let end = end.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
-        // To the runtime anything that can be waited for is as good as a pipe.
-        let end = end.map_err(io::Error::from);
-        match end.and_then(pipe::Receiver::from_owned_fd_unchecked) {
-            Ok(end) => Ok(Self {
-                child: Some(child),
-                end,
-            }),
-            Err(error) => {
-                reap(child);
-                Err(error)
-            }
-        }
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.as_ref().map_or(0, process::Child::id)
+    pub(crate) const fn id(&self) -> u32 {
+        self.id
     }
 
     /// Waits until it has ended. Can be given up and called again.
-    pub(crate) async fn ended(&mut self) {
-        while let Some(child) = &mut self.child {
-            match child.try_wait() {
-                // Then it has been waited for, and nobody knows by whom.
-                Ok(Some(_)) | Err(_) => self.child = None,
-                // An error of the runtime is that it is about to end, and then this does too.
-                Ok(None) => {
-                    if self.end.readable().await.is_err() {
-                        return;
-                    }
-                }
-            }
-        }
+    pub(crate) async fn ended(&self) {
+        // An error of the runtime is that it is about to end, and then this does too.
+        let _ = self.end.readable().await;
     }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if let Some(child) = self.child.take() {
-            reap(child);
-        }
-    }
-}
-
-/// Has one waited for whose socket is closed, or about to be, and which therefore ends.
-fn reap(mut child: process::Child) {
-    // Without a thread this process is about to end too.
-    let _ = thread::run(move || {
-        let _ = child.wait();
-    });
 }

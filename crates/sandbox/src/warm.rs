@@ -43,6 +43,8 @@ pub(crate) fn take(start: &Start) -> Option<Supervisor> {
         let _ = thread::run(move || dismiss(stale));
         return None;
     }
+    // Those of a keeper that was killed have ended.
+    ready.waiting.retain(|(_, waiting)| !waiting.has_ended());
     let place = ready.waiting.iter().position(|(with, _)| with == start)?;
     Some(ready.waiting.remove(place).1)
 }

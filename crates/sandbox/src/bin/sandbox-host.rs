@@ -8,6 +8,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use sandbox::{
     Child, Command, Exit, Input, Launcher, MemoryLevel, Network, Profile, Settings, Size,
 };
@@ -212,6 +214,10 @@ async fn play(
             exits.push(together(count, launcher, command, profile).await?);
             continue;
         }
+        if word == "bereave" {
+            bereave();
+            continue;
+        }
         let Some(child) = children.last_mut() else {
             continue;
         };
@@ -269,24 +275,51 @@ async fn wait(launcher: &Launcher, profile: &Profile) -> Result<Vec<u32>, String
 }
 
 /// Waits until sandboxes wait for commands: when there are two, the first of them can be had. They
-/// are children of this process, as is the supervisor of a command that has just ended.
+/// are children of the keeper, as is the supervisor of a command that has just ended.
 async fn ready(but: u32) -> Vec<u32> {
     loop {
-        let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
-        let children: Vec<u32> = tasks
-            .flatten()
-            .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
-            .flat_map(|text| {
-                let numbers = text.split_whitespace().map(str::parse);
-                numbers.flatten().collect::<Vec<u32>>()
-            })
-            .filter(|number| *number != but)
-            .collect();
-        if children.len() >= 2 {
-            return children;
+        let keepers = children("self");
+        let waiting = keepers
+            .iter()
+            .flat_map(|keeper| children(&keeper.to_string()));
+        let waiting: Vec<u32> = waiting.filter(|number| *number != but).collect();
+        if waiting.len() >= 2 {
+            return waiting;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// Kills the keeper, and waits until what it has forked has ended with it.
+fn bereave() {
+    for keeper in children("self") {
+        let forked = children(&keeper.to_string());
+        let ends: Vec<_> = forked
+            .into_iter()
+            .filter_map(|it| pidfd_open(pid(it)?, PidfdFlags::empty()).ok())
+            .collect();
+        let _ = pid(keeper).map(|keeper| kill_process(keeper, Signal::KILL));
+        for end in ends {
+            let _ = poll(&mut [PollFd::new(&end, PollFlags::IN)], None);
+        }
+    }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(number).ok()?)
+}
+
+/// What a process has started.
+fn children(process: &str) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let texts = tasks.into_iter().flatten().flatten();
+    let texts = texts.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    texts
+        .flat_map(|text| {
+            let numbers = text.split_whitespace().map(str::parse);
+            numbers.flatten().collect::<Vec<u32>>()
+        })
+        .collect()
 }
 
 /// Passes one line of output on.

@@ -4,23 +4,18 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fork::Fork;
 use nix::sched::{CloneFlags, unshare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, set_child_subreaper,
+    Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, set_child_subreaper,
     set_parent_process_death_signal,
 };
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, configure_capability_in_ambient_set,
-    set_capabilities,
-};
 
-use super::{FRUGAL, Failure, INIT, MYSELF, init, missing};
+use super::{Failure, init, keeper, leave, missing};
 use crate::Guard;
 use crate::channel::{receive, send_message};
 use crate::plan::{Ground, Plan};
@@ -30,16 +25,22 @@ use crate::report::{Report, Request};
 /// has got hold of it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) fn run() -> Result<(), Failure> {
-    close_inherited().map_err(missing(Guard::Descriptors))?;
+pub(super) fn run(keeper: Pid) -> Result<(), Failure> {
     let host = io::stdin();
-    let Ok(Some((bytes, _))) = receive(&host) else {
+    let Ok(Some((bytes, stdout))) = receive(&host) else {
         return Ok(()); // the host is gone
     };
+    let Ok(Some((_, stderr))) = receive(&host) else {
+        return Ok(());
+    };
+    take_output(stdout, stderr).map_err(missing(Guard::Descriptors))?;
     let Some(ground) = Ground::decode(&bytes).map_err(missing(Guard::Descriptors))? else {
         return without_guards(host.as_fd());
     };
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(missing(Guard::DeathSignal))?;
+    if getppid() != Some(keeper) {
+        return Ok(()); // it was killed before the signal could be asked for
+    }
     if let Some(group) = &ground.cgroup {
         fs::write(group.join("cgroup.procs"), "0").map_err(missing(Guard::Cgroup))?;
     }
@@ -47,17 +48,15 @@ pub(super) fn run() -> Result<(), Failure> {
     let (tree, theirs) = UnixStream::pair().map_err(missing(Guard::PidNamespace))?;
     tree.set_read_timeout(Some(PATIENCE))
         .map_err(missing(Guard::PidNamespace))?;
-    let child = Command::new(MYSELF)
-        .arg0(INIT)
-        .env_clear()
-        .envs([FRUGAL])
-        .stdin(OwnedFd::from(theirs))
-        .stdout(Stdio::inherit())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .map_err(missing(Guard::PidNamespace))?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or(Errno::SRCH);
+    let pid = match keeper::divide().map_err(missing(Guard::PidNamespace))? {
+        Fork::Child => {
+            drop(tree);
+            leave(become_first(theirs));
+        }
+        Fork::Parent(pid) => pid,
+    };
+    drop(theirs);
+    let pid = Pid::from_raw(pid).ok_or(Errno::SRCH);
     let first = pid
         .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
         .map_err(missing(Guard::PidNamespace))?;
@@ -76,6 +75,23 @@ pub(super) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Has the host read what is written.
+fn take_output(stdout: Option<OwnedFd>, stderr: Option<OwnedFd>) -> io::Result<()> {
+    let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    };
+    rustix::stdio::dup2_stdout(&stdout)?;
+    Ok(rustix::stdio::dup2_stderr(&stderr)?)
+}
+
+/// The child becomes the first process of its namespace.
+fn become_first(socket: UnixStream) -> Result<(), Failure> {
+    // In the place of the way to the host.
+    rustix::stdio::dup2_stdin(&socket).map_err(missing(Guard::Descriptors))?;
+    drop(socket);
+    init::run()
+}
+
 /// For `sandbox: none`: is the parent of the command itself.
 fn without_guards(host: BorrowedFd<'_>) -> Result<(), Failure> {
     let Ok(Some((bytes, input))) = receive(host) else {
@@ -86,20 +102,6 @@ fn without_guards(host: BorrowedFd<'_>) -> Result<(), Failure> {
     set_child_subreaper(rustix::process::getpid().into()).map_err(missing(Guard::Limits))?;
     let deadline = Instant::now().checked_add(plan.wall_time);
     init::serve(&plan, input.as_ref(), host, deadline)
-}
-
-/// Closes what a careless host has left open for its children.
-fn close_inherited() -> io::Result<()> {
-    let names = fs::read_dir("/proc/self/fd")?.flatten();
-    let numbers: Vec<i32> = names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|number| *number > 2)
-        .collect();
-    for number in numbers {
-        // The folder that was read is among them, and is closed by now.
-        let _ = nix::unistd::close(number);
-    }
-    Ok(())
 }
 
 /// Goes into new namespaces; the new PID namespace begins with the next child.
@@ -129,33 +131,14 @@ fn isolate(ground: &Ground) -> Result<(), Failure> {
     }
 }
 
-/// Keeps its own ids in the user namespace, and what rights it has there over the start of the first
-/// process.
+/// Keeps its own ids in the user namespace.
 fn map(uid: u32, gid: u32) -> Result<(), Failure> {
     let write = |file: &str, text: String| {
         fs::write(format!("/proc/self/{file}"), text).map_err(missing(Guard::UserNamespace))
     };
     write("setgroups", "deny".into())?;
     write("uid_map", format!("{uid} {uid} 1"))?;
-    write("gid_map", format!("{gid} {gid} 1"))?;
-    let sets = capabilities(None).map_err(missing(Guard::UserNamespace))?;
-    set_capabilities(
-        None,
-        CapabilitySets {
-            inheritable: sets.permitted,
-            ..sets
-        },
-    )
-    .map_err(missing(Guard::UserNamespace))?;
-    for capability in [
-        CapabilitySet::SYS_ADMIN,
-        CapabilitySet::NET_ADMIN,
-        CapabilitySet::SETPCAP,
-    ] {
-        configure_capability_in_ambient_set(capability, true)
-            .map_err(missing(Guard::UserNamespace))?;
-    }
-    Ok(())
+    write("gid_map", format!("{gid} {gid} 1"))
 }
 
 /// Carries what the host and the first process say to each other.

@@ -108,14 +108,14 @@ fn those_that_wait_are_few_and_end_with_a_host_that_is_killed() {
         let output = running.stdout.take().unwrap();
         BufReader::new(output).read_line(&mut line).unwrap();
         assert_eq!(line, "here\n");
-        // A supervisor, its first process and a shell, and four more of the two former.
+        // The keeper, a supervisor, its first process and a shell, and four more of these two.
         let mut tree = descendants(running.id());
-        while tree.len() < 11 {
+        while tree.len() < 12 {
             std::thread::yield_now();
             tree = descendants(running.id());
         }
         // The shell has a child, and nothing else comes.
-        assert!(tree.len() <= 12, "{tree:?}");
+        assert!(tree.len() <= 13, "{tree:?}");
         let pids = tree
             .into_iter()
             .filter_map(|it| Pid::from_raw(i32::try_from(it).ok()?));
@@ -125,6 +125,20 @@ fn those_that_wait_are_few_and_end_with_a_host_that_is_killed() {
         running.kill().unwrap();
         running.wait().unwrap();
         ended(&tree);
+    });
+}
+
+/// A host whose keeper somebody has killed has another one for the next command; what ran is killed.
+#[test]
+fn commands_end_with_their_keeper_and_the_next_has_another() {
+    each(|host| {
+        let host = host.option(
+            "--script",
+            "spawn line ready bereave wait spawn line drop spawn",
+        );
+        let said = host.run(["sh", "-c", "echo here; sleep 3600"]);
+        assert_eq!(said.stdout, "here\nhere\n", "{said:?}");
+        assert_eq!(said.end, "ended by signal 9 (killed)", "{said:?}");
     });
 }
 

@@ -1,0 +1,96 @@
+//! The process that supervisors are forked from, as the host has it.
+//!
+//! To start this program takes milliseconds, most of them to map it: for each command that would be
+//! more than everything else. So it is started once, as the keeper, which has one thread, nothing of
+//! the host's and nothing else to do; a supervisor is a fork of it.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Stdio};
+use std::time::Duration;
+
+use crate::channel::{receive, send_message};
+use crate::stage;
+use crate::supervisor::Forked;
+
+/// How long a keeper may take over a fork. It takes microseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Keeper {
+    program: PathBuf,
+    process: process::Child,
+    socket: UnixStream,
+}
+
+thread_local! {
+    /// Of the thread that starts supervisors: the kernel kills the keeper when that ends.
+    static KEEPER: RefCell<Option<Keeper>> = const { RefCell::new(None) };
+}
+
+/// Has a supervisor forked whose standard input is this socket. Only to be called by the thread that
+/// is there for it.
+pub(crate) fn fork(program: &Path, socket: UnixStream) -> io::Result<Forked> {
+    KEEPER.with_borrow_mut(|slot| {
+        if let Some(keeper) = slot.take_if(|keeper| keeper.program != program) {
+            keeper.dismiss();
+        }
+        if let Some(keeper) = slot {
+            if let Ok(forked) = keeper.fork(&socket) {
+                return Ok(forked);
+            }
+            // Somebody has killed it.
+            if let Some(keeper) = slot.take() {
+                keeper.dismiss();
+            }
+        }
+        let keeper = slot.insert(Keeper::start(program)?);
+        keeper.fork(&socket)
+    })
+}
+
+impl Keeper {
+    fn start(program: &Path) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_write_timeout(Some(PATIENCE))?;
+        ours.set_read_timeout(Some(PATIENCE))?;
+        let process = process::Command::new(program)
+            .arg0(stage::KEEPER)
+            .env_clear()
+            .envs([stage::FRUGAL])
+            .current_dir("/")
+            // Keys of the host's terminal are not for it.
+            .process_group(0)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Self {
+            program: program.to_owned(),
+            process,
+            socket: ours,
+        })
+    }
+
+    fn fork(&self, socket: &UnixStream) -> io::Result<Forked> {
+        send_message(&self.socket, &[], Some(socket.as_fd()))?;
+        let answer = receive(&self.socket)?;
+        let forked = answer.and_then(|(id, end)| {
+            Some(Forked {
+                id: u32::from_le_bytes(id.try_into().ok()?),
+                end: end?,
+            })
+        });
+        forked.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Has it end, and waits for that.
+    fn dismiss(mut self) {
+        drop(self.socket);
+        // It cannot fail: nobody else waits for a child of this process.
+        let _ = self.process.wait();
+    }
+}
