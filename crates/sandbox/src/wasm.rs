@@ -6,16 +6,18 @@
 //! gives way each millisecond, so there is always a moment to end it.
 //!
 //! Reading order: `event`, `grant` (what goes in and comes out), `component`, `host` (what an instance
-//! has of its host), `imports`, `ticker`, `output`.
+//! has of its host), `imports`, `files`, `threads`, `ticker`, `output`.
 
 mod component;
 mod definition;
 mod error;
 mod event;
+mod files;
 mod grant;
 mod host;
 mod imports;
 mod output;
+mod threads;
 mod ticker;
 
 use std::fmt;
@@ -30,8 +32,10 @@ pub use definition::Definition;
 pub use error::WasmError;
 pub use event::{Event, Level, Listener, Told};
 pub use grant::{Access, Folder, Grant, MAX_EVENTS};
+pub use threads::MAX_WAITING;
 
 use host::Host;
+use threads::Threads;
 use ticker::Ticker;
 
 /// Bytes of the largest component: one that brings its own Python has about 20 MiB.
@@ -49,11 +53,13 @@ struct Shared {
     engine: wasmtime::Engine,
     linker: Linker<Host>,
     ticker: Ticker,
+    threads: Threads,
     places: Semaphore,
 }
 
 impl Engine {
-    /// An engine, with a thread that moves its clock while components run.
+    /// An engine, with a thread that moves its clock while components run, and others on which they
+    /// wait for files.
     ///
     /// # Errors
     /// If this machine cannot run compiled components.
@@ -66,12 +72,14 @@ impl Engine {
         config.wasm_backtrace_max_frames(None);
         let engine = wasmtime::Engine::new(&config).map_err(|error| WasmError::engine(&error))?;
         let linker = imports::linker(&engine).map_err(|error| WasmError::engine(&error))?;
-        let ticker =
-            Ticker::start(&engine).map_err(|error| WasmError::Engine(error.to_string()))?;
+        let failed = |error: std::io::Error| WasmError::Engine(error.to_string());
+        let ticker = Ticker::start(&engine).map_err(failed)?;
+        let threads = Threads::start().map_err(failed)?;
         Ok(Self(Arc::new(Shared {
             engine,
             linker,
             ticker,
+            threads,
             places: Semaphore::new(MAX_INSTANCES),
         })))
     }

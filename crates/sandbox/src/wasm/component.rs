@@ -99,7 +99,8 @@ impl Component {
         };
         let _place = self.place().await;
         let (mut store, mut printing) = self.begin(&grant, Arc::new(Nobody))?;
-        let outcome = during(&grant, &mut printing, self.definition(&mut store)).await;
+        let work = self.waiting(self.definition(&mut store));
+        let outcome = during(&grant, &mut printing, work).await;
         finish(outcome, store, printing, &grant).await
     }
 
@@ -115,7 +116,8 @@ impl Component {
     ) -> Result<Answer, WasmError> {
         let _place = self.place().await;
         let (mut store, mut printing) = self.begin(grant, listener)?;
-        let outcome = during(grant, &mut printing, self.answer(&mut store, arguments)).await;
+        let work = self.waiting(self.answer(&mut store, arguments));
+        let outcome = during(grant, &mut printing, work).await;
         finish(outcome, store, printing, grant).await
     }
 
@@ -125,6 +127,14 @@ impl Component {
             // It is never closed.
             _permit: self.shared.places.acquire().await.ok(),
             _running: self.shared.ticker.run(),
+        }
+    }
+
+    /// Does something that may wait for files, not on threads that others need.
+    async fn waiting<T>(&self, work: impl Future<Output = T>) -> T {
+        match self.uses_wasi {
+            true => self.shared.threads.during(work).await,
+            false => work.await,
         }
     }
 

@@ -26,7 +26,7 @@ const MAX_RANDOM: u64 = 1 << 20;
 pub(super) struct Host {
     /// Made when it is first needed; what a component without WASI never is asked for.
     wasi: Option<WasiCtx>,
-    table: ResourceTable,
+    pub(super) table: ResourceTable,
     pub(super) memory: Memory,
     pub(super) listener: Arc<dyn Listener>,
     pub(super) budget: Arc<Budget>,

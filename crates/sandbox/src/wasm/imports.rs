@@ -8,6 +8,7 @@ use wasmtime::{Engine, Result, StoreContextMut};
 
 use super::error::WasmError;
 use super::event::{Event, Level};
+use super::files;
 use super::host::Host;
 
 /// The interface of `wit/tool.wit`.
@@ -19,6 +20,7 @@ type Doing = Box<dyn Future<Output = Result<()>> + Send>;
 pub(super) fn linker(engine: &Engine) -> Result<Linker<Host>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    files::shadow(&mut linker)?;
     let mut events = linker.instance(EVENTS)?;
     events.func_wrap_async(
         "progress",

@@ -1,5 +1,6 @@
 //! Components that are tools, and those that are none or want too much.
 
+mod files;
 mod limits;
 mod loading;
 
