@@ -31,7 +31,7 @@ pub use component::{Answer, Component};
 pub use definition::Definition;
 pub use error::WasmError;
 pub use event::{Event, Level, Listener, Told};
-pub use grant::{Access, Folder, Grant, MAX_EVENTS};
+pub use grant::{Access, DESCRIBING, Folder, Grant, MAX_EVENTS};
 pub use threads::MAX_WAITING;
 
 use host::Host;

@@ -88,20 +88,18 @@ impl Component {
         self.tells
     }
 
-    /// Asks it what it is. It sees no files, and nobody listens to it.
+    /// Asks it what it is, under what is left of a grant for that: nobody has approved it yet.
     ///
     /// # Errors
     /// If it is no tool, or fails to say.
     pub async fn describe(&self, grant: &Grant) -> Result<Definition, WasmError> {
-        let grant = Grant {
-            folders: Vec::new(),
-            ..grant.clone()
-        };
+        let grant = grant.to_describe();
         let _place = self.place().await;
         let (mut store, mut printing) = self.begin(&grant, Arc::new(Nobody))?;
         let work = self.waiting(self.definition(&mut store));
         let outcome = during(&grant, &mut printing, work).await;
-        finish(outcome, store, printing, &grant).await
+        let said = finish(outcome, store, printing, &grant).await;
+        said.map_err(WasmError::of_describing)
     }
 
     /// Calls it with JSON, under a grant. It ends when the future is dropped.

@@ -66,6 +66,14 @@ pub enum WasmError {
         "the component gave more than {0} bytes; ask it for less, or raise `sandbox.output_bytes`"
     )]
     Output(usize),
+    /// It needs too much to say what it is.
+    #[error(
+        "it takes too much to say what it is ({limit}); let it do less in `describe` and when it starts"
+    )]
+    Describing {
+        /// The limit that it ran into.
+        limit: String,
+    },
     /// It told too often.
     #[error("the component told of more than {0} events; tell whoever maintains it")]
     Events(usize),
@@ -74,6 +82,26 @@ pub enum WasmError {
 impl WasmError {
     pub(super) fn engine(error: &wasmtime::Error) -> Self {
         Self::Engine(error.root_cause().to_string())
+    }
+
+    /// The same of one that was to say what it is: its limits then are not the operator's to raise.
+    pub(super) fn of_describing(self) -> Self {
+        let limit = match self {
+            Self::Memory(most) => format!("more than {most} bytes of memory"),
+            Self::Timeout(most) => format!("more than {} s", most.as_secs_f64()),
+            Self::CpuTime(most) => format!("more than {} s on a processor", most.as_secs_f64()),
+            Self::Output(most) => format!("more than {most} bytes"),
+            other @ (Self::Engine(_)
+            | Self::TooLarge { .. }
+            | Self::Invalid(_)
+            | Self::Import(_)
+            | Self::Export { .. }
+            | Self::Folder { .. }
+            | Self::Trap(_)
+            | Self::Describing { .. }
+            | Self::Events(_)) => return other,
+        };
+        Self::Describing { limit }
     }
 
     /// Why a call was broken off, as far as the engine knows.

@@ -48,6 +48,17 @@ pub enum Access {
     Write,
 }
 
+/// What a component may use up to say what it is: whatever its grant, it does not get more, and it
+/// gets no files. One that brings its own Python begins with 13 MiB.
+pub const DESCRIBING: Grant = Grant {
+    folders: Vec::new(),
+    memory: 64 << 20,
+    cpu: Duration::from_secs(5),
+    open_files: 64,
+    output: 256 << 10,
+    wall_time: Duration::from_secs(30),
+};
+
 impl Default for Grant {
     fn default() -> Self {
         Self::of(&Limits::default())
@@ -66,6 +77,18 @@ impl Grant {
             open_files: size(limits.open_files),
             output: size(limits.output_bytes),
             wall_time: limits.wall_time,
+        }
+    }
+
+    /// What is left of it for a component that says what it is.
+    pub(super) fn to_describe(&self) -> Self {
+        Self {
+            folders: Vec::new(),
+            memory: self.memory.min(DESCRIBING.memory),
+            cpu: self.cpu.min(DESCRIBING.cpu),
+            open_files: self.open_files.min(DESCRIBING.open_files),
+            output: self.output.min(DESCRIBING.output),
+            wall_time: self.wall_time.min(DESCRIBING.wall_time),
         }
     }
 
@@ -99,5 +122,36 @@ impl Grant {
             access,
         }));
         grant
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn to_describe_itself_is_granted_the_least_of_both() {
+        let much = Grant {
+            folders: vec![Folder {
+                path: "/".into(),
+                seen_as: "/".into(),
+                access: Access::Read,
+            }],
+            memory: u64::MAX,
+            cpu: Duration::MAX,
+            open_files: usize::MAX,
+            output: usize::MAX,
+            wall_time: Duration::MAX,
+        };
+        assert_eq!(much.to_describe(), DESCRIBING);
+        let little = Grant {
+            folders: Vec::new(),
+            memory: 1,
+            cpu: Duration::ZERO,
+            open_files: 1,
+            output: 1,
+            wall_time: Duration::ZERO,
+        };
+        assert_eq!(little.to_describe(), little);
     }
 }

@@ -1,8 +1,10 @@
 //! What is no tool is found out when it is loaded or asked what it is.
 
-use sandbox::wasm::{Engine, Grant, MAX_COMPONENT, WasmError};
+use std::time::Duration;
 
-use super::{component, load};
+use sandbox::wasm::{DESCRIBING, Engine, Grant, MAX_COMPONENT, WasmError};
+
+use super::{ECHO, component, load, text};
 
 #[test]
 fn what_is_no_component_is_refused() {
@@ -24,6 +26,48 @@ fn a_component_has_a_size() {
     bytes.push(0);
     let error = engine.load(&bytes).unwrap_err();
     assert!(matches!(error, WasmError::TooLarge { .. }), "{error}");
+}
+
+/// What it does to say what it is has limits of its own, however much it may use when it is called.
+#[tokio::test]
+async fn one_that_is_asked_what_it_is_gets_little() {
+    let grant = Grant {
+        memory: 1 << 32,
+        ..Grant::default()
+    };
+    let describing = |body: &str| {
+        let head = r#"(func (export "describe") (result i32) "#;
+        let (before, after) = (format!("{head}(i32.const 0x10))"), format!("{head}{body})"));
+        let all = text(ECHO);
+        assert!(all.contains(&before));
+        load(&all.replace(&before, &after)).unwrap()
+    };
+    let limited = async |body: &str, grant: &Grant| {
+        let error = describing(body).describe(grant).await.unwrap_err();
+        let WasmError::Describing { limit } = &error else {
+            panic!("{error}");
+        };
+        assert!(error.to_string().contains("`describe`"), "{error}");
+        limit.clone()
+    };
+    // So many pages are as much as it may have, with the one there is.
+    let pages = DESCRIBING.memory / 65_536 - 1;
+    let grows = |pages: u64| {
+        format!(
+            "(if (i32.eq (memory.grow (i32.const {pages})) (i32.const -1)) (then unreachable))
+             (i32.const 0x10)"
+        )
+    };
+    assert!(describing(&grows(pages)).describe(&grant).await.is_ok());
+    let memory = limited(&grows(pages + 1), &grant).await;
+    assert!(memory.contains("bytes of memory"), "{memory}");
+    // What the operator gives may be less.
+    let short = Grant {
+        cpu: Duration::from_millis(20),
+        ..grant
+    };
+    let processor = limited("(loop $again (br $again)) (unreachable)", &short).await;
+    assert_eq!(processor, "more than 0.02 s on a processor");
 }
 
 #[test]
@@ -77,7 +121,7 @@ async fn its_exports_are_those_of_a_tool() {
 
 #[tokio::test]
 async fn a_component_outlives_its_engine_and_may_be_cloned() {
-    let one = component(super::ECHO);
+    let one = component(ECHO);
     let other = one.clone();
     drop(one);
     assert!(other.describe(&Grant::default()).await.is_ok());
