@@ -6,7 +6,7 @@
 //! gives way each millisecond, so there is always a moment to end it.
 //!
 //! Reading order: `event`, `grant` (what goes in and comes out), `component`, `host` (what an instance
-//! has of its host), `imports`, `files`, `threads`, `ticker`, `output`.
+//! has of its host), `imports`, `files`, `threads`, `ticker`, `output`, `text`.
 
 mod component;
 mod definition;
@@ -17,6 +17,7 @@ mod grant;
 mod host;
 mod imports;
 mod output;
+mod text;
 mod threads;
 mod ticker;
 
@@ -32,13 +33,15 @@ pub use definition::Definition;
 pub use error::WasmError;
 pub use event::{Event, Level, Listener, Told};
 pub use grant::{Access, DESCRIBING, Folder, Grant, MAX_EVENTS};
+pub use text::MAX_TEXT;
 pub use threads::MAX_WAITING;
 
 use host::Host;
 use threads::Threads;
 use ticker::Ticker;
 
-/// Bytes of the largest component: one that brings its own Python has about 20 MiB.
+/// Bytes of the largest component in the binary format: one that brings its own Python has about
+/// 20 MiB.
 pub const MAX_COMPONENT: usize = 128 << 20;
 
 /// Calls that run at the same time; others wait for one of them to end.
@@ -84,8 +87,9 @@ impl Engine {
         })))
     }
 
-    /// Compiles a component. Small ones take milliseconds; one that brings a language with it takes
-    /// seconds on every processor there is, so this is not for threads on which others wait.
+    /// Compiles a component, from the binary or the text format. Small ones take milliseconds; one that
+    /// brings a language with it takes seconds on every processor there is, so this is not for threads
+    /// on which others wait.
     ///
     /// # Errors
     /// If it is too large, no component, wants what no tool gets, or is no tool.

@@ -1,5 +1,6 @@
 //! A compiled component, and its calls.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::grant::Grant;
 use super::host::Host;
 use super::imports::EVENTS;
 use super::output::Printing;
+use super::text;
 use super::ticker::Running;
 use super::{MAX_COMPONENT, Shared};
 
@@ -51,7 +53,11 @@ impl Component {
                 most: MAX_COMPONENT,
             });
         }
-        let compiled = component::Component::from_binary(&shared.engine, bytes)
+        let binary = match text::is_text(bytes) {
+            true => Cow::Owned(text::to_binary(bytes)?),
+            false => Cow::Borrowed(bytes),
+        };
+        let compiled = component::Component::from_binary(&shared.engine, &binary)
             .map_err(|error| WasmError::Invalid(error.root_cause().to_string()))?;
         let instances = shared
             .linker

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sandbox::wasm::{DESCRIBING, Engine, Grant, MAX_COMPONENT, WasmError};
+use sandbox::wasm::{DESCRIBING, Engine, Grant, MAX_COMPONENT, MAX_TEXT, WasmError};
 
-use super::{ECHO, component, load, text};
+use super::{ECHO, call, component, load, text};
 
 #[test]
 fn what_is_no_component_is_refused() {
@@ -26,6 +26,33 @@ fn a_component_has_a_size() {
     bytes.push(0);
     let error = engine.load(&bytes).unwrap_err();
     assert!(matches!(error, WasmError::TooLarge { .. }), "{error}");
+}
+
+/// As the example is written, with the comment that it begins with.
+#[tokio::test]
+async fn a_component_may_be_text() {
+    let engine = Engine::new().unwrap();
+    let echo = engine.load(text(ECHO).as_bytes()).unwrap();
+    let (answer, _) = call(&echo, "1", &Grant::default()).await;
+    assert_eq!(answer, Ok(Ok("1".into())));
+    let wrong = engine.load(b" (component (what)").unwrap_err();
+    assert!(matches!(wrong, WasmError::Invalid(_)), "{wrong}");
+    let module = engine.load(b"(module)").unwrap_err();
+    assert!(matches!(module, WasmError::Invalid(_)), "{module}");
+}
+
+#[test]
+fn text_has_a_size() {
+    let engine = Engine::new().unwrap();
+    let mut echo = text(ECHO).into_bytes();
+    echo.resize(MAX_TEXT, b' ');
+    engine.load(&echo).unwrap();
+    echo.push(b' ');
+    let error = engine.load(&echo).unwrap_err();
+    assert!(
+        matches!(error, WasmError::TooLarge { most: MAX_TEXT, .. }),
+        "{error}"
+    );
 }
 
 /// What it does to say what it is has limits of its own, however much it may use when it is called.
