@@ -4,14 +4,18 @@
 //! the attempt. It says on one line whether the guards held, and how it noticed.
 
 mod files;
+mod memory;
 mod network;
 mod processes;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::io::Write;
+use std::process::{Child, Stdio};
 
 use crate::Command;
+
+pub(crate) use memory::PERL;
 
 /// The argument with which the program is started to make an attempt.
 pub(crate) const ASKED: &str = "sandbox-attempt";
@@ -35,12 +39,14 @@ type Attempt = fn(&[OsString]) -> Outcome;
 const ATTEMPTS: &[(&str, Attempt)] = &[
     ("abstract-socket", network::abstract_socket),
     ("core-dump", processes::core_dump),
+    ("deep", memory::deep),
     ("descriptors", files::descriptors),
     ("environment", processes::environment),
     ("fill", files::fill),
+    ("grows-down", memory::grows_down),
     ("idle", processes::idle),
     ("kill", processes::kill),
-    ("memory", processes::memory),
+    ("memory", memory::much),
     ("namespace", processes::namespace),
     ("new-privileges", processes::new_privileges),
     ("open-files", files::open_files),
@@ -52,8 +58,10 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
     ("read", files::read),
     ("see-processes", processes::see),
     ("setuid", processes::setuid),
-    ("shared-memory", processes::shared_memory),
+    ("shared-memory", memory::shared),
     ("sockets", network::sockets),
+    ("sparse", memory::sparse),
+    ("stack", memory::stack),
     ("swap-links", files::swap_links),
     ("system-calls", processes::system_calls),
     ("tcp", network::tcp),
@@ -123,4 +131,13 @@ fn text(arguments: &[OsString], place: usize) -> &OsStr {
         .get(place)
         .map(OsString::as_os_str)
         .unwrap_or_default()
+}
+
+/// This program again, for another attempt.
+fn again(name: &str, arguments: &[OsString], output: Stdio) -> std::io::Result<Child> {
+    std::process::Command::new(std::env::current_exe()?)
+        .args([ASKED, name])
+        .args(arguments)
+        .stdout(output)
+        .spawn()
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
@@ -41,6 +41,8 @@ pub enum Proof {
 
 /// Memory that attempts may use; one of them uses it up.
 const MEMORY: u64 = 64 << 20;
+/// MiB of page tables that a process with so little memory may have, and a bit.
+const MOST_TABLES: u64 = 130;
 /// The limits that attempts run into.
 const PROCESSES: u64 = 8;
 const OPEN_FILES: u64 = 32;
@@ -90,7 +92,8 @@ async fn prove(launcher: &Launcher, guard: Guard) -> Proof {
             let processes = run(launcher, "processes", &[processes]).await;
             let files = run(launcher, "open-files", &[files]).await;
             let tmp = [OsString::from("/tmp"), MEMORY.to_string().into()];
-            both(both(processes, files), run(launcher, "fill", &tmp).await)
+            let proof = both(both(processes, files), run(launcher, "fill", &tmp).await);
+            both(proof, memory(launcher).await)
         }
         Guard::Descriptors => run(launcher, "descriptors", &[]).await,
         Guard::MountNamespace => run(launcher, "read", &OUTSIDE.map(Into::into)).await,
@@ -133,6 +136,27 @@ async fn by_user(launcher: &Launcher, guard: Guard) -> Proof {
         (Guard::Cgroup, _) => out_of_memory(launcher).await,
         _ => run(launcher, "privileges", &[]).await,
     }
+}
+
+/// Every way to more memory than a process may have; a tree is tried with its cgroup.
+async fn memory(launcher: &Launcher) -> Proof {
+    let level = launcher.settings().map(|settings| settings.memory);
+    if level != Some(MemoryLevel::Process) {
+        return Proof::Held("memory is counted for the tree".into());
+    }
+    let much = MEMORY.to_string().into();
+    let stack = MEMORY.saturating_mul(2).to_string().into();
+    let proof = both(
+        run(launcher, "memory", &[much]).await,
+        run(launcher, "stack", &[stack]).await,
+    );
+    if !Path::new(attempt::PERL).exists() {
+        let untried = format!("without {} the rest is not tried", attempt::PERL);
+        return both(proof, Proof::Held(untried));
+    }
+    let tables = MOST_TABLES.to_string().into();
+    let proof = both(proof, run(launcher, "grows-down", &[]).await);
+    both(proof, run(launcher, "sparse", &[tables]).await)
 }
 
 /// Tries to reach what listens here for just that.

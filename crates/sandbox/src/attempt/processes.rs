@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::ptrace;
-use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, Signal, getuid, kill_process, test_kill_process};
 
-use super::{ASKED, Outcome, all, must_fail, number, text};
+use super::{ASKED, Outcome, again, all, must_fail, number, text};
 
 /// Signalling these processes of the host, and the first process here.
 pub(super) fn kill(arguments: &[OsString]) -> Outcome {
@@ -68,7 +67,7 @@ pub(super) fn many(arguments: &[OsString]) -> Outcome {
     let most = number(arguments, 0);
     let mut children = Children(Vec::new());
     for count in 1..=most {
-        match again("idle", Stdio::null()) {
+        match again("idle", &[], Stdio::null()) {
             Ok(child) => children.0.push(child),
             Err(why) => return Outcome::Held(format!("{count} processes, then: {why}")),
         }
@@ -109,31 +108,6 @@ pub(super) fn orphan(_: &[OsString]) -> Outcome {
         Ok(status) => Outcome::Broken(format!("the shell failed: {status}")),
         Err(why) => Outcome::Broken(format!("there is no shell: {why}")),
     }
-}
-
-/// Using more than so much memory of its own.
-pub(super) fn memory(arguments: &[OsString]) -> Outcome {
-    const CHUNK: usize = 1 << 20;
-    let most = number(arguments, 0) >> 20;
-    let mut taken = Vec::new();
-    for megabytes in 0..=most {
-        let mut chunk: Vec<u8> = Vec::new();
-        if let Err(why) = chunk.try_reserve_exact(CHUNK) {
-            drop(taken); // the line below needs some
-            return Outcome::Held(format!("{megabytes} MiB, then: {why}"));
-        }
-        chunk.resize(CHUNK, 1);
-        taken.push(chunk);
-    }
-    Outcome::Broken(format!("{} MiB are in use", taken.len()))
-}
-
-/// Making memory that no process owns.
-pub(super) fn shared_memory(_: &[OsString]) -> Outcome {
-    must_fail(
-        "a file in memory",
-        rustix::fs::memfd_create("attempt", MemfdFlags::CLOEXEC),
-    )
 }
 
 /// Crashing, and leaving a dump of memory behind.
@@ -245,12 +219,4 @@ pub(super) fn environment(arguments: &[OsString]) -> Outcome {
         None => Outcome::Held(format!("{} is not set", name.display())),
         Some(_) => Outcome::Broken(format!("{} is set", name.display())),
     }
-}
-
-/// This program again, for another attempt.
-fn again(name: &str, output: Stdio) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?)
-        .args([ASKED, name])
-        .stdout(output)
-        .spawn()
 }

@@ -103,6 +103,8 @@ fn limits(confinement: &Confinement) -> rustix::io::Result<()> {
         limit(Resource::Data, memory, memory)?;
         // The first stack is no data to the kernel.
         limit(Resource::Stack, STACK, MOST_STACK)?;
+        let space = address_space(memory);
+        limit(Resource::As, space, space)?;
     }
     for (resource, most) in [
         (Resource::Nproc, processes.saturating_add(ours)),
@@ -119,6 +121,20 @@ const STACK: u64 = 8 * 1024 * 1024;
 
 /// What a stack may be made to have.
 const MOST_STACK: u64 = 64 * 1024 * 1024;
+
+/// What can be mapped: so many times what can be used, and so much in every case, since engines
+/// reserve far more than they use (node has 10 GiB for each memory of WebAssembly).
+const RESERVED: u64 = 64;
+const LEAST_SPACE: u64 = 64 << 30;
+
+/// How much address space there is. The tables of a mapping that is only read, one part in 512 of
+/// it, are no data to the kernel: there is so little that they are an eighth of the memory, or 128 MiB.
+const fn address_space(memory: u64) -> u64 {
+    match memory.saturating_mul(RESERVED) {
+        space if space < LEAST_SPACE => LEAST_SPACE,
+        space => space,
+    }
+}
 
 /// Sets a limit, or a lower one if that is all there may be.
 fn limit(resource: Resource, soft: u64, hard: u64) -> rustix::io::Result<()> {
@@ -191,5 +207,19 @@ const fn abi(level: u8) -> ABI {
         7 => ABI::V7,
         8 => ABI::V8,
         _ => ABI::V9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_space_goes_with_memory() {
+        assert_eq!(address_space(0), 64 << 30);
+        assert_eq!(address_space(1 << 30), 64 << 30);
+        assert_eq!(address_space(4 << 30), 256 << 30);
+        // No limit is none.
+        assert_eq!(address_space(u64::MAX), u64::MAX);
     }
 }

@@ -38,6 +38,36 @@ fn memory_of_a_process() {
     });
 }
 
+/// Up to what a stack may have, which is not much more.
+#[test]
+fn memory_of_a_stack() {
+    each(|host| {
+        let host = host.option("--memory", (64 << 20).to_string());
+        host.possible("stack", [(16 << 20).to_string()]);
+        let how = host.held("stack", [(64 << 20).to_string()]);
+        assert!(how.contains("a stack of any size: "), "{how}");
+    });
+}
+
+#[test]
+fn memory_that_grows_downwards() {
+    each(|host| {
+        let how = host.held("grows-down", NONE);
+        assert!(how.contains("not permitted"), "{how}");
+    });
+}
+
+/// The tables of 64 GiB are 128 MiB; without a limit there would be more, and no end to it.
+#[test]
+fn memory_of_page_tables() {
+    each(|host| {
+        let host = host.option("--memory", (64 << 20).to_string());
+        host.possible("sparse", ["100"]);
+        let how = host.held("sparse", ["130"]);
+        assert!(how.contains("allocate memory"), "{how}");
+    });
+}
+
 #[test]
 fn memory_of_a_tree() {
     as_root(|host| {
@@ -48,6 +78,9 @@ fn memory_of_a_tree() {
         host.possible("memory", [megabytes(32)]);
         let said = host.attempt("memory", [megabytes(64)]);
         assert_eq!(said.end, "ended by signal 9 (memory)", "{said:?}");
+        // Page tables count too.
+        let said = host.attempt("sparse", ["130"]);
+        assert!(said.stdout.contains("unix_wait_status(9)"), "{said:?}");
         // Three that are each within the limit, and together past it.
         let script = "for i in 1 2 3; do sort < <(head -c 30M /dev/zero; sleep 3600) & done; \
                       wait -n; kill -9 $$";
