@@ -192,7 +192,7 @@ impl How {
             ..Command::new(program).args(args)
         };
         let stdin = self.stdin.unwrap_or_default();
-        run(&workplace.launcher, &command, &profile, stdin, call).await
+        run(workplace, &command, &profile, stdin, call).await
     }
 }
 

@@ -16,6 +16,7 @@ use sandbox::Profile;
 use sandbox::wasm::{Component, Engine, Grant, MAX_COMPONENT, WasmError};
 use serde_json::Value;
 
+use crate::shares::{Kind, Shares};
 use crate::tool::{Definition, DefinitionError, Tool};
 
 pub use sandbox::wasm::Access;
@@ -26,6 +27,9 @@ use tool::ComponentTool;
 pub const MAX_TAGS: usize = 32;
 /// The longest of them, and the longest version, in bytes.
 pub const MAX_WORD: usize = 64;
+
+/// How many calls of components an agent may have under way, if nothing else is said.
+pub const PER_AGENT: usize = 32;
 
 /// A component that is to be a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,11 +43,19 @@ pub struct Wanted {
 }
 
 /// Compiles components, once each for as long as the program runs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Components {
     /// Made for the first component: whoever has none has no threads for them either.
     engine: OnceLock<Engine>,
     known: Mutex<HashMap<Digest, Described>>,
+    /// How many calls each agent may have under way.
+    shares: Arc<Shares>,
+}
+
+impl Default for Components {
+    fn default() -> Self {
+        Self::new(Shares::new(Kind::Components, PER_AGENT))
+    }
 }
 
 /// A compiled component, and what it says of itself.
@@ -85,6 +97,16 @@ enum Why {
 }
 
 impl Components {
+    /// No components yet, of which each agent may call so many at a time.
+    #[must_use]
+    pub fn new(shares: Arc<Shares>) -> Self {
+        Self {
+            engine: OnceLock::new(),
+            known: Mutex::default(),
+            shares,
+        }
+    }
+
     /// Loads a component, which may take seconds on other threads, and asks it what it is.
     ///
     /// # Errors
@@ -118,6 +140,7 @@ impl Components {
             content,
             component,
             grant,
+            shares: Arc::clone(&self.shares),
         })
     }
 

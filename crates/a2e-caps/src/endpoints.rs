@@ -275,7 +275,7 @@ impl Tool for Endpoint {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
         Box::pin(async move {
             let request = self.request(call.arguments.value())?;
-            self.service.send(request).await
+            self.service.send(&call.caller.agent, request).await
         })
     }
 }

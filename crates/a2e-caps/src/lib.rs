@@ -13,6 +13,7 @@
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
 //! - [`workplace`]: where foreign programs run
+//! - [`shares`]: what one agent can have under way at a time
 //!
 //! A host with tools for one folder:
 //!
@@ -56,6 +57,7 @@ pub mod openapi;
 mod placement;
 pub mod proc;
 pub mod scripts;
+pub mod shares;
 mod template;
 pub mod time;
 pub mod tool;

@@ -24,6 +24,7 @@ use sandbox::{Command, Input, Size};
 
 use crate::workplace::Workplace;
 
+use output::Running;
 use process::Process;
 use table::Table;
 
@@ -91,6 +92,10 @@ impl Procs {
         let table = context.session().state::<Table>();
         // Its place is taken before it runs, so that many at once are not too many.
         let place = table.place(self.settings.max_running).ok_or("proc_limit")?;
+        // So many of all the agent's sessions.
+        let agent = context.identity().agent.as_str().into();
+        let share = self.settings.workplace.commands.take(&agent);
+        let share = share.map_err(|_| "proc_limit")?;
         let mut profile = self.settings.workplace.profile.clone();
         if let Some(seconds) = u64::try_from(request.timeout).ok().filter(|it| *it > 0) {
             let asked = Duration::from_secs(seconds);
@@ -115,13 +120,17 @@ impl Procs {
             return Err("the session is over".into());
         }
         table.insert(place, Arc::clone(&process));
+        let running = Running {
+            child,
+            share: Some(share),
+        };
         // Asked for now, while the request runs: it is told to whoever has asked.
         let over = context.over().clone();
         let (follows, context) = (Arc::clone(&process), context.clone());
         tokio::spawn(async move {
             // The response has gone out when the request is over, and events come after it.
             over.cancelled().await;
-            output::follow(child, follows, context).await;
+            output::follow(running, follows, context).await;
         });
         Ok(process)
     }

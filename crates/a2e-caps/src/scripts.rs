@@ -218,9 +218,8 @@ impl Tool for Script {
                 ..Command::new(file)
             };
             let stdin = call.arguments.raw().as_str().to_owned();
-            let launcher = &self.workplace.launcher;
             let told = (&call, Told::Errors);
-            let ran = execute(launcher, &command, &profile, stdin, told).await?;
+            let ran = execute(&self.workplace, &command, &profile, stdin, told).await?;
             if ran.exit.status != Status::Code(0) || ran.exit.why.is_some() {
                 return ran.result();
             }

@@ -87,6 +87,8 @@ pub struct ToolFailure {
     code: ErrorCode<'static>,
     message: Cow<'static, str>,
     detail: Object<'static>,
+    /// Whether the code does not say that the same call may succeed later, and yet it may.
+    passes: bool,
 }
 
 impl Output {
@@ -123,10 +125,16 @@ impl ToolFailure {
     /// The tool must not do this.
     #[must_use]
     pub fn denied(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        let mut failure = Self::with_code(ErrorCode::ToolDenied, message);
-        let detail = serde_json::json!({ "reason": reason });
-        failure.detail = Object::from_serialize(&detail).unwrap_or_default();
-        failure
+        Self::with_code(ErrorCode::ToolDenied, message).because(reason)
+    }
+
+    /// The tool would do this, but not now; the message says when.
+    #[must_use]
+    pub fn busy(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            passes: true,
+            ..Self::with_code(ErrorCode::RuntimeError, message).because(reason)
+        }
     }
 
     /// The part of the tool that runs on a thread of its own has crashed.
@@ -136,6 +144,7 @@ impl ToolFailure {
             code: ErrorCode::ToolError,
             message: Cow::Borrowed("the tool crashed; the host's log says more"),
             detail: Object::EMPTY,
+            passes: false,
         }
     }
 
@@ -157,15 +166,24 @@ impl ToolFailure {
             code,
             message: message.into(),
             detail: Object::EMPTY,
+            passes: false,
         }
+    }
+
+    fn because(mut self, reason: &'static str) -> Self {
+        let detail = serde_json::json!({ "reason": reason });
+        self.detail = Object::from_serialize(&detail).unwrap_or_default();
+        self
     }
 }
 
 impl From<ToolFailure> for Failure {
     fn from(failure: ToolFailure) -> Self {
+        let all = Self::new(failure.code, Namespace::Tool, failure.message);
         Self {
             detail: failure.detail,
-            ..Self::new(failure.code, Namespace::Tool, failure.message)
+            retryable: failure.passes || all.retryable,
+            ..all
         }
     }
 }

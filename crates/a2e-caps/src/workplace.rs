@@ -1,8 +1,11 @@
 //! Where foreign programs run: a folder, a sandbox around it, and what they may use up.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use sandbox::{Launcher, Profile};
+
+use crate::shares::Shares;
 
 /// Where foreign programs run. Tools, processes and whatever else starts programs have the same.
 #[derive(Debug, Clone)]
@@ -13,6 +16,8 @@ pub struct Workplace {
     pub profile: Profile,
     /// The folder they start in.
     pub folder: PathBuf,
+    /// How many of them each agent may have at a time.
+    pub commands: Arc<Shares>,
 }
 
 impl Workplace {

@@ -248,6 +248,12 @@ pub struct GlobalLimits {
     pub approval: Duration,
     /// Requests that tools make to one host at once; others wait.
     pub max_fetches_per_host: usize,
+    /// Requests that tools make for one agent at once; more are refused, and can be tried again.
+    pub max_fetches_per_agent: usize,
+    /// Programs that one agent has in the sandbox at once, in all its sessions; the same.
+    pub max_commands_per_agent: usize,
+    /// Calls of components that one agent has under way at once; the same.
+    pub max_components_per_agent: usize,
     /// The limits of each session.
     pub session: Limits,
 }
@@ -334,6 +340,9 @@ impl Default for GlobalLimits {
             drain: Duration::from_secs(10),
             approval: crate::approvals::PATIENCE,
             max_fetches_per_host: 6,
+            max_fetches_per_agent: 8,
+            max_commands_per_agent: 32,
+            max_components_per_agent: 32,
             session: Limits::default(),
         }
     }

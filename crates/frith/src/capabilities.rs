@@ -9,6 +9,7 @@ use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
+use a2e_caps::shares::{Kind, Shares};
 use a2e_caps::tool::{Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
@@ -37,6 +38,7 @@ pub(crate) struct Capabilities {
 impl Capabilities {
     /// Prepares the workspace and the sandbox, and looks for the tools there are.
     pub(crate) fn new(config: &Config, file: Option<&Path>, data: &DataDir) -> Result<Self> {
+        let limits = &config.global_limits;
         let workspace = workspace(config, data)?;
         let profile = profile(config, &workspace);
         check(&profile, data.path(), file)?;
@@ -50,13 +52,15 @@ impl Capabilities {
             launcher,
             profile,
             folder: workspace.clone(),
+            commands: Shares::new(Kind::Commands, limits.max_commands_per_agent),
         });
         let roots = Roots::one(&workspace, Access::ReadWrite)?;
         let mut tools = files::tools(Arc::clone(&roots))?;
         tools.extend(commands::tools(&workplace)?);
         tools.extend(time::tools()?);
         let web = Client::new(WebSettings {
-            per_host: config.global_limits.max_fetches_per_host,
+            per_host: limits.max_fetches_per_host,
+            per_agent: limits.max_fetches_per_agent,
             ..WebSettings::default()
         });
         tools.extend(http::tools(&web)?);
@@ -67,7 +71,7 @@ impl Capabilities {
             catalogue,
             roots,
             web,
-            components: Loader::default(),
+            components: Loader::new(limits.max_components_per_agent),
         })
     }
 

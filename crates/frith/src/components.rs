@@ -8,13 +8,27 @@ use anyhow::{Context, Result, bail};
 use sandbox::Profile;
 
 /// Loads components; what is compiled stays so until the node ends.
-#[derive(Default)]
 pub(crate) struct Loader {
     #[cfg(feature = "wasm")]
     components: a2e_caps::components::Components,
 }
 
 impl Loader {
+    /// A loader of components, of which each agent may call so many at a time.
+    #[cfg_attr(
+        not(feature = "wasm"),
+        expect(unused_variables, reason = "there are none")
+    )]
+    pub(crate) fn new(per_agent: usize) -> Self {
+        Self {
+            #[cfg(feature = "wasm")]
+            components: a2e_caps::components::Components::new(a2e_caps::shares::Shares::new(
+                a2e_caps::shares::Kind::Components,
+                per_agent,
+            )),
+        }
+    }
+
     /// Adds components to the catalogue; those that have changed are in quarantine there.
     pub(crate) async fn add(
         &self,

@@ -1,10 +1,11 @@
 //! Running a command for a call of a tool.
 
-use sandbox::{Command, Exit, Launcher, Profile, Status, Why};
+use sandbox::{Command, Exit, Profile, Status, Why};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use crate::tool::{Call, Output, Progress, ToolFailure};
+use crate::workplace::Workplace;
 
 /// Bytes that are read, and told of, at once.
 const CHUNK: usize = 16 * 1024;
@@ -30,13 +31,13 @@ pub(crate) enum Told {
 /// # Errors
 /// If it cannot be started. One that was started always has a result.
 pub(crate) async fn run(
-    launcher: &Launcher,
+    workplace: &Workplace,
     command: &Command,
     profile: &Profile,
     stdin: String,
     call: &Call,
 ) -> Result<Output, ToolFailure> {
-    let ran = execute(launcher, command, profile, stdin, (call, Told::All)).await?;
+    let ran = execute(workplace, command, profile, stdin, (call, Told::All)).await?;
     ran.result()
 }
 
@@ -44,15 +45,16 @@ pub(crate) async fn run(
 /// ends with this future.
 ///
 /// # Errors
-/// If it cannot be started.
+/// If it cannot be started, or the agent has as many as it may.
 pub(crate) async fn execute(
-    launcher: &Launcher,
+    workplace: &Workplace,
     command: &Command,
     profile: &Profile,
     stdin: String,
     (call, told): (&Call, Told),
 ) -> Result<Ran, ToolFailure> {
-    let child = launcher.spawn(command, profile).await;
+    let _share = workplace.commands.take(&call.caller.agent)?;
+    let child = workplace.launcher.spawn(command, profile).await;
     let mut child = child.map_err(|error| ToolFailure::new(error.to_string()))?;
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let write = async {

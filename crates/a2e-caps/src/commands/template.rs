@@ -190,7 +190,7 @@ impl Tool for Templated {
                 ..Command::new(&self.program).args(fill(&self.words, arguments)?)
             };
             let stdin = stdin.map(text).unwrap_or_default();
-            run(&self.workplace.launcher, &command, &profile, stdin, &call).await
+            run(&self.workplace, &command, &profile, stdin, &call).await
         })
     }
 }

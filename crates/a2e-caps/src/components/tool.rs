@@ -7,6 +7,7 @@ use a2e_wire::{OWN_VALUES, Raw};
 use canonical::Digest;
 use sandbox::wasm::{Component, Event, Grant, Listener, Told};
 
+use crate::shares::Shares;
 use crate::tool::{Call, Definition, Output, Progress, Tool, ToolFailure};
 
 /// Bytes that a component may say about what went wrong; the rest is left out.
@@ -19,6 +20,7 @@ pub(super) struct ComponentTool {
     pub(super) content: Digest,
     pub(super) component: Component,
     pub(super) grant: Grant,
+    pub(super) shares: Arc<Shares>,
 }
 
 /// Passes on what a component tells.
@@ -35,6 +37,7 @@ impl Tool for ComponentTool {
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
         Box::pin(async move {
+            let _share = self.shares.take(&call.caller.agent)?;
             let arguments = call.arguments.raw().as_str();
             let listener = Arc::new(ToProgress(call.progress.clone()));
             let answer = self.component.call(arguments, &self.grant, listener).await;

@@ -27,6 +27,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::places::Places;
 use super::target::{Security, Target};
 use super::{MAX_HEAD, MAX_RESPONSE_HEADERS, Reach};
+use crate::shares::{Kind, Shares};
 use crate::tool::ToolFailure;
 
 /// How requests are made.
@@ -43,6 +44,8 @@ pub struct Settings {
     /// Requests that are made to one host at once; others wait. There are never more than
     /// [`MAX_AT_ONCE`](super::MAX_AT_ONCE) in all.
     pub per_host: usize,
+    /// Requests that one agent may have under way; more are refused.
+    pub per_agent: usize,
 }
 
 /// Makes requests. It follows no redirects and has no cookies, no proxies and no credentials.
@@ -50,6 +53,7 @@ pub struct Client {
     pub(super) settings: Settings,
     tls: OnceCell<Arc<ClientConfig>>,
     places: Places,
+    shares: Arc<Shares>,
 }
 
 /// A request that may be made.
@@ -87,6 +91,7 @@ impl Default for Settings {
             time: Duration::from_secs(30),
             body_bytes: 4 << 20,
             per_host: 6,
+            per_agent: 8,
         }
     }
 }
@@ -96,15 +101,18 @@ impl Client {
     #[must_use]
     pub fn new(settings: Settings) -> Arc<Self> {
         let places = Places::new(settings.per_host);
+        let shares = Shares::new(Kind::Fetches, settings.per_agent);
         Arc::new(Self {
             settings,
             tls: OnceCell::new(),
             places,
+            shares,
         })
     }
 
-    /// Makes a request. It ends with this future.
-    pub(crate) async fn ask(&self, ask: Ask) -> Result<Answer, ToolFailure> {
+    /// Makes a request for an agent. It ends with this future.
+    pub(crate) async fn ask(&self, agent: &Arc<str>, ask: Ask) -> Result<Answer, ToolFailure> {
+        let _share = self.shares.take(agent)?;
         let most = self.settings.time;
         let time = ask.time.map_or(most, |asked| asked.min(most));
         let host = ask.target.host.clone();

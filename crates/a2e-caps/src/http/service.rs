@@ -151,8 +151,12 @@ impl Statuses {
 }
 
 impl Service {
-    /// Makes a request, and a result of its answer.
-    pub(crate) async fn send(&self, request: Request) -> Result<Output, ToolFailure> {
+    /// Makes a request for an agent, and a result of its answer.
+    pub(crate) async fn send(
+        &self,
+        agent: &Arc<str>,
+        request: Request,
+    ) -> Result<Output, ToolFailure> {
         let target = Target::parse(&format!("{}{}", self.origin.base, request.path))?;
         let mut all = headers(&request.headers).map_err(ToolFailure::new)?;
         let body = match request.body {
@@ -179,7 +183,7 @@ impl Service {
         };
         let answer = self
             .client
-            .ask(ask)
+            .ask(agent, ask)
             .await
             .map_err(|failure| self.hint(failure))?;
         self.told(answer, body_bytes)

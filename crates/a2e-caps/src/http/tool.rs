@@ -142,7 +142,7 @@ impl Tool for HttpTool {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
         Box::pin(async move {
             let ask = self.ask(call.arguments.read()?)?;
-            told(self.client.ask(ask).await?)
+            told(self.client.ask(&call.caller.agent, ask).await?)
         })
     }
 }

@@ -12,25 +12,36 @@ use serde_json::json;
 use tokio::io::AsyncReadExt;
 
 use super::process::Process;
+use crate::shares::Share;
 
 /// Bytes of a line in one event; a longer one comes in several.
 pub(super) const MAX_LINE: usize = 64 * 1024;
 /// Bytes that are read at once.
 const CHUNK: usize = 16 * 1024;
 
+/// A process that runs, and with it one of those that the agent may have.
+pub(super) struct Running {
+    pub(super) child: Child,
+    pub(super) share: Option<Share>,
+}
+
 /// Tells the agent what a process writes, and how it ends. If nobody listens any more it is killed:
 /// it is dropped.
-pub(super) async fn follow(mut child: Child, process: Arc<Process>, context: Context) {
-    let told = tell(&mut child, &process, &context).await;
+pub(super) async fn follow(mut running: Running, process: Arc<Process>, context: Context) {
+    let told = tell(&mut running, &process, &context).await;
     if told.is_err() {
-        child.kill_tree();
-        process.end(child.wait().await);
+        running.child.kill_tree();
+        process.end(running.child.wait().await);
     }
     process.set_ended();
     let _ = context.end_stream().await;
 }
 
-async fn tell(child: &mut Child, process: &Process, context: &Context) -> Result<(), SendError> {
+async fn tell(
+    Running { child, share }: &mut Running,
+    process: &Process,
+    context: &Context,
+) -> Result<(), SendError> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let teller = |stream_type| Teller {
         process,
@@ -43,6 +54,8 @@ async fn tell(child: &mut Child, process: &Process, context: &Context) -> Result
     );
     tokio::try_join!(out.tell(stdout), err.tell(stderr))?;
     let exit = child.wait().await;
+    // Whoever is told that it has ended can have another.
+    drop(share.take());
     let (code, killed) = process.end(exit);
     if killed {
         teller(ProcStreamType::Killed).event(Object::EMPTY).await?;

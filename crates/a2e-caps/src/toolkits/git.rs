@@ -132,8 +132,7 @@ impl Tool for GitTool {
             let command = self.command(arguments)?;
             let mut profile = self.workplace.profile.clone();
             profile.network = Network::None;
-            let launcher = &self.workplace.launcher;
-            run(launcher, &command, &profile, String::new(), &call).await
+            run(&self.workplace, &command, &profile, String::new(), &call).await
         })
     }
 }

@@ -312,6 +312,21 @@ fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
             1..=16,
             &mut limits.max_fetches_per_host,
         ),
+        (
+            "max_fetches_per_agent",
+            1..=16,
+            &mut limits.max_fetches_per_agent,
+        ),
+        (
+            "max_commands_per_agent",
+            1..=10_000,
+            &mut limits.max_commands_per_agent,
+        ),
+        (
+            "max_components_per_agent",
+            1..=64,
+            &mut limits.max_components_per_agent,
+        ),
     ];
     for (name, allowed, slot) in counts {
         set(slot, section.field(name), |it| it.count(allowed));

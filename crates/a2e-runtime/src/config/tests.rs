@@ -127,7 +127,7 @@ fn the_sample_has_every_key() {
             + 19
             + 10
             + 13
-            + 15
+            + 18
             + 2
             + 4
             + 6
@@ -296,6 +296,10 @@ fn numbers_have_limits() {
         ("max_outbound", 64 << 10, 1 << 30),
         ("max_replay", 0, 1 << 30),
         ("max_sessions", 1, 1_000_000),
+        ("max_fetches_per_host", 1, 16),
+        ("max_fetches_per_agent", 1, 16),
+        ("max_commands_per_agent", 1, 10_000),
+        ("max_components_per_agent", 1, 64),
         ("handshake_seconds", 1, 600),
         ("idle_seconds", 0, 2_592_000),
         ("resume_seconds", 0, 2_592_000),

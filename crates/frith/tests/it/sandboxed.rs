@@ -3,6 +3,7 @@
 mod command_line;
 mod configured;
 mod processes;
+mod shares;
 mod workspace;
 
 use serde_json::{Value, json};
