@@ -2,13 +2,15 @@
 //!
 //! A script runs in the sandbox, reads its arguments as JSON from its standard input and writes its
 //! result, JSON or text, to its standard output. Its definition names the hash of the whole file, so
-//! whoever pins definitions pins scripts; a file that has changed since is not run.
+//! whoever pins definitions pins scripts. What runs is a copy of exactly what was hashed, which agents
+//! cannot change; if the file has changed since, nothing runs.
 
 mod header;
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +64,8 @@ struct Found {
     definition: Definition,
     file: PathBuf,
     hash: Digest,
+    /// What runs.
+    copy: PathBuf,
     timeout: Option<Duration>,
 }
 
@@ -80,11 +84,15 @@ enum Runner {
 }
 
 /// The tools of a folder, by name. Files that nobody may execute are none, nor are those whose names
-/// begin with a dot, nor folders.
+/// begin with a dot, nor folders. What is read is kept below `copies`, which is made if need be.
 ///
 /// # Errors
 /// If the folder cannot be read, or an executable file of it cannot be a tool.
-pub fn tools(folder: &Path, workplace: &Arc<Workplace>) -> Result<Vec<Arc<dyn Tool>>, ScriptError> {
+pub fn tools(
+    folder: &Path,
+    copies: &Path,
+    workplace: &Arc<Workplace>,
+) -> Result<Vec<Arc<dyn Tool>>, ScriptError> {
     let is_guarded = workplace.launcher.settings().is_some();
     let runner = match is_guarded && rustix::process::geteuid().is_root() {
         true => Runner::Other,
@@ -94,10 +102,11 @@ pub fn tools(folder: &Path, workplace: &Arc<Workplace>) -> Result<Vec<Arc<dyn To
         let workplace = Arc::clone(workplace);
         Arc::new(Script { found, workplace })
     };
-    Ok(read(folder, runner)?.into_iter().map(tool).collect())
+    let found = read(folder, copies, runner)?;
+    Ok(found.into_iter().map(tool).collect())
 }
 
-fn read(folder: &Path, runner: Runner) -> Result<Vec<Found>, ScriptError> {
+fn read(folder: &Path, copies: &Path, runner: Runner) -> Result<Vec<Found>, ScriptError> {
     let fail = |error| ScriptError::Folder {
         folder: folder.to_owned(),
         error,
@@ -117,7 +126,7 @@ fn read(folder: &Path, runner: Runner) -> Result<Vec<Found>, ScriptError> {
     }
     files.sort();
     let read = |file: PathBuf| {
-        let found = script(&file, runner);
+        let found = script(&file, copies, runner);
         found.map_err(|problem| ScriptError::Bad { file, problem })
     };
     files.into_iter().map(read).collect()
@@ -133,7 +142,7 @@ fn is_executable(file: &Path) -> io::Result<bool> {
     }
 }
 
-fn script(file: &Path, runner: Runner) -> Result<Found, String> {
+fn script(file: &Path, copies: &Path, runner: Runner) -> Result<Found, String> {
     let found = fs::symlink_metadata(file).map_err(|error| error.to_string())?;
     if found.is_symlink() {
         return Err("it is a symbolic link; put the file itself there".to_owned());
@@ -156,6 +165,8 @@ fn script(file: &Path, runner: Runner) -> Result<Found, String> {
         .tags(header.tags)
         .version(hash.to_string())
         .streaming();
+    let copy = keep(copies, file.file_name().unwrap_or_default(), &content, hash)
+        .map_err(|error| format!("it cannot be copied to {}: {error}", copies.display()))?;
     Ok(Found {
         definition: match header.read_only {
             true => definition.read_only().volatile(),
@@ -163,8 +174,27 @@ fn script(file: &Path, runner: Runner) -> Result<Found, String> {
         },
         file: file.to_owned(),
         hash,
+        copy,
         timeout: header.timeout_seconds.map(Duration::from_secs),
     })
+}
+
+/// Keeps what was read, under its hash: it is what runs, whatever becomes of the file.
+fn keep(copies: &Path, name: &OsStr, content: &[u8], hash: Digest) -> io::Result<PathBuf> {
+    let folder = copies.join(hash.to_string().replace(':', "-"));
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)?;
+    let copy = folder.join(name);
+    // Nobody runs half of it, and two that keep the same do not mind each other.
+    let mut next = copy.clone().into_os_string();
+    next.push(format!(".{}", std::process::id()));
+    fs::write(&next, content)?;
+    fs::set_permissions(&next, fs::Permissions::from_mode(0o755))?;
+    fs::rename(&next, &copy)?;
+    // Programs see it at the path that it really has.
+    copy.canonicalize()
 }
 
 /// All of a script; nothing if that is too much.
@@ -205,17 +235,17 @@ impl Tool for Script {
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
         Box::pin(async move {
-            let Found { file, timeout, .. } = &self.found;
+            let Found { copy, timeout, .. } = &self.found;
             self.found.check().await?;
             let mut profile = self.workplace.profile.clone();
-            profile.readable.push(file.clone());
+            profile.readable.push(copy.clone());
             if let Some(timeout) = *timeout {
                 profile.limits.wall_time = profile.limits.wall_time.min(timeout);
             }
             let command = Command {
                 cwd: self.workplace.folder.clone(),
                 stdin: Input::Pipe,
-                ..Command::new(file)
+                ..Command::new(copy)
             };
             let stdin = call.arguments.raw().as_str().to_owned();
             let told = (&call, Told::Errors);

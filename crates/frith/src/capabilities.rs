@@ -33,6 +33,8 @@ pub(crate) struct Capabilities {
     /// Fetches for tools: public addresses only.
     web: Arc<Client>,
     components: Loader,
+    /// Where scripts are kept as they were when they were read.
+    scripts: PathBuf,
 }
 
 impl Capabilities {
@@ -72,6 +74,7 @@ impl Capabilities {
             roots,
             web,
             components: Loader::new(limits.max_components_per_agent),
+            scripts: data.path().join("scripts"),
         })
     }
 
@@ -100,7 +103,10 @@ impl Capabilities {
         check_own(&self.workplace.profile, own)?;
         let described = self.described(own).with_context(whose)?;
         let scripts = match &own.scripts {
-            Some(folder) => scripts::tools(folder, &self.workplace).with_context(whose)?,
+            Some(folder) => {
+                let made = scripts::tools(folder, &self.scripts, &self.workplace);
+                made.with_context(whose)?
+            }
             None => Vec::new(),
         };
         let admitted = pinning.admit(&Source::Scripts, scripts).await?;

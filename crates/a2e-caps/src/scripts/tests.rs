@@ -5,7 +5,7 @@ use super::*;
 const HEADER: &str = "#!/bin/sh\n# ---\n# description: A script of a test\n# ---\n";
 
 fn found(folder: &Path) -> Result<Vec<Found>, ScriptError> {
-    read(folder, Runner::Same)
+    read(folder, &folder.join(".copies"), Runner::Same)
 }
 
 fn put(folder: &Path, name: &str, content: &str, mode: u32) {
@@ -46,6 +46,27 @@ fn a_definition_is_that_of_one_content() {
     assert_ne!(hash(&format!("{HEADER}rm -rf .\n")), before);
 }
 
+/// Whoever replaces the file after it was looked at gets nothing run that was not hashed.
+#[test]
+fn what_runs_is_what_was_hashed() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "a.sh", HEADER, 0o755);
+    let made = found(folder.path()).unwrap();
+    let script = &made[0];
+    put(folder.path(), "a.sh", &format!("{HEADER}rm -rf .\n"), 0o755);
+    let copy = fs::read(&script.copy).unwrap();
+    assert_eq!(copy, HEADER.as_bytes());
+    assert_eq!(Digest::of(&copy), script.hash);
+    assert_eq!(script.copy.file_name().unwrap(), "a.sh");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&script.copy), 0o755);
+    assert_eq!(mode(&folder.path().join(".copies")), 0o700);
+    // Another content is another copy; what runs by now is not touched.
+    let changed = found(folder.path()).unwrap();
+    assert_ne!(changed[0].copy, script.copy);
+    assert_eq!(fs::read(&script.copy).unwrap(), HEADER.as_bytes());
+}
+
 #[test]
 fn what_is_no_script_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +86,9 @@ fn what_is_no_script_is_told() {
     // Whoever has no rights must be able to run it.
     put(folder.path(), "own", HEADER, 0o700);
     assert!(found(folder.path()).is_ok());
-    let told = read(folder.path(), Runner::Other).unwrap_err().to_string();
+    let told = read(folder.path(), &folder.path().join(".copies"), Runner::Other)
+        .unwrap_err()
+        .to_string();
     assert!(told.contains("chmod 755"), "{told}");
 }
 
