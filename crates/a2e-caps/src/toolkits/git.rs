@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Info, Toolkit};
-use crate::commands::{result, run};
+use crate::commands::{Told, execute, result, run};
 use crate::files::MAX_PATH;
 use crate::tool::{Call, Definition, DefinitionError, Output, SchemaError, Tool, ToolFailure};
 use crate::workplace::Workplace;
@@ -101,7 +101,11 @@ impl Toolkit for Git {
 }
 
 impl GitTool {
-    fn command(&self, arguments: Vec<String>) -> Result<Command, ToolFailure> {
+    fn command(
+        &self,
+        arguments: Vec<String>,
+        more: Vec<(OsString, OsString)>,
+    ) -> Result<Command, ToolFailure> {
         let cwd = self.workplace.cwd(&self.repository);
         let cwd = cwd.map_err(|why| ToolFailure::new(why.replace("`cwd`", "the repository")))?;
         let mut env: Vec<(OsString, OsString)> = arguments::ENVIRONMENT
@@ -112,6 +116,7 @@ impl GitTool {
         let home = self.workplace.folder.canonicalize();
         let above = home.ok().and_then(|home| Some(home.parent()?.to_owned()));
         env.extend(above.map(|above| ("GIT_CEILING_DIRECTORIES".into(), above.into())));
+        env.extend(more);
         let command = Command::new("git").args(arguments);
         Ok(Command {
             cwd,
@@ -129,9 +134,17 @@ impl Tool for GitTool {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
         Box::pin(async move {
             let arguments = self.action.arguments(&call.arguments.read()?);
-            let command = self.command(arguments)?;
             let mut profile = self.workplace.profile.clone();
             profile.network = Network::None;
+            let ask = self.command(arguments::filters(), Vec::new())?;
+            let told = (&call, Told::Errors);
+            let filters = execute(&self.workplace, &ask, &profile, String::new(), told).await?;
+            let without = arguments::without(&filters.stdout).ok_or_else(|| {
+                ToolFailure::new(
+                    "the repository has too many filters; take some out of its settings",
+                )
+            })?;
+            let command = self.command(arguments, without)?;
             run(&self.workplace, &command, &profile, String::new(), &call).await
         })
     }

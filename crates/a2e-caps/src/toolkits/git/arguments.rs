@@ -1,5 +1,9 @@
 //! What `git` is run with. Nothing that an agent gives can become an option.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -33,23 +37,37 @@ pub(super) const ENVIRONMENT: [(&str, &str); 5] = [
     ("LC_ALL", "C.UTF-8"),
 ];
 
-/// What comes before every action. The workspace belongs to another user than the sandbox has, which
-/// `git` would mind; the other settings keep a repository from having programs run.
-const ALWAYS: [&str; 13] = [
-    "--no-pager",
-    "--no-optional-locks",
-    "--literal-pathspecs",
-    "-c",
+/// What comes before every action.
+const ALWAYS: [&str; 3] = ["--no-pager", "--no-optional-locks", "--literal-pathspecs"];
+
+/// What a repository does not decide. The workspace may belong to another user than the sandbox has,
+/// which `git` would mind; most others keep a repository from having programs run.
+const SETTINGS: [&str; 19] = [
     "safe.directory=*",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
     "color.ui=never",
-    "-c",
     "core.quotePath=false",
-    "-c",
+    "core.askPass=false",
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.sshCommand=false",
+    "credential.helper=",
+    // A form that asks for a signature to be checked has the program for that run.
+    "format.pretty=medium",
     "log.showSignature=false",
+    "gpg.program=false",
+    "gpg.openpgp.program=false",
+    "gpg.x509.program=false",
+    "gpg.ssh.program=false",
+    "gpg.ssh.defaultKeyCommand=false",
+    "protocol.allow=never",
+    // In a submodule `git` runs again, with the settings of that.
+    "diff.submodule=short",
+    "diff.ignoreSubmodules=all",
+    "status.submoduleSummary=false",
 ];
+
+/// The most filters that a repository may have.
+const MAX_FILTERS: usize = 64;
 
 /// Commits that a log has unless asked for more or fewer, and at most.
 const COMMITS: (u32, u32) = (20, 1000);
@@ -118,16 +136,23 @@ impl Action {
     }
 
     pub(super) fn arguments(self, asked: &Asked) -> Vec<String> {
-        let mut all: Vec<String> = ALWAYS.map(str::to_owned).into();
+        let mut all = before();
         let mut add = |words: &[&str]| all.extend(words.iter().map(|&word| word.to_owned()));
         match self {
-            Self::Status => add(&["status", "--short", "--branch", "--untracked-files=all"]),
+            Self::Status => add(&[
+                "status",
+                "--short",
+                "--branch",
+                "--untracked-files=all",
+                "--ignore-submodules=all",
+            ]),
             Self::Log => {
                 let count = asked.max_count.unwrap_or(COMMITS.0);
                 add(&["log", "--date=iso-strict", &format!("--max-count={count}")]);
             }
             Self::Diff => {
-                add(&["diff", "--no-ext-diff", "--no-textconv"]);
+                let still = "--ignore-submodules=all";
+                add(&["diff", "--no-ext-diff", "--no-textconv", still]);
                 if asked.staged {
                     add(&["--cached"]);
                 }
@@ -151,138 +176,57 @@ impl Action {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::process::Command;
-
-    use super::*;
-    use crate::tool::Schema;
-
-    /// `git` as the sandbox would run it.
-    fn git(folder: &Path, action: Action, asked: Value) -> (bool, String) {
-        let asked: Asked = serde_json::from_value(asked).unwrap();
-        let output = Command::new("git")
-            .args(action.arguments(&asked))
-            .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .envs(ENVIRONMENT)
-            .current_dir(folder)
-            .output()
-            .unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(text).unwrap())
-    }
-
-    fn repository() -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        let run = |arguments: &[&str]| {
-            let author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
-            let done = Command::new("git")
-                .args(author)
-                .args(arguments)
-                .envs(ENVIRONMENT)
-                .current_dir(&folder)
-                .output()
-                .unwrap();
-            assert!(done.status.success(), "{done:?}");
-        };
-        run(&["init", "--quiet", "--initial-branch=main"]);
-        for (text, message) in [("one\n", "First"), ("two\n", "Second")] {
-            std::fs::write(folder.path().join("a.txt"), text).unwrap();
-            run(&["add", "."]);
-            run(&["commit", "--quiet", "-m", message]);
-        }
-        std::fs::write(folder.path().join("a.txt"), "three\n").unwrap();
-        folder
-    }
-
-    #[test]
-    fn a_real_repository_answers() {
-        let folder = repository();
-        let shows = |action, asked: Value, expected: &[&str], not: &str| {
-            let (done, text) = git(folder.path(), action, asked);
-            assert!(done, "{text}");
-            for part in expected {
-                assert!(text.contains(part), "{part} in {text}");
-            }
-            assert!(not.is_empty() || !text.contains(not), "{not} in {text}");
-        };
-        shows(Action::Status, json!({}), &["## main", " M a.txt"], "");
-        shows(Action::Status, json!({"path": "b"}), &["## main"], "a.txt");
-        shows(Action::Log, json!({}), &["First", "Second"], "");
-        shows(Action::Log, json!({"max_count": 1}), &["Second"], "First");
-        shows(
-            Action::Log,
-            json!({"revision": "HEAD~1"}),
-            &["First"],
-            "Second",
-        );
-        shows(Action::Diff, json!({}), &["-two", "+three"], "");
-        shows(Action::Diff, json!({"staged": true}), &[], "three");
-        let both = json!({"revision": "HEAD~1", "to": "HEAD", "path": "a.txt"});
-        shows(Action::Diff, both, &["-one", "+two"], "three");
-        shows(
-            Action::Show,
-            json!({"revision": "HEAD"}),
-            &["Second", "+two"],
-            "",
-        );
-        shows(
-            Action::Show,
-            json!({"revision": "HEAD~1:a.txt"}),
-            &["one"],
-            "First",
-        );
-    }
-
-    /// Whatever slips through the schema is still no option.
-    #[test]
-    fn nothing_becomes_an_option() {
-        let folder = repository();
-        let leak = folder.path().join("leak");
-        let option = format!("--output={}", leak.display());
-        for action in [Action::Log, Action::Diff, Action::Show] {
-            for asked in [
-                json!({"revision": option}),
-                json!({"revision": "HEAD", "to": option}),
-                json!({"revision": "HEAD", "path": option}),
-            ] {
-                git(folder.path(), action, asked.clone());
-                assert!(!leak.exists(), "{action:?} {asked}");
-            }
-            let schema = Schema::compile(&action.schema()).unwrap();
-            let fits = |value: Value| {
-                let raw = a2e_wire::Raw::from_serialize(&value).unwrap();
-                schema.check(&raw).is_ok()
-            };
-            assert!(fits(json!({"revision": "HEAD~3", "path": "--x"})));
-            assert!(!fits(json!({"revision": "--output=x"})));
-            assert!(!fits(json!({"revision": ""})));
-            assert!(!fits(json!({"revision": "a\nb"})));
-            assert!(fits(json!({"revision": "a".repeat(256)})));
-            assert!(!fits(json!({"revision": "a".repeat(257)})));
-        }
-    }
-
-    /// A repository's own settings run nothing.
-    #[test]
-    fn a_repository_starts_no_programs() {
-        let folder = repository();
-        let leak = folder.path().join("leak");
-        let program = format!("touch {}", leak.display());
-        let config = folder.path().join(".git/config");
-        let mut text = std::fs::read_to_string(&config).unwrap();
-        text += &format!(
-            "[core]\n\tfsmonitor = {program}\n\tpager = {program}\n[diff]\n\texternal = {program}\n\
-             [diff \"x\"]\n\ttextconv = {program}\n\tcommand = {program}\n"
-        );
-        std::fs::write(&config, text).unwrap();
-        std::fs::write(folder.path().join(".gitattributes"), "*.txt diff=x\n").unwrap();
-        for action in Action::ALL {
-            let (done, text) = git(folder.path(), action, json!({"revision": "HEAD"}));
-            assert!(done || action == Action::Status, "{text}");
-            assert!(!leak.exists(), "{action:?}");
-        }
-    }
+fn before() -> Vec<String> {
+    let mut all: Vec<String> = ALWAYS.map(str::to_owned).into();
+    all.extend(SETTINGS.iter().flat_map(|it| ["-c".into(), (*it).into()]));
+    all
 }
+
+/// Asks which filters a repository has. Programs convert files for it, and no single setting switches
+/// them off.
+pub(super) fn filters() -> Vec<String> {
+    let asked = ["config", "--includes", "-z", "--name-only"];
+    let mut all = before();
+    all.extend(asked.map(str::to_owned));
+    all.extend(["--get-regexp", r"^filter\."].map(str::to_owned));
+    all
+}
+
+/// The variables that switch off the filters of such a list; none if there are too many.
+pub(super) fn without(filters: &[u8]) -> Option<Vec<(OsString, OsString)>> {
+    // `filter.NAME.KEY`, where the name may have dots.
+    let names = filters.split(|byte| *byte == 0).filter_map(|key| {
+        let end = key.iter().rposition(|byte| *byte == b'.')?;
+        key.get(..end)
+    });
+    let names: BTreeSet<&[u8]> = names.collect();
+    if names.len() > MAX_FILTERS {
+        return None;
+    }
+    let off = [
+        ("process", ""),
+        ("clean", ""),
+        ("smudge", ""),
+        ("required", "false"),
+    ];
+    let settings = names.iter().flat_map(|name| {
+        off.map(|(key, value)| {
+            let mut all = name.to_vec();
+            all.extend([b".", key.as_bytes()].concat());
+            (OsString::from_vec(all), value)
+        })
+    });
+    let mut env: Vec<(OsString, OsString)> = Vec::new();
+    for (place, (key, value)) in settings.enumerate() {
+        env.push((format!("GIT_CONFIG_KEY_{place}").into(), key));
+        env.push((format!("GIT_CONFIG_VALUE_{place}").into(), value.into()));
+    }
+    let count = names.len().saturating_mul(off.len());
+    env.push(("GIT_CONFIG_COUNT".into(), count.to_string().into()));
+    Some(env)
+}
+
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod tests;
