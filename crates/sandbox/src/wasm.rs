@@ -6,7 +6,7 @@
 //! gives way each millisecond, so there is always a moment to end it.
 //!
 //! Reading order: `event`, `grant` (what goes in and comes out), `component`, `host` (what an instance
-//! has of its host), `imports`, `files`, `threads`, `ticker`, `output`, `text`.
+//! has of its host), `pool`, `imports`, `files`, `threads`, `ticker`, `output`, `text`.
 
 mod component;
 mod definition;
@@ -17,6 +17,7 @@ mod grant;
 mod host;
 mod imports;
 mod output;
+mod pool;
 mod text;
 mod threads;
 mod ticker;
@@ -71,6 +72,7 @@ impl Engine {
         config.epoch_interruption(true);
         // The images of large components are mapped, not copied, into each instance.
         config.memory_init_cow(true);
+        config.allocation_strategy(pool::strategy());
         // Nobody reads where inside a component something went wrong.
         config.wasm_backtrace_max_frames(None);
         let engine = wasmtime::Engine::new(&config).map_err(|error| WasmError::engine(&error))?;
