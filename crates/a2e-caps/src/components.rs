@@ -17,7 +17,7 @@ use sandbox::wasm::{Component, Engine, Grant, MAX_COMPONENT, WasmError};
 use serde_json::Value;
 
 use crate::shares::{Kind, Shares};
-use crate::tool::{Definition, DefinitionError, Tool};
+use crate::tool::{Content, Definition, DefinitionError, Tool};
 
 pub use sandbox::wasm::Access;
 
@@ -128,11 +128,12 @@ impl Components {
     async fn tool(&self, wanted: &Wanted, profile: &Profile) -> Result<ComponentTool, Why> {
         let path = wanted.path.clone();
         let read = move || read(&path).map(|bytes| (Digest::of(&bytes), bytes));
-        let (content, bytes) = on_a_thread(read).await??;
+        let (hash, bytes) = on_a_thread(read).await??;
+        let content = Content::binary(hash, bytes.len());
         let grant = Grant::under(profile, wanted.files);
-        let Described { component, said } = match self.known(&content) {
+        let Described { component, said } = match self.known(&hash) {
             Some(known) => known,
-            None => self.compile(content, bytes, &grant).await?,
+            None => self.compile(hash, bytes, &grant).await?,
         };
         let definition = defined(wanted, &component, said)?;
         Ok(ComponentTool {

@@ -21,7 +21,7 @@ use sandbox::{Command, Input, Status};
 use serde_json::Value;
 
 use crate::commands::{Told, execute};
-use crate::tool::{Call, Definition, Output, Tool, ToolFailure, blocking};
+use crate::tool::{Call, Content, Definition, Output, Tool, ToolFailure, blocking};
 use crate::workplace::Workplace;
 
 use header::Header;
@@ -66,6 +66,7 @@ struct Found {
     hash: Digest,
     /// What runs.
     copy: PathBuf,
+    content: Content,
     timeout: Option<Duration>,
 }
 
@@ -175,6 +176,7 @@ fn script(file: &Path, copies: &Path, runner: Runner) -> Result<Found, String> {
         file: file.to_owned(),
         hash,
         copy,
+        content: Content::text(&content),
         timeout: header.timeout_seconds.map(Duration::from_secs),
     })
 }
@@ -231,6 +233,10 @@ impl Found {
 impl Tool for Script {
     fn definition(&self) -> &Definition {
         &self.found.definition
+    }
+
+    fn content(&self) -> Option<Content> {
+        Some(self.found.content.clone())
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {

@@ -4,6 +4,7 @@
 //! [`Catalogue`]; the plugin [`Tools`](crate::tools::Tools) checks arguments before and results after.
 
 mod catalogue;
+mod content;
 mod definition;
 mod own;
 mod parameters;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 
 use a2e_runtime::{BoxFuture, Failure};
 use a2e_wire::{ErrorCode, Namespace, Object, Raw};
-use canonical::Digest;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 pub use catalogue::{Catalogue, Clash, Entry, Snapshot, Source};
+pub use content::{Content, MAX_READABLE};
 pub use definition::{Definition, DefinitionError, MAX_DESCRIPTION, MAX_NAME};
 pub use own::{LoadError, Loaded, Loader};
 pub use pinning::{Admitted, Pinning, Quarantined};
@@ -34,9 +35,9 @@ pub trait Tool: Send + Sync + 'static {
     /// What it says of itself. The same each time.
     fn definition(&self) -> &Definition;
 
-    /// The hash of what runs, where that lies in a file that somebody could change. It is pinned with
-    /// the definition; the tool itself makes sure that nothing else runs.
-    fn content(&self) -> Option<Digest> {
+    /// What runs, where that lies in a file that somebody could change. It is pinned with the
+    /// definition; the tool itself makes sure that nothing else runs.
+    fn content(&self) -> Option<Content> {
         None
     }
 

@@ -226,8 +226,8 @@ pub fn pin(source: &str, name: &str) -> String {
 #[must_use]
 pub fn quarantined(name: &str, pin: &str) -> Failure {
     let text = format!(
-        "the definition of `{name}` has changed since it was approved; the operator can look at it \
-         with `frith tools pending` and approve it with `frith tools approve {pin}`"
+        "`{name}` is not what the operator has approved; `frith tools pending` shows the operator \
+         what it is now, and how to approve that"
     );
     let detail = json!({"reason": "quarantined", "pin": pin});
     Failure {

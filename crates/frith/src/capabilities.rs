@@ -112,10 +112,8 @@ impl Capabilities {
         let admitted = pinning.admit(&Source::Scripts, scripts).await?;
         for script in &admitted.quarantined {
             tracing::warn!(
-                "the script of `{}` has changed and is not served; `frith tools approve {}` \
-                 approves it as it is now",
+                "the script of `{}` has changed and is not served; `frith tools pending` shows it",
                 script.name(),
-                script.pin
             );
         }
         let clashes = self.catalogue.set(Source::Config, described);

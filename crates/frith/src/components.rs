@@ -46,9 +46,8 @@ impl Loader {
             for changed in &admitted.quarantined {
                 tracing::warn!(
                     "the component `{}` has changed since it was approved and cannot be called; \
-                     look at it, then: frith tools approve {}",
+                     `frith tools pending` shows it",
                     changed.name(),
-                    changed.pin
                 );
             }
             if let Some(clash) = catalogue.set_admitted(source, admitted).first() {

@@ -5,66 +5,102 @@ use a2e_runtime::operator::{
     ApproveTool, ChangedTool, ChangedTools, Nothing, ShowTool, ToolChange, ask,
 };
 use anyhow::{Result, bail};
-use audit::printable;
+use canonical::Digest;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::agent::print;
 use crate::diff::{Line, diff};
+use crate::screen::{plain, quoted};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Show which tools of mounted hosts, components and scripts have changed since they were
     /// approved, and how: they are not served
     Pending,
-    /// Approve tools as they are now; shows how they have changed
+    /// Approve tools as `frith tools pending` has shown them
     Approve {
-        /// Their names, from `frith tools pending`; the part after the slash does if it is the only
-        /// one
-        #[arg(required = true)]
-        names: Vec<String>,
+        /// Each with the hash of what was shown, as `frith tools pending` writes it; the part of the
+        /// name after the slash does if it is the only one
+        #[arg(required = true, value_name = "NAME@HASH")]
+        tools: Vec<String>,
     },
 }
 
 pub(crate) async fn run(action: &Action, dir: &DataDir, as_json: bool) -> Result<Outcome> {
-    let ChangedTools { tools } = ask(dir, "tools.pending", &Nothing {}).await?;
     match action {
-        Action::Pending => {
-            if tools.is_empty() && !as_json {
-                print(&"no tool has changed since it was approved")?;
-            }
-            for tool in tools {
-                show(&change(dir, tool.pin).await?, as_json)?;
-            }
-        }
-        Action::Approve { names } => {
-            let named: Result<Vec<&ChangedTool>> =
-                names.iter().map(|name| find(&tools, name)).collect();
-            for tool in named? {
-                let change = change(dir, tool.pin.clone()).await?;
-                show(&change, as_json)?;
-                let seen = ApproveTool {
-                    pin: change.tool.pin,
-                    seen: change.tool.offered,
-                };
-                let Nothing {} = ask(dir, "tools.approve", &seen).await?;
-                if !as_json {
-                    print(&format!("approved {}", printable(&seen.pin)))?;
-                }
-            }
-        }
+        Action::Pending => pending(dir, as_json).await,
+        Action::Approve { tools } => match tools.iter().map(|text| wish(text)).collect() {
+            Ok(wishes) => approve(dir, wishes, as_json).await,
+            Err(message) => Ok(Outcome::WrongArguments(message)),
+        },
+    }
+}
+
+async fn pending(dir: &DataDir, as_json: bool) -> Result<Outcome> {
+    let ChangedTools { tools } = ask(dir, "tools.pending", &Nothing {}).await?;
+    let mut changes: Vec<ToolChange> = Vec::new();
+    for ChangedTool { pin, .. } in tools {
+        changes.push(ask(dir, "tools.show", &ShowTool { pin }).await?);
+    }
+    if as_json {
+        print(&json!(changes))?;
+    } else if changes.is_empty() {
+        print(&"no tool has changed since it was approved")?;
+    } else {
+        changes.iter().try_for_each(show)?;
     }
     Ok(Outcome::Good)
 }
 
-async fn change(dir: &DataDir, pin: String) -> Result<ToolChange> {
-    Ok(ask(dir, "tools.show", &ShowTool { pin }).await?)
+/// Approves all of them, or none if one is not what was seen.
+async fn approve(dir: &DataDir, wishes: Vec<(&str, Digest)>, as_json: bool) -> Result<Outcome> {
+    let ChangedTools { tools } = ask(dir, "tools.pending", &Nothing {}).await?;
+    let mut seen = Vec::new();
+    for (name, hash) in wishes {
+        let tool = find(&tools, name)?;
+        if tool.offered != hash {
+            bail!(
+                "`{}` is not, or no longer, what that hash stands for; `frith tools pending` shows \
+                 what it is now",
+                tool.pin
+            );
+        }
+        seen.push(ApproveTool {
+            pin: tool.pin.clone(),
+            seen: hash,
+        });
+    }
+    for wish in &seen {
+        let Nothing {} = ask(dir, "tools.approve", wish).await?;
+        if !as_json {
+            print(&format!("approved {}", plain(&wish.pin)))?;
+        }
+    }
+    if as_json {
+        print(&json!(seen))?;
+    }
+    Ok(Outcome::Good)
+}
+
+/// A tool and what was seen of it. A name alone could stand for anything by now.
+fn wish(text: &str) -> Result<(&str, Digest), String> {
+    let parts = text.rsplit_once('@');
+    let wish = parts.and_then(|(name, hash)| Some((name, hash.parse().ok()?)));
+    wish.ok_or_else(|| {
+        format!(
+            "`{text}` does not say what you have seen of the tool; `frith tools pending` shows it, \
+             and the NAME@HASH that approves exactly that"
+        )
+    })
 }
 
 /// The tool that a name stands for.
 fn find<'t>(tools: &'t [ChangedTool], name: &str) -> Result<&'t ChangedTool> {
-    if let Some(tool) = tools.iter().find(|tool| tool.pin == name) {
+    // One that cannot be shown as it is goes by what is shown of it.
+    let is_it = |tool: &&ChangedTool| tool.pin == name || plain(&tool.pin) == name;
+    if let Some(tool) = tools.iter().find(is_it) {
         return Ok(tool);
     }
     let end = format!("/{name}");
@@ -84,39 +120,59 @@ fn find<'t>(tools: &'t [ChangedTool], name: &str) -> Result<&'t ChangedTool> {
     }
 }
 
-fn show(change: &ToolChange, as_json: bool) -> Result<()> {
-    if as_json {
-        return print(&json!(change));
-    }
-    let pin = printable(&change.tool.pin);
-    print(&format!("{pin} has changed since it was approved"))?;
+fn show(change: &ToolChange) -> Result<()> {
+    let ChangedTool {
+        pin,
+        approved,
+        offered,
+    } = &change.tool;
+    print(&format!("{} has changed since it was approved", plain(pin)))?;
     let text = |text: &Option<String>| {
         let text = text.as_deref()?;
         let value: Value = serde_json::from_str(text).ok()?;
         serde_json::to_string_pretty(&value).ok()
     };
-    let (Some(before), Some(now)) = (text(&change.before), text(&change.now)) else {
-        let hash = |hash: Option<_>| hash.map_or_else(|| "?".into(), |hash| format!("{hash}"));
-        print(&format!("  - {}", hash(change.tool.approved)))?;
-        print(&format!("  + {}", hash(Some(change.tool.offered))))?;
-        return print(&"  what it said, or what it says, is too large to be kept and shown");
-    };
-    for line in diff(&before, &now) {
-        let (mark, text) = match line {
-            Line::Same(text) => (' ', text),
-            Line::Removed(text) => ('-', text),
-            Line::Added(text) => ('+', text),
-        };
-        print(&format!("  {mark} {}", printable(text)))?;
+    match (text(&change.before), text(&change.now)) {
+        (Some(before), Some(now)) => {
+            for line in diff(&before, &now) {
+                let (mark, text) = match line {
+                    Line::Same(text) => (' ', text),
+                    Line::Removed(text) => ('-', text),
+                    Line::Added(text) => ('+', text),
+                };
+                print(&format!("  {mark} {}", plain(text)))?;
+            }
+        }
+        _ => {
+            let approved = approved.map_or_else(|| "?".to_owned(), |hash| hash.to_string());
+            print(&format!("  - {approved}"))?;
+            print(&format!("  + {offered}"))?;
+            print(&"  what it said, or what it says, is too large to be kept and shown")?;
+        }
     }
-    Ok(())
+    let wish = quoted(&format!("{pin}@{offered}"));
+    print(&format!(
+        "  to approve exactly this: frith tools approve {wish}"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
-    use canonical::Digest;
-
     use super::*;
+
+    #[test]
+    fn a_wish_says_what_was_seen() {
+        let hash = Digest::of(b"x");
+        let (text, odd) = (format!("mounted:a/x@{hash}"), format!("a@b@{hash}"));
+        assert_eq!(wish(&text).unwrap(), ("mounted:a/x", hash));
+        assert_eq!(wish(&odd).unwrap(), ("a@b", hash));
+        for bad in ["mounted:a/x", "x@", "x@sha256:00", ""] {
+            assert!(
+                wish(bad).unwrap_err().contains("frith tools pending"),
+                "{bad}"
+            );
+        }
+    }
 
     #[test]
     fn a_name_stands_for_one_tool() {

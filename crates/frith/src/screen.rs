@@ -30,6 +30,15 @@ pub(crate) fn message(text: impl Display) -> String {
     lines.join("\n")
 }
 
+/// A word of a command that somebody will paste into a shell: whatever it says, it is one word.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@%+,".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", plain(word).replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,5 +51,18 @@ mod tests {
             r"a\u{1b}[2J\rb\n\u{9b}31m\u{202e}c\u{7f}é\tx"
         );
         assert_eq!(message("a\nb\rc"), "a\nb\\rc");
+    }
+
+    #[test]
+    fn a_word_stays_one() {
+        for (word, shown) in [
+            ("mounted:a/x@sha256:00", "mounted:a/x@sha256:00"),
+            ("a;rm", "'a;rm'"),
+            ("$(x)`y`", "'$(x)`y`'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
     }
 }

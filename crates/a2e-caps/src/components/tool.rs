@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use a2e_runtime::BoxFuture;
 use a2e_wire::{OWN_VALUES, Raw};
-use canonical::Digest;
 use sandbox::wasm::{Component, Event, Grant, Listener, Told};
 
 use crate::shares::Shares;
-use crate::tool::{Call, Definition, Output, Progress, Tool, ToolFailure};
+use crate::tool::{Call, Content, Definition, Output, Progress, Tool, ToolFailure};
 
 /// Bytes that a component may say about what went wrong; the rest is left out.
 const MAX_SAID: usize = 8 * 1024;
@@ -16,8 +15,8 @@ const MAX_SAID: usize = 8 * 1024;
 /// A component that agents can call.
 pub(super) struct ComponentTool {
     pub(super) definition: Definition,
-    /// The hash of its code, which is approved together with what it says.
-    pub(super) content: Digest,
+    /// Its code, which is approved together with what it says.
+    pub(super) content: Content,
     pub(super) component: Component,
     pub(super) grant: Grant,
     pub(super) shares: Arc<Shares>,
@@ -31,8 +30,8 @@ impl Tool for ComponentTool {
         &self.definition
     }
 
-    fn content(&self) -> Option<Digest> {
-        Some(self.content)
+    fn content(&self) -> Option<Content> {
+        Some(self.content.clone())
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {

@@ -8,6 +8,7 @@ use a2e_wire::messages::tool::ToolDefinition;
 use canonical::Digest;
 use serde_json::{Value, json};
 
+use super::content::Content;
 use super::parameters::{is_told_in_full, parameters};
 use super::schema::{Schema, SchemaError};
 
@@ -239,10 +240,10 @@ impl Definition {
         Digest::of(self.pinned_text(None).as_bytes())
     }
 
-    /// All it says, and the hash of what runs where that can change too. Members are sorted, so their
-    /// order does not count.
+    /// All it says, and what runs where that can change too. Members are sorted, so their order does
+    /// not count.
     #[must_use]
-    pub fn pinned_text(&self, content: Option<Digest>) -> String {
+    pub fn pinned_text(&self, content: Option<&Content>) -> String {
         let mut all = json!({
             "name": self.name,
             "description": self.description,
@@ -258,7 +259,7 @@ impl Definition {
             "defer_loading": self.defer_loading,
         });
         if let (Some(content), Value::Object(all)) = (content, &mut all) {
-            all.insert("content".into(), content.to_string().into());
+            all.insert("content".into(), content.to_value());
         }
         all.to_string()
     }

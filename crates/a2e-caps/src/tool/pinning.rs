@@ -58,7 +58,7 @@ impl Pinning {
         let source = source.to_string();
         for tool in tools {
             let name = tool.definition().name();
-            let text = tool.definition().pinned_text(tool.content());
+            let text = tool.definition().pinned_text(tool.content().as_ref());
             let shown = Shown {
                 source: &source,
                 name,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use a2e_caps::tool::{Call, Catalogue, Definition, Output, Pinning, Source, Tool, ToolFailure};
+use a2e_caps::tool::{
+    Call, Catalogue, Content, Definition, Output, Pinning, Source, Tool, ToolFailure,
+};
 use a2e_caps::tools::{Settings, Tools};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{BoxFuture, Host};
@@ -46,7 +48,7 @@ async fn a_changed_definition_waits_for_the_operator() {
     assert!(listed.iter().all(|tool| tool.name != "t"));
     let error = refused(&client, "t", json!({})).await;
     assert_eq!(error.code, ErrorCode::ToolDenied);
-    let hint = "frith tools approve component:c/t";
+    let hint = "frith tools pending";
     assert!(error.message.contains(hint), "{}", error.message);
     let detail = error.detail.raw().as_str();
     assert_eq!(detail, r#"{"pin":"component:c/t","reason":"quarantined"}"#);
@@ -85,8 +87,8 @@ impl Tool for Script {
         &self.0
     }
 
-    fn content(&self) -> Option<Digest> {
-        Some(self.1)
+    fn content(&self) -> Option<Content> {
+        Some(Content::binary(self.1, 1))
     }
 
     fn call(&self, _: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::frith;
 use crate::node::{Node, Wire};
 
 const CONFIG: &str = "plugins:
@@ -50,6 +51,11 @@ fn a_component_is_a_tool_until_it_changes() {
     let mut wire = agent(&node);
     let answer = call(&mut wire, "3");
     assert_eq!(answer["code"], "tool_denied", "{answer}");
-    let hint = "frith tools approve component:echo/echo";
-    assert!(answer.to_string().contains(hint), "{answer}");
+    assert_eq!(answer["detail"]["pin"], "component:echo/echo", "{answer}");
+    // Of what runs, people are shown what there is to see.
+    let data = node.data();
+    let (_, out, _) = frith(&["tools", "pending", "--data", data.to_str().unwrap()], "");
+    for shown in ["  -     \"bytes\": ", "  +     \"hash\": \"sha256:"] {
+        assert!(out.contains(shown), "{out}");
+    }
 }

@@ -219,13 +219,23 @@ fn a_script_is_a_tool_as_long_as_nobody_changes_it() {
     assert!(apply(&node).contains("applied"));
     let quarantined = |node: &Node| {
         let told = refused(node, "count", &json!({"text": "x"}));
-        assert!(told.contains("frith tools approve"), "{told}");
+        assert!(told.contains("frith tools pending"), "{told}");
         assert_eq!(data(&call(node, "say", &json!({})).1), "hello\n");
     };
     quarantined(&node);
     let folder_path = node.crash();
     let node = Node::start(&folder_path, config);
     quarantined(&node);
+    // The operator is shown what runs, not its hash alone.
+    let data_path = node.data();
+    let data_path = data_path.to_str().unwrap();
+    let (_, out, _) = frith(&["tools", "pending", "--data", data_path], "");
+    for line in [
+        r#"  -       "print(json.dumps({'words': len(words)}))""#,
+        r#"  +       "print(json.dumps({'words': 666}))""#,
+    ] {
+        assert!(out.lines().any(|found| found == line), "{out}");
+    }
     // As it was, it needs nobody's word.
     script(&scripts, "count.py", COUNT);
     assert!(apply(&node).contains("applied"));

@@ -83,10 +83,7 @@ fn a_changed_tool_of_a_mounted_host_waits_for_the_operator() {
     let refused = shout(&mut wire, "4");
     assert_eq!(refused["code"], "tool_denied", "{refused}");
     let text = refused["message"].as_str().unwrap();
-    assert!(
-        text.contains("frith tools approve mounted:foreign/shout"),
-        "{text}"
-    );
+    assert!(text.contains("frith tools pending"), "{text}");
     let detail = json!({"reason": "quarantined", "pin": "mounted:foreign/shout"});
     assert_eq!(refused["detail"], detail);
     let hum = json!({"type": "tool/call/req", "id": "5", "tool_name": "hum", "arguments": {}});
@@ -107,14 +104,33 @@ fn a_changed_tool_of_a_mounted_host_waits_for_the_operator() {
         assert!(out.lines().any(|found| found == line), "{out}");
     }
     let (_, out, _) = operator(&node, &["--json", "tools", "pending"]);
-    let shown: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(shown["tool"]["pin"], "mounted:foreign/shout");
-    let (status, _, error) = operator(&node, &["tools", "approve", "hum"]);
+    let all: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(all[0]["tool"]["pin"], "mounted:foreign/shout");
+    let seen = all[0]["tool"]["offered"].as_str().unwrap();
+    let (status, _, error) = operator(&node, &["tools", "approve", &format!("hum@{seen}")]);
     assert_eq!(status, 1);
     assert!(error.contains("no tool `hum` waits"), "{error}");
-    assert_eq!(shout(&mut wire, "7")["code"], "tool_denied");
+    // Nobody approves what was not looked at: neither by the name alone, nor what came since.
+    let (status, _, error) = operator(&node, &["tools", "approve", "shout"]);
+    assert_eq!(status, 2);
+    assert!(error.contains("NAME@HASH"), "{error}");
+    let shown = std::fs::read_to_string(&says).unwrap();
+    std::fs::write(&says, "Worse").unwrap();
+    assert_eq!(names(&mut wire, "7"), ["hum"]);
+    let (status, _, error) = operator(&node, &["tools", "approve", &format!("shout@{seen}")]);
+    assert_eq!(status, 1);
+    assert!(error.contains("no longer"), "{error}");
+    assert_eq!(shout(&mut wire, "7b")["code"], "tool_denied");
 
-    let (status, out, error) = operator(&node, &["tools", "approve", "shout"]);
+    std::fs::write(&says, shown).unwrap();
+    assert_eq!(names(&mut wire, "7c"), ["hum"]);
+    let (_, out, _) = operator(&node, &["tools", "pending"]);
+    let wish = out
+        .lines()
+        .find_map(|line| line.split_once("frith tools approve "));
+    let (_, wish) = wish.unwrap();
+    assert!(wish.ends_with(seen), "{wish}");
+    let (status, out, error) = operator(&node, &["tools", "approve", wish]);
     assert_eq!(status, 0, "{error}");
     assert!(out.ends_with("approved mounted:foreign/shout\n"), "{out}");
     assert_eq!(shout(&mut wire, "8")["data"]["success"], true);
