@@ -3,10 +3,13 @@
 //! A foreign tool that was harmless when it was added can say something else tomorrow. Whoever brings
 //! such tools (a mounted host, a component, a folder of scripts) shows them here before anybody sees
 //! them: what a tool says is pinned by hash at first sight, which is when the operator has just added
-//! its source; a changed one is in quarantine until the operator approves it.
+//! its source; a changed one is in quarantine until the operator approves it. So is one that a source
+//! with names of its own choice adds later, and one whose name could be taken for another's.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+mod known;
+mod names;
+
+use std::sync::{Arc, Mutex as SyncMutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use a2e_session::Failure;
@@ -16,14 +19,19 @@ use serde_json::json;
 use store::{Error, Hash, PinKind, Pins, SessionId, Snapshots, Store, UnixMillis};
 use tokio::sync::Mutex;
 
+use known::Known;
+use names::Names;
+
 /// What foreign tools said when they were approved, and what they say now. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Definitions {
     pins: Arc<dyn Pins>,
     /// What the hashes stand for, so that an operator can see what has changed.
     texts: Arc<dyn Snapshots>,
-    /// How many tools of each source are pinned, as far as somebody asked.
-    counts: Arc<Mutex<HashMap<String, usize>>>,
+    /// What is pinned, as far as somebody asked.
+    known: Arc<Mutex<Known>>,
+    /// The names of the node's own tools.
+    own: Arc<SyncMutex<Names>>,
 }
 
 /// A tool as its source shows it.
@@ -47,8 +55,21 @@ pub enum Standing {
         /// What was approved.
         approved: Digest,
     },
+    /// It is new, and came later than the others of its source, or could be taken for another tool.
+    New,
     /// It is new, and its source has [as many](MAX_PINNED) as it may.
     TooMany,
+}
+
+impl Standing {
+    /// What was approved instead, if anything was.
+    #[must_use]
+    pub const fn approved(self) -> Option<Digest> {
+        match self {
+            Self::Changed { approved } => Some(approved),
+            Self::Approved | Self::New | Self::TooMany => None,
+        }
+    }
 }
 
 /// A tool that waits for the operator.
@@ -60,6 +81,8 @@ pub struct Changed {
     pub approved: Option<Digest>,
     /// What it says now.
     pub offered: Digest,
+    /// If it is new, the tool that it could be taken for: its name, and where that comes from.
+    pub looks_like: Option<String>,
 }
 
 /// How many tools of one source are pinned. What is pinned stays so, or a source could change a tool
@@ -78,29 +101,50 @@ impl Definitions {
         Ok(Self {
             pins: store.pins(&PinKind::TOOL),
             texts: store.node().snapshots(&SessionId::new("definitions")?),
-            counts: Arc::default(),
+            known: Arc::default(),
+            own: Arc::default(),
         })
     }
 
-    /// Compares a tool with what was approved; a new one is.
+    /// Compares a tool that the operator has named with what was approved; a new one is.
     ///
     /// # Errors
     /// If the store fails; then the tool may not be called.
     pub async fn compare(&self, shown: Shown<'_>) -> Result<Standing, Error> {
+        let known = &mut *self.known.lock().await;
+        self.compare_one(known, shown, true).await
+    }
+
+    async fn compare_one(
+        &self,
+        all: &mut Known,
+        shown: Shown<'_>,
+        may_be_new: bool,
+    ) -> Result<Standing, Error> {
         let (pin, now) = (pin(shown.source, shown.name), now());
         let offered = Digest::of(shown.text.as_bytes());
         let hash = Hash(*offered.as_bytes());
         let known = self.pins.get(&pin).await?;
+        let waiting = known.and_then(|known| known.offered);
         let Some(pinned) = known.and_then(|known| known.pinned) else {
-            if !self.has_room(shown.source).await? {
+            if known.is_none() && !self.has_room(all, shown.source).await? {
                 tracing::warn!(pin, "a tool is not served: its source has {MAX_PINNED}");
                 return Ok(Standing::TooMany);
             }
-            self.pins.pin(now, &pin, hash).await?;
-            self.keep_text(now, &pin, offered, shown.text).await;
-            return Ok(Standing::Approved);
+            if may_be_new {
+                self.pins.pin(now, &pin, hash).await?;
+                self.keep_text(now, &pin, offered, shown.text).await;
+                if let Some(names) = &mut all.names {
+                    names.add(shown.source, shown.name);
+                }
+                return Ok(Standing::Approved);
+            }
+            if waiting != Some(hash) {
+                tracing::warn!(pin, "a new tool waits to be approved; it is not served");
+                self.wait(now, &pin, shown.text, waiting).await?;
+            }
+            return Ok(Standing::New);
         };
-        let waiting = known.and_then(|known| known.offered);
         if pinned == hash {
             if let Some(waiting) = waiting {
                 // It is again what it was: nobody need look at the other.
@@ -114,14 +158,28 @@ impl Definitions {
                 pin,
                 "a tool has changed since it was approved; it is not served"
             );
-            self.pins.compare(now, &pin, hash).await?;
-            self.keep_text(now, &pin, offered, shown.text).await;
-            if let Some(waiting) = waiting {
-                self.forget_text(&pin, waiting).await;
-            }
+            self.wait(now, &pin, shown.text, waiting).await?;
         }
         let approved = Digest::from(pinned.0);
         Ok(Standing::Changed { approved })
+    }
+
+    /// Has the operator asked about what a tool says now, in place of what waited before.
+    async fn wait(
+        &self,
+        now: UnixMillis,
+        pin: &str,
+        text: &str,
+        before: Option<Hash>,
+    ) -> Result<(), Error> {
+        let offered = Digest::of(text.as_bytes());
+        let hash = Hash(*offered.as_bytes());
+        self.pins.compare(now, pin, hash).await?;
+        self.keep_text(now, pin, offered, text).await;
+        if let Some(before) = before {
+            self.forget_text(pin, before).await;
+        }
+        Ok(())
     }
 
     /// Whether this is what was approved.
@@ -148,6 +206,8 @@ impl Definitions {
         if let Some(pinned) = known.pinned {
             self.forget_text(pin, pinned).await;
         }
+        // Read again, with this one among them.
+        self.known.lock().await.names = None;
         Ok(true)
     }
 
@@ -156,15 +216,24 @@ impl Definitions {
     /// # Errors
     /// If the store fails.
     pub async fn changed(&self) -> Result<Vec<Changed>, Error> {
-        let all = self.pins.list().await?.into_iter();
-        let changed = all.filter_map(|(name, pin)| {
-            Some(Changed {
-                pin: name,
-                approved: pin.pinned.map(|hash| Digest::from(hash.0)),
-                offered: Digest::from(pin.offered?.0),
-            })
-        });
-        Ok(changed.collect())
+        let known = &mut *self.known.lock().await;
+        let mut changed = Vec::new();
+        for (pin, state) in self.pins.list().await? {
+            let Some(offered) = state.offered else {
+                continue;
+            };
+            let looks_like = match (state.pinned, pin.split_once('/')) {
+                (None, Some((source, name))) => self.looks_like(known, source, name).await?,
+                _ => None,
+            };
+            changed.push(Changed {
+                pin,
+                approved: state.pinned.map(|hash| Digest::from(hash.0)),
+                offered: Digest::from(offered.0),
+                looks_like,
+            });
+        }
+        Ok(changed)
     }
 
     /// What a hash stands for, if that is known.
@@ -177,8 +246,8 @@ impl Definitions {
     }
 
     /// Whether one tool more of a source may be pinned; then it counts.
-    async fn has_room(&self, source: &str) -> Result<bool, Error> {
-        let mut counts = self.counts.lock().await;
+    async fn has_room(&self, known: &mut Known, source: &str) -> Result<bool, Error> {
+        let counts = &mut known.counts;
         let count = match counts.get(source) {
             Some(count) => *count,
             None => {

@@ -84,7 +84,13 @@ impl Mount {
             .filter(|accepted| accepted.enabled)
             .map(|accepted| accepted.capability)
             .collect();
+        // The operator has just said that it is to be used; later it may say something else.
+        let seen = match capabilities.contains(&Capability::Tools) {
+            true => listed::see(&mount.definitions, &mount.source(), &client).await,
+            false => Ok(()),
+        };
         client.disconnect(Duration::from_secs(2)).await;
+        seen?;
         let most = mount.max_children.min(Semaphore::MAX_PERMITS);
         let children = mount.address.is_command().then(|| Semaphore::new(most));
         let children = children.map(Arc::new);
@@ -94,6 +100,11 @@ impl Mount {
             children: children.clone(),
         });
         Ok(mounted.collect())
+    }
+
+    /// What its tools are approved under.
+    fn source(&self) -> String {
+        format!("mounted:{}", self.name)
     }
 
     fn connector(&self) -> Connector {
@@ -182,7 +193,7 @@ impl Mounted {
         let namespace = tag.map_or(Namespace::Base, Tag::namespace);
         let failed = |error| failed::failure(&self.mount.name, namespace, error);
         let (client, listed) = self.client(context.session()).await.map_err(failed)?;
-        let source = format!("mounted:{}", self.mount.name);
+        let source = self.mount.source();
         if let Body::ToolCallRequest(call) = &request.body {
             let judged = listed.judge(definitions, &source, &client, &call.tool_name);
             match judged.await.map_err(failed)? {

@@ -18,6 +18,7 @@ use a2e_caps::{Placement, commands, endpoints, files, http, openapi, scripts, ti
 use a2e_runtime::config::{
     CommandTool, Config, Network, OwnTools, Plugin, PluginKind, Proc, Sandbox,
 };
+use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
@@ -81,6 +82,14 @@ impl Capabilities {
     /// The tools there are.
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
         Arc::clone(&self.catalogue)
+    }
+
+    /// No tool of another host may be taken for one of these.
+    pub(crate) fn reserve(&self, definitions: &Definitions) {
+        for entry in self.catalogue.current().entries() {
+            let name = entry.tool.definition().name();
+            definitions.reserve(&entry.source.to_string(), [name]);
+        }
     }
 
     /// Adds all capabilities, as a node has them that is told nothing else.

@@ -16,8 +16,8 @@ use crate::screen::{plain, quoted};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Show which tools of mounted hosts, components and scripts have changed since they were
-    /// approved, and how: they are not served
+    /// Show which tools of mounted hosts, components and scripts are new or have changed since they
+    /// were approved, and how: they are not served
     Pending,
     /// Approve tools as `frith tools pending` has shown them
     Approve {
@@ -47,7 +47,7 @@ async fn pending(dir: &DataDir, as_json: bool) -> Result<Outcome> {
     if as_json {
         print(&json!(changes))?;
     } else if changes.is_empty() {
-        print(&"no tool has changed since it was approved")?;
+        print(&"no tool waits to be approved")?;
     } else {
         changes.iter().try_for_each(show)?;
     }
@@ -82,6 +82,15 @@ async fn approve(dir: &DataDir, wishes: Vec<(&str, Digest)>, as_json: bool) -> R
         print(&json!(seen))?;
     }
     Ok(Outcome::Good)
+}
+
+/// A name with each letter that is not ASCII by its number.
+fn spelled(name: &str) -> String {
+    let letter = |letter: char| match letter.is_ascii() {
+        true => plain(letter),
+        false => letter.escape_unicode().to_string(),
+    };
+    name.chars().map(letter).collect()
 }
 
 /// A tool and what was seen of it. A name alone could stand for anything by now.
@@ -125,14 +134,33 @@ fn show(change: &ToolChange) -> Result<()> {
         pin,
         approved,
         offered,
+        looks_like,
     } = &change.tool;
-    print(&format!("{} has changed since it was approved", plain(pin)))?;
+    let state = match approved {
+        Some(_) => "has changed since it was approved",
+        None => "is new",
+    };
+    print(&format!("{} {state}", plain(pin)))?;
+    if let Some(other) = looks_like {
+        print(&format!(
+            "  beware: its name looks like that of another tool: {}",
+            plain(other)
+        ))?;
+    }
+    if !pin.is_ascii() {
+        let spelled = spelled(pin);
+        print(&format!("  beware: its name is spelled {spelled}"))?;
+    }
     let text = |text: &Option<String>| {
         let text = text.as_deref()?;
         let value: Value = serde_json::from_str(text).ok()?;
         serde_json::to_string_pretty(&value).ok()
     };
-    match (text(&change.before), text(&change.now)) {
+    let before = match approved {
+        Some(_) => text(&change.before),
+        None => Some(String::new()),
+    };
+    match (before, text(&change.now)) {
         (Some(before), Some(now)) => {
             for line in diff(&before, &now) {
                 let (mark, text) = match line {
@@ -180,6 +208,7 @@ mod tests {
             pin: pin.into(),
             approved: None,
             offered: Digest::of(b""),
+            looks_like: None,
         };
         let tools = ["mounted:a/x", "mounted:b/x", "mounted:b/y"].map(tool);
         let found = |name| find(&tools, name).map(|tool| &*tool.pin).ok();

@@ -31,8 +31,8 @@ pub struct Quarantined {
     pub pin: String,
     /// What it says now.
     pub offered: Digest,
-    /// What was approved.
-    pub approved: Digest,
+    /// What was approved, if anything was.
+    pub approved: Option<Digest>,
     /// The tool, for when it is approved.
     pub tool: Arc<dyn Tool>,
 }
@@ -66,13 +66,15 @@ impl Pinning {
             };
             match self.definitions.compare(shown).await? {
                 Standing::Approved => admitted.tools.push(tool),
-                Standing::Changed { approved } => admitted.quarantined.push(Quarantined {
-                    pin: pin(&source, name),
-                    offered: Digest::of(text.as_bytes()),
-                    approved,
-                    tool,
-                }),
                 Standing::TooMany => {}
+                standing @ (Standing::Changed { .. } | Standing::New) => {
+                    admitted.quarantined.push(Quarantined {
+                        pin: pin(&source, name),
+                        offered: Digest::of(text.as_bytes()),
+                        approved: standing.approved(),
+                        tool,
+                    });
+                }
             }
         }
         Ok(admitted)

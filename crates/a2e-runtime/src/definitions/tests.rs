@@ -31,6 +31,7 @@ async fn the_first_sight_pins_and_a_change_waits() {
         pin: pin.clone(),
         approved: Some(first),
         offered: second,
+        looks_like: None,
     };
     assert_eq!(all.changed().await.unwrap(), [waiting]);
     let text = |hash| all.text(&pin, hash);
@@ -110,4 +111,96 @@ async fn large_definitions_are_pinned_without_their_text() {
         let standing = all.compare(shown(name, "y")).await.unwrap();
         assert!(matches!(standing, Standing::Changed { .. }));
     }
+}
+
+/// All tools of a source, by name; each says `x`.
+async fn all(definitions: &Definitions, source: &str, names: &[&str]) -> Vec<Standing> {
+    let shown = names.iter().map(|name| Shown {
+        source,
+        name,
+        text: "x",
+    });
+    let shown: Vec<Shown<'_>> = shown.collect();
+    definitions.compare_all(&shown).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_a_known_source_adds_waits() {
+    let store = Store::new(Memory::new(Limits::default()));
+    let definitions = Definitions::new(&store).unwrap();
+    assert!(!definitions.was_seen(SOURCE).await.unwrap());
+    let (approved, new) = (Standing::Approved, Standing::New);
+    assert_eq!(
+        all(&definitions, SOURCE, &["a", "b"]).await,
+        [approved, approved]
+    );
+    assert!(definitions.was_seen(SOURCE).await.unwrap());
+    // Also for the next process, and as often as it is shown.
+    let definitions = Definitions::new(&store).unwrap();
+    for _ in 0..2 {
+        assert_eq!(
+            all(&definitions, SOURCE, &["c", "a"]).await,
+            [new, approved]
+        );
+    }
+    let waiting = definitions.changed().await.unwrap();
+    let pins: Vec<&str> = waiting.iter().map(|it| &*it.pin).collect();
+    assert_eq!(pins, ["mounted:other/c"]);
+    assert_eq!((waiting[0].approved, &waiting[0].looks_like), (None, &None));
+    let text = definitions.text(pins[0], waiting[0].offered).await;
+    assert_eq!(text.unwrap().unwrap(), "x");
+    assert!(
+        definitions
+            .approve(pins[0], waiting[0].offered)
+            .await
+            .unwrap()
+    );
+    assert_eq!(all(&definitions, SOURCE, &["c"]).await, [approved]);
+    // One that showed nothing at first has shown all it has.
+    definitions.see("mounted:empty").await.unwrap();
+    assert_eq!(all(&definitions, "mounted:empty", &["z"]).await, [new]);
+}
+
+#[tokio::test]
+async fn what_could_be_taken_for_another_waits_at_first_sight() {
+    let definitions = definitions();
+    definitions.reserve("built-in", ["read_file"]);
+    all(&definitions, "mounted:first", &["search"]).await;
+    let (approved, new) = (Standing::Approved, Standing::New);
+    let names = [
+        "Read-File",
+        "read_file",
+        "se\u{430}rch",
+        "search",
+        "find",
+        "FIND",
+    ];
+    let standings = all(&definitions, SOURCE, &names).await;
+    assert_eq!(standings, [new, new, new, new, approved, new]);
+    let waiting = definitions.changed().await.unwrap();
+    let likes = |name: &str| {
+        let found = waiting.iter().find(|it| it.pin == pin(SOURCE, name));
+        found.unwrap().looks_like.clone()
+    };
+    assert_eq!(likes("Read-File").unwrap(), "read_file (built-in)");
+    assert_eq!(likes("read_file").unwrap(), "read_file (built-in)");
+    assert_eq!(likes("search").unwrap(), "search (mounted:first)");
+    assert_eq!(likes("FIND").unwrap(), "find (mounted:other)");
+    assert_eq!(likes("se\u{430}rch"), None);
+}
+
+/// New names take room as others do, approved or not.
+#[tokio::test]
+async fn a_source_adds_no_more_than_it_may_have() {
+    let definitions = definitions();
+    let numbered: Vec<String> = (0..MAX_PINNED).map(|number| format!("t{number}")).collect();
+    definitions.see(SOURCE).await.unwrap();
+    let names: Vec<&str> = numbered.iter().map(|name| &**name).collect();
+    let standings = all(&definitions, SOURCE, &names).await;
+    assert!(standings.iter().all(|standing| *standing == Standing::New));
+    assert_eq!(
+        all(&definitions, SOURCE, &["past"]).await,
+        [Standing::TooMany]
+    );
+    assert_eq!(all(&definitions, SOURCE, &["t0"]).await, [Standing::New]);
 }

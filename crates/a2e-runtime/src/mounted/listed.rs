@@ -4,6 +4,7 @@
 //! as new as what the agent knows.
 
 use std::collections::HashMap;
+use std::io;
 use std::time::Duration;
 
 use a2e_session::Failure;
@@ -31,6 +32,8 @@ struct Tools {
 struct Tool {
     says: Digest,
     is_approved: bool,
+    /// Whether nothing of this name ever was.
+    is_new: bool,
 }
 
 /// What is to be done about a call.
@@ -53,7 +56,8 @@ impl Listed {
         *self.0.lock().await = None;
     }
 
-    /// Takes from a list what may not be seen, and remembers the rest.
+    /// Takes from a list what may not be seen, and remembers the rest. All tools must have been
+    /// [seen](see) before: a list may be a part of them.
     pub(super) async fn filter(
         &self,
         definitions: &Definitions,
@@ -80,11 +84,7 @@ impl Listed {
             !tools.by_name.contains_key(name) && tools.at.elapsed() >= LIST_AGAIN
         });
         if is_stale {
-            let request = ToolListRequest {
-                include_deferred: true,
-                ..ToolListRequest::new()
-            };
-            let mut list = client.request(request).await?;
+            let mut list = client.request(everything()).await?;
             let by_name = match compare(definitions, source, &mut list).await {
                 Ok(by_name) => by_name,
                 Err(error) => return Ok(Call::Refuse(failed(&error))),
@@ -103,10 +103,37 @@ impl Listed {
                 Err(error) => return Ok(Call::Refuse(failed(&error))),
             }
         }
-        Ok(match tool.is_approved {
-            true => Call::Forward,
-            false => Call::Refuse(quarantined(name, &pin)),
+        Ok(match (tool.is_approved, tool.is_new) {
+            (true, _) => Call::Forward,
+            // Nobody was told of it: it must not stand before the tool that is meant.
+            (false, true) => Call::Unknown,
+            (false, false) => Call::Refuse(quarantined(name, &pin)),
         })
+    }
+}
+
+/// Looks at all tools of a source that nobody has looked at yet.
+pub(super) async fn see(
+    definitions: &Definitions,
+    source: &str,
+    client: &Client,
+) -> Result<(), ClientError> {
+    let failed = |error: store::Error| ClientError::Unreachable(io::Error::other(error));
+    if definitions.was_seen(source).await.map_err(failed)? {
+        return Ok(());
+    }
+    let mut list = client.request(everything()).await?;
+    compare(definitions, source, &mut list)
+        .await
+        .map_err(failed)?;
+    definitions.see(source).await.map_err(failed)
+}
+
+/// Asks for all tools there are.
+fn everything() -> ToolListRequest<'static> {
+    ToolListRequest {
+        include_deferred: true,
+        ..ToolListRequest::new()
     }
 }
 
@@ -116,33 +143,40 @@ async fn compare(
     source: &str,
     list: &mut ToolListResponse<'static>,
 ) -> Result<HashMap<String, Tool>, store::Error> {
-    let mut found = HashMap::new();
-    let mut kept = Vec::with_capacity(list.tools.len());
+    let mut tools = Vec::with_capacity(list.tools.len());
     for tool in std::mem::take(&mut list.tools) {
-        let Some(text) = text(&tool) else {
-            tracing::warn!(
+        match text(&tool) {
+            Some(text) => tools.push((tool, text)),
+            None => tracing::warn!(
                 source,
                 "a tool is not served: its name or definition cannot be used"
-            );
-            continue;
-        };
-        let shown = Shown {
-            source,
-            name: &tool.name,
-            text: &text,
-        };
-        let is_approved = match definitions.compare(shown).await? {
+            ),
+        }
+    }
+    let shown = tools.iter().map(|(tool, text)| Shown {
+        source,
+        name: &tool.name,
+        text,
+    });
+    let standings = definitions.compare_all(&shown.collect::<Vec<_>>()).await?;
+    let mut found = HashMap::new();
+    for ((tool, text), standing) in tools.into_iter().zip(standings) {
+        let is_approved = match standing {
             Standing::Approved => true,
-            Standing::Changed { .. } => false,
+            Standing::Changed { .. } | Standing::New => false,
             Standing::TooMany => continue,
         };
         let says = Digest::of(text.as_bytes());
-        found.insert(tool.name.to_string(), Tool { says, is_approved });
+        let one = Tool {
+            says,
+            is_approved,
+            is_new: standing == Standing::New,
+        };
+        found.insert(tool.name.to_string(), one);
         if is_approved {
-            kept.push(tool);
+            list.tools.push(tool);
         }
     }
-    list.tools = kept;
     Ok(found)
 }
 

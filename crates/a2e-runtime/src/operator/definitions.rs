@@ -11,11 +11,11 @@ use crate::definitions::{Changed, Definitions};
 /// The answer to `tools.pending`, which needs [`Nothing`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ChangedTools {
-    /// The tools that have changed since they were approved, by name.
+    /// The tools that wait to be approved, by name.
     pub tools: Vec<ChangedTool>,
 }
 
-/// A tool that has changed since it was approved.
+/// A tool that has changed since it was approved, or is new.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedTool {
     /// Names it here: its source, a slash, its name.
@@ -24,6 +24,9 @@ pub struct ChangedTool {
     pub approved: Option<Digest>,
     /// What it says now.
     pub offered: Digest,
+    /// If it is new, the tool that it could be taken for: its name, and where that comes from.
+    #[serde(default)]
+    pub looks_like: Option<String>,
 }
 
 /// The request of `tools.show`; the answer is a [`ToolChange`].
@@ -61,11 +64,13 @@ impl From<Changed> for ChangedTool {
             pin,
             approved,
             offered,
+            looks_like,
         } = changed;
         Self {
             pin,
             approved,
             offered,
+            looks_like,
         }
     }
 }
