@@ -10,7 +10,7 @@ use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
 use a2e_caps::shares::{Kind, Shares};
-use a2e_caps::tool::{Catalogue, Pinning, Source, Tool};
+use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
@@ -36,6 +36,26 @@ pub(crate) struct Capabilities {
     components: Loader,
     /// Where scripts are kept as they were when they were read.
     scripts: PathBuf,
+}
+
+/// The tools that a configuration describes, by where they come from.
+#[derive(Debug, Default)]
+pub(crate) struct Described {
+    sources: Vec<(Source, Admitted)>,
+}
+
+impl Described {
+    /// Adds those of a source to what there is of it.
+    pub(crate) fn add(&mut self, source: Source, admitted: Admitted) {
+        let mut known = self.sources.iter_mut();
+        match known.find(|(known, _)| *known == source) {
+            Some((_, all)) => {
+                all.tools.extend(admitted.tools);
+                all.quarantined.extend(admitted.quarantined);
+            }
+            None => self.sources.push((source, admitted)),
+        }
+    }
 }
 
 impl Capabilities {
@@ -84,12 +104,22 @@ impl Capabilities {
         Arc::clone(&self.catalogue)
     }
 
-    /// No tool of another host may be taken for one of these.
-    pub(crate) fn reserve(&self, definitions: &Definitions) {
-        for entry in self.catalogue.current().entries() {
+    /// Serves the tools of a configuration, in place of those of the one before.
+    pub(crate) fn take(&self, described: Described) {
+        self.catalogue.replace_described(described.sources);
+    }
+
+    /// No tool of another host may be taken for one of these, nor one of these for another.
+    pub(crate) fn reserve(&self, described: &Described, definitions: &Definitions) -> Result<()> {
+        let all = self.catalogue.with_described(&described.sources);
+        if let Some(clash) = all.clashes().first() {
+            bail!("two tools are called `{}`", clash.name);
+        }
+        for entry in all.entries() {
             let name = entry.tool.definition().name();
             definitions.reserve(&entry.source.to_string(), [name]);
         }
+        Ok(())
     }
 
     /// Adds all capabilities, as a node has them that is told nothing else.
@@ -99,41 +129,39 @@ impl Capabilities {
         Ok(self.proc(builder, &Proc::default()))
     }
 
-    /// Adds the tools, and those that the configuration describes.
-    pub(crate) async fn tools(
+    /// The tools that the configuration describes, compared with what was approved.
+    pub(crate) async fn describe(
         &self,
-        builder: HostBuilder,
         plugin: &Plugin,
         own: &OwnTools,
         pinning: &Pinning,
-    ) -> Result<HostBuilder> {
+        all: &mut Described,
+    ) -> Result<()> {
         let whose = || format!("the tools of the plugin `{}`", plugin.name);
         // The configuration may be another than the one at the start.
         check_own(&self.workplace.profile, own)?;
         let described = self.described(own).with_context(whose)?;
-        let scripts = match &own.scripts {
-            Some(folder) => {
-                let made = scripts::tools(folder, &self.scripts, &self.workplace);
-                made.with_context(whose)?
+        all.add(Source::Config, Admitted::all(described));
+        if let Some(folder) = &own.scripts {
+            let scripts = scripts::tools(folder, &self.scripts, &self.workplace);
+            let scripts = scripts.with_context(whose)?;
+            let admitted = pinning.admit(&Source::Scripts, scripts).await?;
+            for script in &admitted.quarantined {
+                tracing::warn!(
+                    "the script of `{}` has changed and is not served; `frith tools pending` \
+                     shows it",
+                    script.name(),
+                );
             }
-            None => Vec::new(),
-        };
-        let admitted = pinning.admit(&Source::Scripts, scripts).await?;
-        for script in &admitted.quarantined {
-            tracing::warn!(
-                "the script of `{}` has changed and is not served; `frith tools pending` shows it",
-                script.name(),
-            );
+            all.add(Source::Scripts, admitted);
         }
-        let clashes = self.catalogue.set(Source::Config, described);
-        let more = self.catalogue.set_admitted(Source::Scripts, admitted);
-        if let Some(clash) = clashes.into_iter().chain(more).next() {
-            bail!("two tools are called `{}`", clash.name);
-        }
-        let (profile, catalogue) = (&self.workplace.profile, &self.catalogue);
-        let components = &own.components;
-        let added = self.components.add(components, profile, catalogue, pinning);
-        added.await.with_context(whose)?;
+        let (profile, components) = (&self.workplace.profile, &own.components);
+        let added = self.components.add(components, profile, pinning, all);
+        added.await.with_context(whose)
+    }
+
+    /// Adds the tools.
+    pub(crate) fn tools(&self, builder: HostBuilder, plugin: &Plugin) -> Result<HostBuilder> {
         let tools = self.make_tools(ToolSettings {
             placement: placement(plugin),
             ..ToolSettings::default()

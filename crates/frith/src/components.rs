@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use a2e_caps::tool::{Catalogue, Pinning, Source, Tool};
+use a2e_caps::tool::{Pinning, Source, Tool};
 use a2e_runtime::config::ComponentTool;
 use anyhow::{Context, Result, bail};
 use sandbox::Profile;
+
+use crate::capabilities::Described;
 
 /// Loads components; what is compiled stays so until the node ends.
 pub(crate) struct Loader {
@@ -29,13 +31,13 @@ impl Loader {
         }
     }
 
-    /// Adds components to the catalogue; those that have changed are in quarantine there.
+    /// Adds components to what is described; those that have changed are in quarantine there.
     pub(crate) async fn add(
         &self,
         wanted: &[ComponentTool],
         profile: &Profile,
-        catalogue: &Catalogue,
         pinning: &Pinning,
+        all: &mut Described,
     ) -> Result<()> {
         for one in wanted {
             check(one, profile)?;
@@ -50,9 +52,7 @@ impl Loader {
                     changed.name(),
                 );
             }
-            if let Some(clash) = catalogue.set_admitted(source, admitted).first() {
-                bail!("two tools are called `{}`", clash.name);
-            }
+            all.add(source, admitted);
         }
         Ok(())
     }

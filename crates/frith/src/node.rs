@@ -1,12 +1,14 @@
 //! A running node: its host, its listeners, and the files that say where it is.
 
 mod agents;
+mod build;
 mod doors;
 mod listen;
 mod manifest;
 mod operate;
 mod peers;
 mod record;
+mod reload;
 
 use std::io::Write;
 use std::path::Path;
@@ -15,14 +17,12 @@ use std::time::Duration;
 
 use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
-use a2e_caps::tool::Pinning;
-use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind, SnapshotPlace};
+use a2e_runtime::config::{Config, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
-use a2e_runtime::demo::Demo;
 use a2e_runtime::operator::Server as OperatorServer;
 use a2e_runtime::{
-    Address, Approvals, Authenticator, Claim, DataDir, FileStore, Guard, Host, HostBuilder,
-    HttpServer, Limited, MemoryStore, Mount, Open, Policies, SnapshotStore, Tls, TokenStore,
+    Approvals, Authenticator, Claim, DataDir, FileStore, Guard, Host, HttpServer, Limited,
+    MemoryStore, SnapshotStore, Tls, TokenStore,
 };
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -38,7 +38,7 @@ use crate::vault;
 
 pub(crate) use agents::Agents;
 use agents::Needs;
-use doors::keep_doors;
+pub(crate) use build::builder;
 use listen::{Endpoints, listen, warn_of_plain_text};
 use operate::operations;
 use record::keep_within;
@@ -120,7 +120,9 @@ impl Node {
             vault: vault::open(data, &store).await?,
             definitions: Definitions::new(&store)?,
         };
-        let host = builder(config, &shared).await?.build();
+        let (builder, described) = builder(config, &shared).await?;
+        shared.capabilities.take(described);
+        let host = builder.build();
         let tls = match &config.server.tls {
             Some(files) => Some(Tls::from_files(&files.certificate, &files.key)?),
             None => None,
@@ -236,83 +238,8 @@ impl Node {
         }
     }
 
-    /// Goes on with another configuration; says what of it was not taken. Sessions keep what they
-    /// began with, but for the rules: those are new for all.
-    pub(crate) async fn reload(&self, config: &Config, consent: Consent) -> Vec<String> {
-        let mut config = config.clone();
-        let mut kept = match consent {
-            Consent::Given => Vec::new(),
-            Consent::Missing => keep_doors(&mut config, &self.current()),
-        };
-        let config = &config;
-        match builder(config, &self.shared).await {
-            Ok(builder) => self.host.reload(builder),
-            Err(error) => kept.push(format!("kept the old plugins and limits: {error:#}")),
-        }
-        match Policies::compile(&config.policy) {
-            Ok(policies) => {
-                let looser = policies.tighten(&self.host.policies());
-                match looser.err().filter(|_| consent == Consent::Missing) {
-                    None if config.policy == self.current().policy => {}
-                    None => {
-                        self.host.set_policies(policies);
-                        self.record_policy(consent);
-                    }
-                    Some(looser) => kept.push(format!(
-                        "kept the old rules, since the new ones allow more ({looser}); \
-                         `frith config apply` applies them"
-                    )),
-                }
-            }
-            // The configuration was checked when it was read.
-            Err(errors) => kept.extend(errors.iter().map(ToString::to_string)),
-        }
-        self.http.set_guard(guard(config));
-        if let Err(error) = self.tokens.configure(config.auth_token.as_ref()) {
-            kept.push(format!("kept the old `auth_token`: {error}"));
-        }
-        match book::configured(&config.trust) {
-            Ok(book) => {
-                self.book.books.configure(book);
-                if let Some(Err(error)) = self.agents.as_ref().map(|agents| agents.read_book()) {
-                    kept.push(format!("kept the old rules for other agents: {error:#}"));
-                }
-            }
-            Err(error) => kept.push(format!("kept the old `trust`: {error:#}")),
-        }
-        if let Some(Err(error)) = self.tls.as_ref().map(Tls::reload) {
-            kept.push(format!("kept the old certificate: {error}"));
-        }
-        *self.current() = config.clone();
-        for kept in &kept {
-            tracing::error!("{kept}");
-        }
-        tracing::info!(
-            "read the configuration again; listeners, the store, the audit log and TLS on or off change at the next start"
-        );
-        kept
-    }
-
     fn current(&self) -> MutexGuard<'_, Config> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts on record that other rules hold from now on.
-    fn record_policy(&self, consent: Consent) {
-        let record = audit::Record {
-            event: audit::Event::PolicyChange,
-            body: audit::Body {
-                reason: Some(match consent {
-                    Consent::Given => "applied by the operator",
-                    Consent::Missing => "read again, and no looser",
-                }),
-                ..audit::Body::default()
-            },
-        };
-        let appended = self.shared.audit.as_ref().map(|log| log.append(&record));
-        if let Some(Err(error)) = appended {
-            tracing::error!(%error, "a change of the rules is not on record");
-        }
     }
 
     /// Lets requests finish and sessions end, for that long at most.
@@ -344,75 +271,6 @@ impl Node {
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-/// The host that a configuration describes. Other hosts are asked what they have; one that cannot be
-/// reached is an error, so that nobody finds out later that half of the tools are missing.
-pub(crate) async fn builder(config: &Config, shared: &Shared) -> Result<HostBuilder> {
-    let limits = &config.global_limits;
-    let authenticator: Arc<dyn Authenticator> = match config.server.allow_unauthenticated {
-        true => Arc::new(Open),
-        false => Arc::clone(&shared.authenticator),
-    };
-    let mut builder = Host::builder()
-        .shared_authenticator(authenticator)
-        .limits(limits.session)
-        .max_line(limits.max_line)
-        .max_sessions(limits.max_sessions)
-        .max_newcomers(limits.max_newcomers)
-        .drain(limits.drain);
-    if let Some(snapshots) = &shared.snapshots {
-        builder = builder.snapshots(Arc::clone(snapshots), config.snapshot_mode);
-    }
-    if let Some(approvals) = &shared.approvals {
-        builder = builder.approvals(approvals.clone());
-    }
-    if let Some(log) = &shared.audit {
-        builder = builder.audit(log.clone());
-    }
-    if let Ok(policies) = Policies::compile(&config.policy) {
-        builder = builder.policies(policies);
-    }
-    let capabilities = &shared.capabilities;
-    if config.plugins.is_empty() {
-        builder = capabilities.all(builder, &shared.vault)?;
-    }
-    for plugin in config.plugins.iter().filter(|plugin| plugin.enabled) {
-        builder = match &plugin.kind {
-            PluginKind::Demo => {
-                builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
-            }
-            PluginKind::Tools(own) => {
-                let pinning = Pinning::new(shared.definitions.clone());
-                capabilities.tools(builder, plugin, own, &pinning).await?
-            }
-            PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
-            PluginKind::Proc(proc) => capabilities.proc(builder, proc),
-            PluginKind::Mounted(mounted) => {
-                let mount = mount(plugin, mounted, &shared.definitions)?;
-                let text = format!("the plugin `{}` at {}", plugin.name, mount.address);
-                let plugins = mount.plugins().await.context(text)?;
-                plugins.into_iter().fold(builder, HostBuilder::plugin)
-            }
-        };
-    }
-    Ok(builder)
-}
-
-fn mount(plugin: &Plugin, mounted: &Mounted, definitions: &Definitions) -> Result<Mount> {
-    Ok(Mount {
-        name: plugin.name.clone(),
-        priority: plugin.priority,
-        exclusive: plugin.exclusive,
-        address: match &mounted.place {
-            Place::Command(words) => Address::command(words.clone())?,
-            Place::Url(url) => url.parse()?,
-        },
-        token: mounted.token.clone(),
-        capabilities: mounted.capabilities.clone(),
-        max_children: mounted.max_children,
-        definitions: definitions.clone(),
-    })
 }
 
 fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {

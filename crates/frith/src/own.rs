@@ -77,7 +77,8 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
         vault: vault::for_now(&store).await?,
         definitions: Definitions::new(&store)?,
     };
-    let builder = node::builder(&config, &shared).await?;
+    let (builder, described) = node::builder(&config, &shared).await?;
+    shared.capabilities.take(described);
     let builder = match is_plain {
         true => builder.plugin(Demo::default()),
         false => builder,

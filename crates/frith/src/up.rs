@@ -74,17 +74,21 @@ async fn serve(
             .and_then(|file| arguments.load(file.as_deref()))
         {
             Ok(config) => {
-                log.set(&config.telemetry);
-                tokio::select! {
-                    kept = node.reload(&config, consent) => Ok(Applied { kept }),
+                let reloaded = tokio::select! {
+                    reloaded = node.reload(&config, consent) => reloaded,
                     () = signals.stop_again() => break,
+                };
+                if reloaded.is_ok() {
+                    log.set(&config.telemetry);
                 }
+                reloaded.map(|kept| Applied { kept })
             }
-            Err(error) => {
-                tracing::error!("kept the old configuration: {error:#}");
-                Err(format!("{error:#}"))
-            }
+            Err(error) => Err(error),
         };
+        let applied = applied.map_err(|error| {
+            tracing::error!("kept the old configuration: {error:#}");
+            format!("nothing was changed: {error:#}")
+        });
         if let Some(answer) = answer {
             let _ = answer.send(applied);
         }

@@ -95,6 +95,21 @@ impl Catalogue {
         self.change(source, Offered { tools, quarantined })
     }
 
+    /// Sets all that a configuration describes, in place of all that the one before did; everybody
+    /// else sees both at once or neither.
+    pub fn replace_described(&self, described: Vec<(Source, Admitted)>) {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        *sources = replaced(&sources, &described);
+        self.current.store(Arc::new(Snapshot::of(&*sources)));
+    }
+
+    /// The tools there would be with [these](Self::replace_described).
+    #[must_use]
+    pub fn with_described(&self, described: &[(Source, Admitted)]) -> Snapshot {
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        Snapshot::of(&replaced(&sources, described))
+    }
+
     /// A tool in quarantine was approved: it can be called from now on.
     pub fn release(&self, pin: &str, approved: Digest) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,6 +183,29 @@ pub(super) fn put(sources: &mut Vec<(Source, Offered)>, source: Source, offered:
     match sources.iter_mut().find(|(known, _)| *known == source) {
         Some((_, slot)) => *slot = offered,
         None => sources.push((source, offered)),
+    }
+}
+
+/// The same sources with another configuration.
+fn replaced(
+    sources: &[(Source, Offered)],
+    described: &[(Source, Admitted)],
+) -> Vec<(Source, Offered)> {
+    let stay = sources.iter().filter(|(source, _)| !source.is_described());
+    let new = described.iter().map(|(source, admitted)| {
+        let Admitted { tools, quarantined } = admitted.clone();
+        (source.clone(), Offered { tools, quarantined })
+    });
+    stay.cloned().chain(new).collect()
+}
+
+impl Source {
+    /// Whether the configuration says what it has.
+    const fn is_described(&self) -> bool {
+        match self {
+            Self::Config | Self::Scripts | Self::Component(_) => true,
+            Self::BuiltIn | Self::Toolkit(_) | Self::Mounted(_) | Self::Artifacts => false,
+        }
     }
 }
 

@@ -81,6 +81,17 @@ impl Pinning {
     }
 }
 
+impl Admitted {
+    /// Tools that need nobody's approval.
+    #[must_use]
+    pub const fn all(tools: Vec<Arc<dyn Tool>>) -> Self {
+        Self {
+            tools,
+            quarantined: Vec::new(),
+        }
+    }
+}
+
 impl Quarantined {
     /// Its name.
     #[must_use]

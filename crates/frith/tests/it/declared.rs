@@ -245,6 +245,47 @@ fn a_script_is_a_tool_as_long_as_nobody_changes_it() {
     );
 }
 
+/// A configuration is taken as a whole or not at all, also if the first half of it is good.
+#[test]
+fn a_refused_configuration_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    for (scripts, says) in [(&old, "old"), (&new, "new")] {
+        let text = format!("#!/bin/sh\n# ---\n# description: Says\n# ---\necho {says}\n");
+        script(scripts, &format!("say_{says}.sh"), &text);
+    }
+    let config = |scripts: &str, more: &str| {
+        format!("plugins:\n  - {{name: tools, type: tools, scripts: {scripts}}}\n{more}")
+    };
+    let node = Node::start(folder.path(), &config("old", ""));
+    let write = |text: &str| std::fs::write(folder.path().join("frith.yaml"), text).unwrap();
+    let is_as_before = || {
+        assert_eq!(data(&call(&node, "say_old", &json!({})).1), "old\n");
+        refused(&node, "say_new", &json!({}));
+    };
+    let deny = "policy: {rules: [{id: none, name: say_old, then: deny}]}\n";
+    let gone = "  - {name: gone, type: mounted, command: [/no/such/program]}\n";
+    let nobody = "trust: {blocked: ['did:web:-']}\n";
+    for (bad, complaint) in [
+        (config("new", &format!("{gone}{deny}")), "gone"),
+        (config("new", &format!("{deny}{nobody}")), "trust"),
+    ] {
+        write(&bad);
+        let told = apply(&node);
+        assert!(told.contains("nothing was changed"), "{told}");
+        assert!(told.contains(complaint), "{told}");
+        is_as_before();
+    }
+    // Nor does a signal, which would take tighter rules; the operator's next word comes after it.
+    node.signal("-HUP");
+    assert!(apply(&node).contains("nothing was changed"));
+    is_as_before();
+    write(&config("new", ""));
+    assert!(apply(&node).contains("applied"));
+    assert_eq!(data(&call(&node, "say_new", &json!({})).1), "new\n");
+    refused(&node, "say_old", &json!({}));
+}
+
 /// An agent must not be able to write its own tools.
 #[test]
 fn what_describes_tools_is_not_the_agents_to_write() {

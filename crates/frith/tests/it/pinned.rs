@@ -184,7 +184,9 @@ fn names_that_a_mounted_host_adds_wait_for_the_operator() {
     std::fs::write(folder.path().join("more"), "later").unwrap();
     assert_eq!(count(&names(&mut wire, "3"), "later"), 0);
     let (_, out, _) = operator(&node, &["tools", "pending"]);
-    let wish = out.lines().find(|line| line.contains("approve mounted:foreign/later@"));
+    let wish = out
+        .lines()
+        .find(|line| line.contains("approve mounted:foreign/later@"));
     let (_, wish) = wish.unwrap().split_once("approve mounted").unwrap();
     let (status, _, error) = operator(&node, &["tools", "approve", &format!("mounted{wish}")]);
     assert_eq!(status, 0, "{error}");

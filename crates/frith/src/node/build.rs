@@ -1,0 +1,96 @@
+//! The host that a configuration describes.
+
+use std::sync::Arc;
+
+use a2e_caps::tool::Pinning;
+use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind};
+use a2e_runtime::definitions::Definitions;
+use a2e_runtime::demo::Demo;
+use a2e_runtime::{Address, Authenticator, Host, HostBuilder, Mount, Open, Policies};
+use anyhow::{Context, Result};
+
+use super::Shared;
+use crate::capabilities::Described;
+
+/// The host that a configuration describes. Other hosts are asked what they have; one that cannot be
+/// reached is an error, so that nobody finds out later that half of the tools are missing.
+///
+/// Nothing changes by this: the tools that it describes are [taken](Capabilities::take) when all else
+/// is known to be good.
+pub(crate) async fn builder(config: &Config, shared: &Shared) -> Result<(HostBuilder, Described)> {
+    let limits = &config.global_limits;
+    let authenticator: Arc<dyn Authenticator> = match config.server.allow_unauthenticated {
+        true => Arc::new(Open),
+        false => Arc::clone(&shared.authenticator),
+    };
+    let mut builder = Host::builder()
+        .shared_authenticator(authenticator)
+        .limits(limits.session)
+        .max_line(limits.max_line)
+        .max_sessions(limits.max_sessions)
+        .max_newcomers(limits.max_newcomers)
+        .drain(limits.drain);
+    if let Some(snapshots) = &shared.snapshots {
+        builder = builder.snapshots(Arc::clone(snapshots), config.snapshot_mode);
+    }
+    if let Some(approvals) = &shared.approvals {
+        builder = builder.approvals(approvals.clone());
+    }
+    if let Some(log) = &shared.audit {
+        builder = builder.audit(log.clone());
+    }
+    if let Ok(policies) = Policies::compile(&config.policy) {
+        builder = builder.policies(policies);
+    }
+    let capabilities = &shared.capabilities;
+    let enabled = || config.plugins.iter().filter(|plugin| plugin.enabled);
+    // First of all: no other host may have tools that are taken for these.
+    let pinning = Pinning::new(shared.definitions.clone());
+    let mut described = Described::default();
+    for plugin in enabled() {
+        if let PluginKind::Tools(own) = &plugin.kind {
+            let all = capabilities.describe(plugin, own, &pinning, &mut described);
+            all.await?;
+        }
+    }
+    let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
+    if config.plugins.is_empty() {
+        builder = capabilities.all(builder, &shared.vault)?;
+    }
+    if config.plugins.is_empty() || enabled().any(has_tools) {
+        capabilities.reserve(&described, &shared.definitions)?;
+    }
+    for plugin in enabled() {
+        builder = match &plugin.kind {
+            PluginKind::Demo => {
+                builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
+            }
+            PluginKind::Tools(_) => capabilities.tools(builder, plugin)?,
+            PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
+            PluginKind::Proc(proc) => capabilities.proc(builder, proc),
+            PluginKind::Mounted(mounted) => {
+                let mount = mount(plugin, mounted, &shared.definitions)?;
+                let text = format!("the plugin `{}` at {}", plugin.name, mount.address);
+                let plugins = mount.plugins().await.context(text)?;
+                plugins.into_iter().fold(builder, HostBuilder::plugin)
+            }
+        };
+    }
+    Ok((builder, described))
+}
+
+fn mount(plugin: &Plugin, mounted: &Mounted, definitions: &Definitions) -> Result<Mount> {
+    Ok(Mount {
+        name: plugin.name.clone(),
+        priority: plugin.priority,
+        exclusive: plugin.exclusive,
+        address: match &mounted.place {
+            Place::Command(words) => Address::command(words.clone())?,
+            Place::Url(url) => url.parse()?,
+        },
+        token: mounted.token.clone(),
+        capabilities: mounted.capabilities.clone(),
+        max_children: mounted.max_children,
+        definitions: definitions.clone(),
+    })
+}

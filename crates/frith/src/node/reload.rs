@@ -1,0 +1,117 @@
+//! Another configuration for a node that runs: all of it, or nothing.
+
+use a2a_net::book::Book;
+use a2e_runtime::config::Config;
+use a2e_runtime::{HostBuilder, Policies, Tls};
+use anyhow::{Context, Result, anyhow};
+
+use super::doors::keep_doors;
+use super::{Consent, Node, builder, guard};
+use crate::book;
+use crate::capabilities::Described;
+
+/// All that a configuration changes, ready to be used.
+struct Ready {
+    builder: HostBuilder,
+    described: Described,
+    /// None if those there are stay.
+    policies: Option<Policies>,
+    book: Book,
+}
+
+impl Node {
+    /// Goes on with another configuration; says what of it needs the operator's word and was left as
+    /// it is. Sessions keep what they began with, but for the rules: those are new for all.
+    ///
+    /// # Errors
+    /// If something in it cannot be used; then nothing has changed.
+    pub(crate) async fn reload(&self, config: &Config, consent: Consent) -> Result<Vec<String>> {
+        let mut config = config.clone();
+        let mut kept = match consent {
+            Consent::Given => Vec::new(),
+            Consent::Missing => keep_doors(&mut config, &self.current()),
+        };
+        let ready = self.prepare(&config, consent, &mut kept).await?;
+        self.take(ready, config, consent);
+        for kept in &kept {
+            tracing::error!("{kept}");
+        }
+        tracing::info!(
+            "read the configuration again; listeners, the store, the audit log and TLS on or off change at the next start"
+        );
+        Ok(kept)
+    }
+
+    /// Everything that can fail.
+    async fn prepare(
+        &self,
+        config: &Config,
+        consent: Consent,
+        kept: &mut Vec<String>,
+    ) -> Result<Ready> {
+        let (builder, described) = builder(config, &self.shared).await?;
+        let policies = Policies::compile(&config.policy);
+        // The configuration was checked when it was read.
+        let policies = policies.map_err(|errors| {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            anyhow!(errors.join("; "))
+        })?;
+        let looser = policies.tighten(&self.host.policies()).err();
+        let policies = match looser.filter(|_| consent == Consent::Missing) {
+            None => (config.policy != self.current().policy).then_some(policies),
+            Some(looser) => {
+                kept.push(format!(
+                    "kept the old rules, since the new ones allow more ({looser}); \
+                     `frith config apply` applies them"
+                ));
+                None
+            }
+        };
+        let book = book::configured(&config.trust).context("`trust`")?;
+        // Last, since these two take at once what is good. A certificate is read from the same files.
+        let tls = self.tls.as_ref().map(Tls::reload).transpose();
+        tls.context("the certificate")?;
+        let token = self.tokens.configure(config.auth_token.as_ref());
+        token.context("`auth_token`")?;
+        Ok(Ready {
+            builder,
+            described,
+            policies,
+            book,
+        })
+    }
+
+    /// Nothing here can fail.
+    fn take(&self, ready: Ready, config: Config, consent: Consent) {
+        self.shared.capabilities.take(ready.described);
+        self.host.reload(ready.builder);
+        if let Some(policies) = ready.policies {
+            self.host.set_policies(policies);
+            self.record_policy(consent);
+        }
+        self.http.set_guard(guard(&config));
+        self.book.books.configure(ready.book);
+        if let Some(Err(error)) = self.agents.as_ref().map(|agents| agents.read_book()) {
+            tracing::error!("kept the old rules for other agents: {error:#}");
+        }
+        *self.current() = config;
+    }
+
+    /// Puts on record that other rules hold from now on.
+    fn record_policy(&self, consent: Consent) {
+        let record = audit::Record {
+            event: audit::Event::PolicyChange,
+            body: audit::Body {
+                reason: Some(match consent {
+                    Consent::Given => "applied by the operator",
+                    Consent::Missing => "read again, and no looser",
+                }),
+                ..audit::Body::default()
+            },
+        };
+        let appended = self.shared.audit.as_ref().map(|log| log.append(&record));
+        if let Some(Err(error)) = appended {
+            tracing::error!(%error, "a change of the rules is not on record");
+        }
+    }
+}
