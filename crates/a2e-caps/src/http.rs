@@ -7,6 +7,7 @@
 mod address;
 mod client;
 mod encode;
+mod forms;
 mod hidden;
 mod hosts;
 mod places;

@@ -179,13 +179,18 @@ impl Service {
             body,
             time: self.time,
             reach: self.origin.reach,
-            body_bytes,
+            // More than is shown, so that a secret at the end of it is seen as a whole.
+            body_bytes: body_bytes.saturating_add(self.hidden.beyond()),
         };
         let answer = self
             .client
             .ask(agent, ask)
             .await
             .map_err(|failure| self.hint(failure))?;
+        let answer = Answer {
+            is_cut: answer.is_cut || answer.body.len() > body_bytes,
+            ..answer
+        };
         self.told(answer, body_bytes)
     }
 
@@ -238,7 +243,7 @@ impl Service {
         let Answer {
             status,
             headers,
-            body,
+            mut body,
             is_cut,
         } = answer;
         if body.is_empty() {
@@ -266,15 +271,24 @@ impl Service {
                 "the answer has more than {body_bytes} bytes; ask for less of it"
             )));
         }
-        if std::str::from_utf8(&body).is_err() && self.hidden.is_in(&String::from_utf8_lossy(&body))
-        {
+        let is_text = match std::str::from_utf8(&body) {
+            Ok(_) => true,
+            // It was cut in the middle of a letter.
+            Err(error) => is_cut && error.error_len().is_none(),
+        };
+        if is_text {
+            let (_, text) = as_text(body, is_cut);
+            return Ok(Value::String(self.hidden.hide_and_cut(text, body_bytes)));
+        }
+        if self.hidden.is_in(&body) {
             let text = "the answer repeats a secret of the operator, so it is not shown";
             return Err(ToolFailure::denied("secret_in_answer", text));
         }
-        let (encoding, text) = as_text(body, is_cut);
-        Ok(match encoding {
-            "utf-8" => Value::String(self.hidden.hide(text)),
-            encoding => json!({"encoding": encoding, "body": text}),
+        body.truncate(body_bytes);
+        // What is shown of it may be text although the rest is not.
+        Ok(match as_text(body, is_cut) {
+            ("utf-8", text) => Value::String(text),
+            (encoding, text) => json!({"encoding": encoding, "body": text}),
         })
     }
 }

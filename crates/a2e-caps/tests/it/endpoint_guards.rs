@@ -37,6 +37,22 @@ async fn secrets_stay_where_they_are() {
         assert!(result.contains("[secret]"), "{result}");
         assert!(server.asked()[0].contains("Basic YWRhOmh1bnRlcjIyMjI="));
     }
+    // Nor does it in another encoding, or the half of it where the answer is cut.
+    let encoded = "aHVudGVyMjIyMg== 68756e74657232323232 %68unter2222 \\u0068unter2222";
+    for (body, max_bytes) in [(encoded, None), (SECRET, Some(SECRET.len() - 2))] {
+        let server = Server::start(answer("200 OK\r\nContent-Type: text/plain", body)).await;
+        let mut tool = endpoint(server.url("/"), &json!({}), &[]);
+        tool.login = Some(Login::Bearer(Secret::new(SECRET)));
+        tool.max_bytes = max_bytes;
+        let result = outcome(&on(&server, &tool).await, json!({})).await;
+        assert_eq!(result.truncated, Some(max_bytes.is_some()));
+        let data: Value = result.data.unwrap().deserialize().unwrap();
+        let shown = data.as_str().unwrap();
+        for piece in ["hunt", "unter", "HVudG", "68756e"] {
+            assert!(!shown.contains(piece), "{shown}");
+        }
+        assert!(shown.contains("[secret]"), "{shown}");
+    }
     // Not even among bytes that are no text.
     let mut raw = b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n\xff".to_vec();
     raw.extend(SECRET.bytes());
