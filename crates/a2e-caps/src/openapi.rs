@@ -16,10 +16,11 @@ mod server;
 mod style;
 mod tool;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use a2e_runtime::config::OpenApi;
+use a2e_runtime::config::{Filling, OpenApi};
 
 use crate::http::Web;
 use crate::tool::Tool;
@@ -43,23 +44,57 @@ pub struct OpenApiError {
 /// Operations that cannot be tools are told of at once, so many.
 const MAX_TOLD: usize = 10;
 
-/// The tools of a document.
+/// A document that was read.
+pub struct Loaded {
+    /// Its operations.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// All it says, as JSON with sorted members: that is what an operator approves.
+    pub text: String,
+}
+
+/// Reads a document.
 ///
 /// # Errors
 /// If it cannot be read, or one of its operations cannot be a tool and is not excluded: nobody is to
 /// find out later that some are missing.
-pub fn tools(api: &OpenApi, web: &Web) -> Result<Vec<Arc<dyn Tool>>, OpenApiError> {
+pub fn load(api: &OpenApi, web: &Web) -> Result<Loaded, OpenApiError> {
     let fail = |problem| OpenApiError {
         document: api.document.clone(),
         problem,
     };
     let document = Document::read(&api.document).map_err(fail)?;
-    make(&document, api, web).map_err(fail)
+    Ok(Loaded {
+        tools: make(&document, api, web).map_err(fail)?,
+        text: document.root.to_string(),
+    })
+}
+
+impl fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.tools.iter().map(|tool| tool.definition().name());
+        f.debug_list().entries(names).finish()
+    }
+}
+
+/// Secrets go where the operator says, and nowhere else: a document could name any server, for all of
+/// its operations or for one of them.
+fn check_server(api: &OpenApi) -> Result<(), String> {
+    let is_secret = |(_, filling): &(String, Filling)| matches!(filling, Filling::Secret(_));
+    let has_secrets = !api.auth.is_empty() || api.headers.iter().any(is_secret);
+    match has_secrets && api.server.is_none() {
+        true => Err(
+            "say in `server` where its requests go: it has secrets in `auth` or `headers`, and \
+             what the document says about servers does not decide who is sent those"
+                .to_owned(),
+        ),
+        false => Ok(()),
+    }
 }
 
 fn make(document: &Document, api: &OpenApi, web: &Web) -> Result<Vec<Arc<dyn Tool>>, String> {
     let all = operation::all(document)?;
     security::check_names(document, &api.auth)?;
+    check_server(api)?;
     let chosen: Vec<&Operation<'_>> = select::select(&all, &api.include, &api.exclude)?;
     let names = names::names(&api.prefix, &chosen)?;
     let (mut tools, mut problems) = (Vec::new(), Vec::new());

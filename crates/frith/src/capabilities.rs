@@ -140,8 +140,22 @@ impl Capabilities {
         let whose = || format!("the tools of the plugin `{}`", plugin.name);
         // The configuration may be another than the one at the start.
         check_own(&self.workplace.profile, own)?;
-        let described = self.described(own).with_context(whose)?;
+        let web = Web::new(Arc::clone(&self.web), &own.private_hosts).with_context(whose)?;
+        let described = self.described(own, &web).with_context(whose)?;
         all.add(Source::Config, Admitted::all(described));
+        for api in &own.openapi {
+            let openapi::Loaded { tools, text } = openapi::load(api, &web).with_context(whose)?;
+            let source = Source::Document(api.document.display().to_string());
+            let admitted = pinning.admit_together(&source, &text, tools).await?;
+            if !admitted.quarantined.is_empty() {
+                tracing::warn!(
+                    "the document {} has changed and its operations are not served; \
+                     `frith tools pending` shows it",
+                    api.document.display()
+                );
+            }
+            all.add(source, admitted);
+        }
         if let Some(folder) = &own.scripts {
             let scripts = scripts::tools(folder, &self.scripts, &self.workplace);
             let scripts = scripts.with_context(whose)?;
@@ -170,17 +184,13 @@ impl Capabilities {
     }
 
     /// The tools that are described and not written.
-    fn described(&self, own: &OwnTools) -> Result<Vec<Arc<dyn Tool>>> {
-        let web = Web::new(Arc::clone(&self.web), &own.private_hosts)?;
+    fn described(&self, own: &OwnTools, web: &Web) -> Result<Vec<Arc<dyn Tool>>> {
         let mut tools = Vec::new();
         for command in &own.commands {
             tools.push(self.command_tool(command)?);
         }
         for endpoint in &own.endpoints {
-            tools.push(endpoints::tool(endpoint, &web)?);
-        }
-        for document in &own.openapi {
-            tools.extend(openapi::tools(document, &web)?);
+            tools.push(endpoints::tool(endpoint, web)?);
         }
         Ok(tools)
     }

@@ -22,6 +22,8 @@ pub enum Source {
     Config,
     /// The folder of scripts.
     Scripts,
+    /// A document that describes operations.
+    Document(String),
     /// A toolkit that was configured.
     Toolkit(String),
     /// A component.
@@ -203,7 +205,7 @@ impl Source {
     /// Whether the configuration says what it has.
     const fn is_described(&self) -> bool {
         match self {
-            Self::Config | Self::Scripts | Self::Component(_) => true,
+            Self::Config | Self::Scripts | Self::Document(_) | Self::Component(_) => true,
             Self::BuiltIn | Self::Toolkit(_) | Self::Mounted(_) | Self::Artifacts => false,
         }
     }
@@ -341,6 +343,7 @@ impl fmt::Display for Source {
             Self::BuiltIn => f.write_str("built-in"),
             Self::Config => f.write_str("config"),
             Self::Scripts => f.write_str("scripts"),
+            Self::Document(path) => write!(f, "openapi:{path}"),
             Self::Toolkit(name) => write!(f, "toolkit:{name}"),
             Self::Component(name) => write!(f, "component:{name}"),
             Self::Mounted(name) => write!(f, "mounted:{name}"),

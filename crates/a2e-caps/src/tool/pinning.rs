@@ -9,6 +9,9 @@ use store::Error;
 
 use super::{Source, Tool};
 
+/// The name under which all tools of a source are approved together.
+const ALL: &str = "all";
+
 /// Compares tools with what was approved.
 #[derive(Debug, Clone)]
 pub struct Pinning {
@@ -78,6 +81,41 @@ impl Pinning {
             }
         }
         Ok(admitted)
+    }
+}
+
+impl Pinning {
+    /// The same for tools that one text describes, all of which are approved with it.
+    ///
+    /// # Errors
+    /// If the store fails; then nothing may be called.
+    pub async fn admit_together(
+        &self,
+        source: &Source,
+        text: &str,
+        tools: Vec<Arc<dyn Tool>>,
+    ) -> Result<Admitted, Error> {
+        let source = source.to_string();
+        let shown = Shown {
+            source: &source,
+            name: ALL,
+            text,
+        };
+        let standing = self.definitions.compare(shown).await?;
+        let one = |tool| Quarantined {
+            pin: pin(&source, ALL),
+            offered: Digest::of(text.as_bytes()),
+            approved: standing.approved(),
+            tool,
+        };
+        Ok(match standing {
+            Standing::Approved => Admitted::all(tools),
+            Standing::Changed { .. } | Standing::New => Admitted {
+                tools: Vec::new(),
+                quarantined: tools.into_iter().map(one).collect(),
+            },
+            Standing::TooMany => Admitted::default(),
+        })
     }
 }
 

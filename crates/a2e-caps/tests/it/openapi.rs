@@ -82,7 +82,9 @@ pub(crate) fn written(folder: &Path, document: &Value) -> PathBuf {
 async fn fifty_operations_arrive_as_the_document_says() {
     let head = "200 OK\r\nContent-Type: application/json";
     let server = Server::start(answer(head, r#"{"done":true}"#)).await;
-    let tools = openapi::tools(&library(&server.url("/v1/")), &web(&server)).unwrap();
+    let tools = openapi::load(&library(&server.url("/v1/")), &web(&server))
+        .unwrap()
+        .tools;
     let calls: Vec<Expected> = serde_json::from_str(CALLS).unwrap();
     assert_eq!((tools.len(), calls.len()), (50, 50));
     let client = client(&host(tools)).await;
@@ -127,7 +129,9 @@ fn lower_name(header: &str) -> String {
 
 #[tokio::test]
 async fn definitions_say_what_the_document_says() {
-    let tools = openapi::tools(&library("https://h.example/v1"), &public()).unwrap();
+    let tools = openapi::load(&library("https://h.example/v1"), &public())
+        .unwrap()
+        .tools;
     let find = |name: &str| {
         let mut tools = tools.iter();
         Arc::clone(tools.find(|it| it.definition().name() == name).unwrap())
@@ -165,7 +169,9 @@ async fn definitions_say_what_the_document_says() {
 #[tokio::test]
 async fn arguments_are_checked_before_anything_is_sent() {
     let server = Server::start(answer("200 OK", "")).await;
-    let tools = openapi::tools(&library(&server.url("")), &web(&server)).unwrap();
+    let tools = openapi::load(&library(&server.url("")), &web(&server))
+        .unwrap()
+        .tools;
     let client = client(&host(tools)).await;
     for (tool, arguments, path) in [
         ("listBooks", json!({"limit": 0}), "/limit"),
@@ -203,7 +209,9 @@ async fn errors_say_what_the_document_says_of_them() {
         ("500 Oops", "getBook", "500 Internal Server Error"),
     ] {
         let server = Server::start(answer(status, &echo)).await;
-        let tools = openapi::tools(&library(&server.url("/v1")), &web(&server)).unwrap();
+        let tools = openapi::load(&library(&server.url("/v1")), &web(&server))
+            .unwrap()
+            .tools;
         let client = client(&host(tools)).await;
         let arguments = match tool {
             "getBook" => json!({"bookId": "1"}),
@@ -234,7 +242,9 @@ fn operations_are_chosen() {
             deferred: true,
             ..library("https://h.example")
         };
-        let tools = openapi::tools(&api, &public()).map_err(|error| error.to_string())?;
+        let tools = openapi::load(&api, &public())
+            .map_err(|error| error.to_string())?
+            .tools;
         assert!(tools.iter().all(|tool| tool.definition().is_deferred()));
         let names = tools.iter().map(|tool| tool.definition().name().to_owned());
         Ok::<Vec<String>, String>(names.collect())
@@ -291,9 +301,10 @@ async fn version_3_1_in_json() {
             "X-Fixed".into(),
             Filling::Secret(Secret::new("fixed-value")),
         )],
+        server: Some(server.url("/base/")),
         ..api(file)
     };
-    let tools = openapi::tools(&api, &web(&server)).unwrap();
+    let tools = openapi::load(&api, &web(&server)).unwrap().tools;
     let client = client(&host(tools)).await;
     assert_eq!(
         call(&client, "x", json!({"a": 1, "body": {"k": "v", "x1": 4}})).await,

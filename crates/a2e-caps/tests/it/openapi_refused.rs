@@ -2,13 +2,13 @@
 
 use a2e_caps::openapi;
 use a2e_runtime::Secret;
-use a2e_runtime::config::OpenApi;
+use a2e_runtime::config::{Filling, OpenApi};
 use serde_json::{Value, json};
 
 use crate::openapi::{api, public, written};
 
 fn problem(api: &OpenApi) -> String {
-    openapi::tools(api, &public())
+    openapi::load(api, &public())
         .map(drop)
         .unwrap_err()
         .to_string()
@@ -71,6 +71,7 @@ fn credentials_that_cannot_be_used() {
     let secret = ("s".to_owned(), Secret::new("hunter222\n"));
     let bad = OpenApi {
         auth: vec![secret],
+        server: Some("https://h.example".into()),
         ..api(written(
             folder.path(),
             &one(&json!({"security": [{"s": []}]})),
@@ -92,6 +93,32 @@ fn credentials_that_cannot_be_used() {
         problem.contains("https") && !problem.contains("hunter222"),
         "{problem}"
     );
+}
+
+/// Whoever writes the document does not decide who gets the operator's secrets.
+#[test]
+fn credentials_go_where_the_operator_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut document = one(&json!({"security": [{"s": []}]}));
+    document["servers"] = json!([{"url": "https://h.example"}]);
+    document["paths"]["/p"]["post"]["servers"] = json!([{"url": "https://evil.example"}]);
+    let document = written(folder.path(), &document);
+    let secret = || Secret::new("hunter222");
+    let with_key = OpenApi {
+        auth: vec![("s".into(), secret())],
+        ..api(&document)
+    };
+    assert!(problem(&with_key).contains("`server`"));
+    let with_header = OpenApi {
+        headers: vec![("X-Key".into(), Filling::Secret(secret()))],
+        ..with_key.clone()
+    };
+    assert!(problem(&with_header).contains("`server`"));
+    let told = OpenApi {
+        server: Some("https://h.example".into()),
+        ..with_key
+    };
+    assert_eq!(openapi::load(&told, &public()).unwrap().tools.len(), 1);
 }
 
 #[test]
@@ -118,7 +145,7 @@ fn documents_that_are_none() {
 #[test]
 fn quantities_have_limits() {
     let folder = tempfile::tempdir().unwrap();
-    let made = |document: &Value| openapi::tools(&api(written(folder.path(), document)), &public());
+    let made = |document: &Value| openapi::load(&api(written(folder.path(), document)), &public());
     let operations = |count: usize| {
         let mut document = one(&json!({}));
         let paths = (0..count).map(|at| (format!("/{at}"), json!({"get": {}})));
@@ -126,7 +153,7 @@ fn quantities_have_limits() {
         made(&document)
     };
     assert_eq!(
-        operations(openapi::MAX_OPERATIONS).unwrap().len(),
+        operations(openapi::MAX_OPERATIONS).unwrap().tools.len(),
         openapi::MAX_OPERATIONS
     );
     assert!(operations(openapi::MAX_OPERATIONS + 1).is_err());
