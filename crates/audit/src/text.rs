@@ -72,7 +72,13 @@ const fn is_active(character: char) -> bool {
 const fn is_invisible(character: char) -> bool {
     matches!(
         character,
-        '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}'
+        '\u{ad}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2060}'..='\u{2064}'
+            | '\u{feff}'
+            // Whole texts can be written in these, for machines alone.
+            | '\u{e0000}'..='\u{e007f}'
     )
 }
 
@@ -103,7 +109,15 @@ mod tests {
             printable("a\n\u{1b}[2J\u{9b}\u{202e}"),
             "a\u{fffd}\u{fffd}[2J\u{fffd}\u{fffd}"
         );
-        for shown in ['\u{200b}', '\u{200f}', '\u{2060}', '\u{2064}', '\u{feff}'] {
+        for shown in [
+            '\u{ad}',
+            '\u{200b}',
+            '\u{200f}',
+            '\u{2060}',
+            '\u{2064}',
+            '\u{feff}',
+            '\u{e0041}',
+        ] {
             assert_eq!(printable(&format!("a{shown}b")), "a\u{fffd}b");
         }
         for kept in ['\u{200a}', '\u{2010}', '\u{205f}', '\u{fefe}'] {

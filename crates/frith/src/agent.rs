@@ -8,12 +8,14 @@ use a2e_runtime::{CallOptions, ClientError, Handler, nearest};
 use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition, ToolListRequest, ToolParameter};
 use a2e_wire::{Body, Capability, Enumeration, ErrorCode, Message, Object};
 use anyhow::{Context, Result, bail};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::connect;
 use crate::pending;
 use crate::progress::{Events, Progress};
+use crate::screen::{self, plain};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CallArguments {
@@ -60,7 +62,7 @@ pub(crate) fn ping(host: &connect::Arguments, as_json: bool) -> Result<Outcome> 
         connection.close().await;
         let milliseconds = took.as_secs_f64() * 1000.0;
         match as_json {
-            true => print(&json!({"milliseconds": milliseconds}))?,
+            true => print_json(&json!({"milliseconds": milliseconds}))?,
             false => print(&format!("the host answers in {milliseconds:.2} ms"))?,
         }
         Ok(Outcome::Good)
@@ -71,14 +73,15 @@ pub(crate) fn caps(host: &connect::Arguments, as_json: bool) -> Result<Outcome> 
     block_on(async {
         let Enumeration { values, .. } = Capability::ENUMERATION;
         let connection = host.connect(values).await?;
+        let mut values = Vec::new();
         for capability in connection.client.capabilities() {
             let metadata: Value = capability.metadata.raw().deserialize()?;
             if as_json {
-                print(&json!({
+                values.push(json!({
                     "capability": capability.capability.as_str(),
                     "enabled": capability.enabled,
                     "metadata": metadata,
-                }))?;
+                }));
                 continue;
             }
             let note = match capability.enabled {
@@ -88,7 +91,13 @@ pub(crate) fn caps(host: &connect::Arguments, as_json: bool) -> Result<Outcome> 
                     metadata["reason"].as_str().unwrap_or("not enabled")
                 ),
             };
-            print(&format!("{:12} {note}", capability.capability.as_str()))?;
+            print(&plain(format!(
+                "{:12} {note}",
+                capability.capability.as_str()
+            )))?;
+        }
+        if as_json {
+            print_json(&values)?;
         }
         connection.close().await;
         Ok(Outcome::Good)
@@ -108,14 +117,11 @@ pub(crate) fn tools(arguments: &ToolsArguments, as_json: bool) -> Result<Outcome
         };
         let list = connection.client.request(request).await;
         let list = list.context("cannot list the tools")?;
-        for tool in &list.tools {
-            match as_json {
-                true => print(&tool_json(tool)?)?,
-                false => {
-                    print(&signature(tool))?;
-                    print(&format!("    {}", tool.description))?;
-                }
-            }
+        if as_json {
+            let tools: Result<Vec<Value>> = list.tools.iter().map(tool_json).collect();
+            print_json(&tools?)?;
+        } else {
+            list.tools.iter().try_for_each(show_tool)?;
         }
         if list.tools.is_empty() && !as_json {
             print(&"no tool fits; `frith tools` lists all")?;
@@ -188,6 +194,13 @@ async fn meant(connection: &connect::Connection, tool: &str) -> Option<String> {
     })
 }
 
+fn show_tool(tool: &ToolDefinition<'_>) -> Result<()> {
+    print(&plain(signature(tool)))?;
+    // Each line of it is set off, so none looks like another tool.
+    let mut lines = tool.description.lines();
+    lines.try_for_each(|line| print(&format!("    {}", plain(line))))
+}
+
 /// A tool's name with its parameters, those that may be left out in brackets: `wait(seconds: number)`.
 fn signature(tool: &ToolDefinition<'_>) -> String {
     let parameter = |parameter: &ToolParameter<'_>| {
@@ -208,7 +221,9 @@ fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -
     let response = match response {
         Ok(response) => response,
         Err(ClientError::Host(error)) if as_json => {
-            print(&json!({"success": false, "code": error.code.as_str(), "error": error.message}))?;
+            print_json(
+                &json!({"success": false, "code": error.code.as_str(), "error": error.message}),
+            )?;
             return Ok(Outcome::Bad);
         }
         Err(error) => return Err(error.into()),
@@ -222,8 +237,10 @@ fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -
         None => Value::Null,
     };
     match as_json {
-        true => print(&json!({"success": result.success, "data": data, "error": result.error}))?,
-        false => print(&format!("{data:#}"))?,
+        true => {
+            print_json(&json!({"success": result.success, "data": data, "error": result.error}))?
+        }
+        false => print(&screen::json(&format!("{data:#}")))?,
     }
     if let (false, Some(error), false) = (result.success, &result.error, as_json) {
         bail!("the tool says: {error}");
@@ -239,8 +256,16 @@ fn tool_json(tool: &ToolDefinition<'_>) -> Result<Value> {
     Ok(Object::from_record(tool)?.raw().deserialize()?)
 }
 
-pub(crate) fn print(line: &impl std::fmt::Display) -> Result<()> {
-    writeln!(std::io::stdout(), "{line}")?;
+/// Prints text for people. Whoever had a say in it, it does nothing to their terminal.
+pub(crate) fn print(text: &impl std::fmt::Display) -> Result<()> {
+    writeln!(std::io::stdout(), "{}", screen::message(text))?;
+    Ok(())
+}
+
+/// Prints a value for programs, in one line.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value)?;
+    writeln!(std::io::stdout(), "{}", screen::json(&text))?;
     Ok(())
 }
 

@@ -5,13 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use a2e_runtime::DataDir;
 use a2e_runtime::operator::{Decide, HeldCall, HeldCalls, Nothing, Show, ask};
 use anyhow::Result;
-use audit::printable;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
+use crate::screen::{self, plain};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
     let held: HeldCalls = ask(dir, "approve.list", &Nothing {}).await?;
     if as_json {
-        print(&json!(held.calls))?;
+        print_json(&json!(held.calls))?;
         return Ok(Outcome::Good);
     }
     if held.calls.is_empty() {
@@ -71,8 +71,8 @@ async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
     let now = i64::try_from(now)?;
     for call in &held.calls {
         let left = call.until.saturating_sub(now) / 1000;
-        let agent = printable(&call.agent);
-        let what = printable(&call.summary);
+        let agent = plain(&call.agent);
+        let what = plain(&call.summary);
         print(&format!(
             "{}  {agent:12}  {left:>4} s left  {what}",
             call.id
@@ -83,20 +83,20 @@ async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
 
 fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
     if as_json {
-        print(&json!(call))?;
+        print_json(&json!(call))?;
         return Ok(Outcome::Good);
     }
     let shown: Value = serde_json::from_str(&call.shown).unwrap_or_default();
     print(&format!("id     {}", call.id))?;
-    print(&format!("agent  {}", printable(&call.agent)))?;
+    print(&format!("agent  {}", plain(&call.agent)))?;
     print(&format!("state  {}", call.verdict))?;
     print(&format!(
         "rule   {}",
-        printable(shown["rule"].as_str().unwrap_or_default())
+        plain(shown["rule"].as_str().unwrap_or_default())
     ))?;
     // The line breaks are those of the form; in texts they are escaped.
     for line in serde_json::to_string_pretty(&shown["request"])?.lines() {
-        print(&printable(line))?;
+        print(&screen::json(line))?;
     }
     Ok(Outcome::Good)
 }
@@ -108,7 +108,7 @@ async fn decide(dir: &DataDir, id: &str, grant: bool, as_json: bool) -> Result<O
     };
     let call: HeldCall = ask(dir, "approve.decide", &request).await?;
     match as_json {
-        true => print(&json!(call))?,
+        true => print_json(&json!(call))?,
         false => {
             show(&call, false)?;
             if !call.awaited {

@@ -11,6 +11,7 @@ use a2e_wire::{
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::screen::plain;
 use crate::{Outcome, is_broken_pipe};
 
 /// Every line must be a message. Types and fields that the catalogue does not have are legal; they
@@ -126,7 +127,7 @@ impl<W: Write> Report<W> {
                 "{}",
                 json!({"line": number, "code": code.as_str(), "error": text})
             )?,
-            false => writeln!(self.out, "line {number}: {code}: {text}")?,
+            false => writeln!(self.out, "line {number}: {code}: {}", plain(text))?,
         }
         Ok(())
     }
@@ -134,7 +135,7 @@ impl<W: Write> Report<W> {
     fn note(&mut self, number: u64, text: &str) -> Result<()> {
         match self.as_json {
             true => writeln!(self.out, "{}", json!({"line": number, "note": text}))?,
-            false => writeln!(self.out, "line {number}: note: {text}")?,
+            false => writeln!(self.out, "line {number}: note: {}", plain(text))?,
         }
         Ok(())
     }

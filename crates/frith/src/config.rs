@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
 
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let Action::Apply = arguments.action;
     let applied: Applied = block_on(async { Ok(ask(&dir, "config.apply", &Nothing {}).await?) })?;
     if as_json {
-        print(&json!(applied))?;
+        print_json(&json!(applied))?;
     }
     for kept in &applied.kept {
         eprintln!("{kept}");

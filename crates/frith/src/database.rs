@@ -8,7 +8,7 @@ use serde_json::json;
 use store::{Error, Existing, Report, TableUse};
 
 use crate::Outcome;
-use crate::agent::print;
+use crate::agent::{print, print_json};
 use crate::data::DataArguments;
 
 /// Works on the file itself: a node that runs need not be asked, and is not held up.
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 fn show_backup(file: &Path, backup: store::Backup, as_json: bool) -> Result<Outcome> {
     let store::Backup { bytes, version } = backup;
     match as_json {
-        true => print(&json!({"file": file, "bytes": bytes, "version": version}))?,
+        true => print_json(&json!({"file": file, "bytes": bytes, "version": version}))?,
         false => print(&format!(
             "wrote {} ({}, version {version}); it is well",
             file.display(),
@@ -79,7 +79,7 @@ fn show_backup(file: &Path, backup: store::Backup, as_json: bool) -> Result<Outc
 
 fn show_report(database: &Path, report: &Report, as_json: bool) -> Result<Outcome> {
     match as_json {
-        true => print(&as_value(database, report))?,
+        true => print_json(&as_value(database, report))?,
         false => print(&as_text(database, report))?,
     }
     Ok(match report.problems.is_empty() {

@@ -7,7 +7,7 @@ use sandbox::doctor::{GuardReport, Proof, report};
 use serde_json::json;
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::capabilities;
 
 #[derive(Debug, clap::Args)]
@@ -29,11 +29,9 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let launcher = capabilities::launcher(&config)?;
     let guards = block_on(async { Ok(report(&launcher).await) })
         .context("cannot try the guards of the sandbox")?;
-    for guard in &guards {
-        match as_json {
-            true => print(&as_value(guard))?,
-            false => show(guard)?,
-        }
+    match as_json {
+        true => print_json(&guards.iter().map(as_value).collect::<Vec<_>>())?,
+        false => guards.iter().try_for_each(show)?,
     }
     summary(&launcher, &guards, as_json)
 }
@@ -81,6 +79,7 @@ fn summary(launcher: &Launcher, guards: &[GuardReport], as_json: bool) -> Result
         let line = match (launcher.settings(), broken) {
             (None, _) => "what agents run has all rights of the node: `sandbox: none`".to_owned(),
             (Some(_), 0) => format!("{active} guards hold"),
+            (Some(_), 1) => "1 guard does not hold".to_owned(),
             (Some(_), broken) => format!("{broken} guards do not hold"),
         };
         print(&format!("\n{line}"))?;

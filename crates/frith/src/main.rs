@@ -57,7 +57,9 @@ struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// Write JSON for programs instead of text for people
+    /// Write JSON for programs instead of text for people: one value for each command, an array for
+    /// a list, and a value in each line for what comes one by one (events, `send`, `check`, `audit
+    /// tail` and `audit export`)
     #[arg(long, global = true)]
     json: bool,
 }

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use self::asked::{LOOK, Look, Seen};
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::book::{self, AddPeer, RemovePeer};
 use crate::data::DataArguments;
 use crate::id::until;
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                 let done = format!("removed {name}");
                 book::change(&dir, RemovePeer { name }).await?;
                 match as_json {
-                    true => print(&json!({}))?,
+                    true => print_json(&json!({}))?,
                     false => print(&done)?,
                 }
                 Ok(Outcome::Good)
@@ -209,7 +209,7 @@ async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
                 "signed_at": pin.and_then(|pin| pin.signed_at),
                 "blocked": pages.is_blocked(&peer.did)})
         });
-        print(&json!(rows.collect::<Vec<_>>()))?;
+        print_json(&json!(rows.collect::<Vec<_>>()))?;
         return Ok(Outcome::Good);
     }
     if peers.is_empty() {

@@ -10,7 +10,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::agent::print;
+use crate::agent::{print, print_json};
 use crate::diff::{Line, diff};
 use crate::screen::{plain, quoted};
 
@@ -45,7 +45,7 @@ async fn pending(dir: &DataDir, as_json: bool) -> Result<Outcome> {
         changes.push(ask(dir, "tools.show", &ShowTool { pin }).await?);
     }
     if as_json {
-        print(&json!(changes))?;
+        print_json(&json!(changes))?;
     } else if changes.is_empty() {
         print(&"no tool waits to be approved")?;
     } else {
@@ -79,7 +79,7 @@ async fn approve(dir: &DataDir, wishes: Vec<(&str, Digest)>, as_json: bool) -> R
         }
     }
     if as_json {
-        print(&json!(seen))?;
+        print_json(&json!(seen))?;
     }
     Ok(Outcome::Good)
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use a2e_runtime::{AgentConfig, ClientError};
 use a2e_wire::messages::tool::ToolEvent;
 use a2e_wire::{Body, Message};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::screen::plain;
+use crate::screen::{json, one_line, plain};
 
 /// Everything goes to standard error, so that standard output is the result alone.
 pub(crate) struct Progress {
@@ -88,7 +88,7 @@ impl Progress {
             return;
         }
         if let Some(message) = data["message"].as_str() {
-            state.message = plain(message);
+            state.message = one_line(message);
         }
         state.percent = percent(&data).or(state.percent);
         match self.events {
@@ -97,13 +97,13 @@ impl Progress {
                 let text = told(event, &data);
                 self.line(
                     &mut state,
-                    &format!("{:>4} {} {text}", event.seq, event.kind),
+                    &format!("{:>4} {} {text}", event.seq, plain(&event.kind)),
                 );
             }
             Events::Json => {
                 let kind = event.kind.to_string();
-                let event = json!({"seq": event.seq, "kind": kind, "data": data});
-                self.line(&mut state, &event.to_string());
+                let event = serde_json::json!({"seq": event.seq, "kind": kind, "data": data});
+                self.line(&mut state, &json(&event.to_string()));
             }
         }
         self.draw(&mut state);
@@ -208,7 +208,7 @@ fn percent(data: &Value) -> Option<u64> {
 
 /// What an event says, in words if it has some.
 fn told(event: &ToolEvent<'_>, data: &Value) -> String {
-    let text = |name: &str| data[name].as_str().map(plain);
+    let text = |name: &str| data[name].as_str().map(one_line);
     let told = match (&*event.kind.to_string(), text("message")) {
         ("progress", message) => percent(data).map(|percent| {
             let message = message.unwrap_or_default();

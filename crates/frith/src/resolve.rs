@@ -14,7 +14,7 @@ use canonical::{Value, base64url};
 use serde_json::json;
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
 use crate::id::until;
 use crate::keystore::{now, read};
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 /// Shows what a node found and verified.
 fn found(seen: &Seen, as_json: bool) -> Result<Outcome> {
     if as_json {
-        print(&serde_json::to_string(seen)?)?;
+        print_json(seen)?;
         return Ok(Outcome::Good);
     }
     print(&seen.did)?;
@@ -128,7 +128,7 @@ fn found(seen: &Seen, as_json: bool) -> Result<Outcome> {
 
 fn refused(did: &Did, error: &str, as_json: bool) -> Result<Outcome> {
     match as_json {
-        true => print(&json!({"did": did.to_string(), "error": error}))?,
+        true => print_json(&json!({"did": did.to_string(), "error": error}))?,
         false => print(&format!("{did}: {}", plain(error)))?,
     }
     Ok(Outcome::Bad)

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use crate::Outcome;
 use crate::agent::block_on;
 use crate::connect;
+use crate::screen::plain;
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -99,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         if let Ok(status) = status
             && status.status.as_str() == "killed"
         {
-            eprintln!("frith: killed: {}", status.error);
+            eprintln!("frith: killed: {}", plain(&status.error));
         }
         Ok(Outcome::Exit(exit_code(code)))
     })

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 
 use crate::hint::TokenFrom;
-use crate::{Outcome, agent, connect};
+use crate::{Outcome, agent, connect, screen};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SendArguments {
@@ -102,7 +102,7 @@ async fn exchange(
             answer = link.next() => match answer.map_err(failed)? {
                 Some(line) => {
                     open.answered(&line);
-                    agent::print(&String::from_utf8_lossy(&line))?;
+                    agent::print(&screen::json(&String::from_utf8_lossy(&line)))?;
                 }
                 None => return Ok(()),
             },

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use serde_json::json;
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
 
 #[derive(Debug, clap::Args)]
@@ -59,7 +59,7 @@ async fn new(dir: &DataDir, agent: &str, label: &str, as_json: bool) -> Result<O
     };
     let created: Created = ask(dir, "token.new", &request).await?;
     match as_json {
-        true => print(&json!(created))?,
+        true => print_json(&json!(created))?,
         false => {
             print(&created.token)?;
             eprintln!(
@@ -74,7 +74,7 @@ async fn new(dir: &DataDir, agent: &str, label: &str, as_json: bool) -> Result<O
 async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
     let listed: Listed = ask(dir, "token.list", &Nothing {}).await?;
     if as_json {
-        print(&json!(listed.tokens))?;
+        print_json(&json!(listed.tokens))?;
         return Ok(Outcome::Good);
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
@@ -103,7 +103,7 @@ async fn revoke(dir: &DataDir, agent_or_id: &str, as_json: bool) -> Result<Outco
     };
     let revoked: Revoked = ask(dir, "token.revoke", &request).await?;
     if as_json {
-        print(&json!(revoked))?;
+        print_json(&json!(revoked))?;
         return Ok(Outcome::Good);
     }
     for id in &revoked.ids {

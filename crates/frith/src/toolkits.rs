@@ -8,11 +8,12 @@ use a2e_wire::messages::toolkit::{
 };
 use a2e_wire::wire::ToStatic;
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::connect;
+use crate::screen::{self, one_line, plain};
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -44,9 +45,12 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                 if answer.status != ToolkitStatus::Ok {
                     bail!("{}", answer.message.unwrap_or_default());
                 }
-                print(&format!(
-                    "`{name}` is configured; `frith tools` shows its tools"
-                ))
+                match as_json {
+                    true => print_json(&json!({"configured": name})),
+                    false => print(&format!(
+                        "`{name}` is configured; `frith tools` shows its tools"
+                    )),
+                }
             }
             (name, _) => {
                 let list = connection.client.request(ToolkitListRequest::new()).await;
@@ -58,7 +62,12 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                 if let (None, Some(name)) = (found.peek(), name) {
                     bail!("there is no toolkit `{name}`; `frith toolkits` lists all");
                 }
-                found.try_for_each(|toolkit| show(toolkit, name.is_some(), as_json))
+                match (as_json, name) {
+                    (false, _) => found.try_for_each(|toolkit| show(toolkit, name.is_some())),
+                    (true, None) => print_json(&found.map(as_value).collect::<Result<Vec<_>>>()?),
+                    // One that is named is no list.
+                    (true, Some(_)) => print_json(&found.next().map(as_value).transpose()?),
+                }
             }
         };
         connection.close().await;
@@ -66,23 +75,21 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     })
 }
 
-fn show(toolkit: &ToolkitDefinition<'_>, in_full: bool, as_json: bool) -> Result<()> {
-    if as_json {
-        let all: Value = Object::from_record(toolkit)?.raw().deserialize()?;
-        return print(&all);
-    }
+fn as_value(toolkit: &ToolkitDefinition<'_>) -> Result<Value> {
+    Ok(Object::from_record(toolkit)?.raw().deserialize()?)
+}
+
+fn show(toolkit: &ToolkitDefinition<'_>, in_full: bool) -> Result<()> {
     let state = match toolkit.configured {
         true => "configured",
         false => "not configured",
     };
-    print(&format!(
-        "{:12} {} ({state})",
-        toolkit.name, toolkit.description
-    ))?;
-    print(&format!("             {}", toolkit.tools.join(", ")))?;
+    let (name, description) = (plain(&toolkit.name), one_line(&toolkit.description));
+    print(&format!("{name:12} {description} ({state})"))?;
+    print(&plain(format!("             {}", toolkit.tools.join(", "))))?;
     if in_full {
         let schema: Value = toolkit.schema.raw().deserialize()?;
-        print(&serde_json::to_string_pretty(&schema)?)?;
+        print(&screen::json(&serde_json::to_string_pretty(&schema)?))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::book::{
     self, AddAnchor, AddBlock, AddPin, Change, Listing, RemoveAnchor, RemoveBlock, RemovePin,
 };
@@ -217,7 +217,7 @@ async fn change(dir: &DataDir, did: &str, wish: impl Change, as_json: bool) -> R
 async fn confirm(dir: &DataDir, wish: impl Change, as_json: bool) -> Result<Outcome> {
     book::change(dir, wish).await?;
     match as_json {
-        true => print(&json!({}))?,
+        true => print_json(&json!({}))?,
         false => print(&"done")?,
     }
     Ok(Outcome::Good)
@@ -226,7 +226,7 @@ async fn confirm(dir: &DataDir, wish: impl Change, as_json: bool) -> Result<Outc
 async fn list(dir: &DataDir, what: Shown, as_json: bool) -> Result<Outcome> {
     let listing = book::list(dir).await?;
     match as_json {
-        true => print(&as_value(&listing, what))?,
+        true => print_json(&as_value(&listing, what))?,
         false => {
             for line in as_text(&listing, what) {
                 print(&plain(line))?;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::asked::{CALL, Call, Called, Part};
 use crate::Outcome;
-use crate::agent::print;
-use crate::screen::plain;
+use crate::agent::{print, print_json};
+use crate::screen::{self, plain};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -71,7 +71,7 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
     let patience = timeout.saturating_add(BEYOND);
     let called: Called = ask_telling(dir, CALL, &asked, patience, told).await?;
     if as_json {
-        print(&serde_json::to_string(&called)?)?;
+        print_json(&called)?;
     }
     match called {
         Called {
@@ -79,7 +79,9 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
             ..
         } => {
             if !as_json {
-                print(&serde_json::to_string_pretty(&answered.result)?)?;
+                print(&screen::json(&serde_json::to_string_pretty(
+                    &answered.result,
+                )?))?;
                 let session = &answered.session;
                 let sealed = if session.encrypted { ", encrypted" } else { "" };
                 eprintln!(
@@ -103,7 +105,7 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
 /// Parts go to standard error: what is on standard output is signed.
 fn show_part(part: &Part, as_json: bool) {
     match as_json {
-        true => eprintln!("{}", json!({"part": part})),
+        true => eprintln!("{}", screen::json(&json!({"part": part}).to_string())),
         false => eprintln!("{:>4} {}", part.index, plain(&part.data)),
     }
 }

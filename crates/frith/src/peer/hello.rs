@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::asked::{Agreed, HELLO, Hello, Said, Shaken};
 use crate::Outcome;
-use crate::agent::print;
+use crate::agent::{print, print_json};
 use crate::screen::plain;
 
 pub(super) async fn run(dir: &DataDir, to: &str, encrypt: bool, as_json: bool) -> Result<Outcome> {
@@ -21,7 +21,7 @@ pub(super) async fn run(dir: &DataDir, to: &str, encrypt: bool, as_json: bool) -
         None => Outcome::Bad,
     };
     if as_json {
-        print(&serde_json::to_string(&shaken)?)?;
+        print_json(&shaken)?;
         return Ok(outcome);
     }
     print(&shaken.did)?;
@@ -30,7 +30,13 @@ pub(super) async fn run(dir: &DataDir, to: &str, encrypt: bool, as_json: bool) -
     }
     match (&shaken.agreed, &shaken.failed) {
         (Some(agreed), _) => agreement(agreed)?,
-        (None, Some(failed)) => print(&format!("{}: {}", failed.code, plain(&failed.error)))?,
+        (None, Some(failed)) => {
+            print(&format!(
+                "{}: {}",
+                plain(&failed.code),
+                plain(&failed.error)
+            ))?;
+        }
         (None, None) => {}
     }
     Ok(outcome)

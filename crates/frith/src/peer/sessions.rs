@@ -7,14 +7,14 @@ use anyhow::Result;
 
 use super::asked::{SESSIONS, Sessions};
 use crate::Outcome;
-use crate::agent::print;
+use crate::agent::{print, print_json};
 use crate::id::until;
 use crate::keystore::now;
 
 pub(super) async fn run(dir: &DataDir, as_json: bool) -> Result<Outcome> {
     let sessions: Sessions = ask(dir, SESSIONS, &Nothing {}).await?;
     if as_json {
-        print(&serde_json::to_string(&sessions)?)?;
+        print_json(&sessions)?;
         return Ok(Outcome::Good);
     }
     if sessions.outgoing.is_empty() && sessions.incoming.is_empty() {

@@ -3,6 +3,8 @@ use std::sync::Arc;
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Envelope, Object, Timestamp};
 
+use serde_json::json;
+
 use super::*;
 
 fn event(kind: &'static str, data: &Value) -> ToolEvent<'static> {
@@ -33,6 +35,7 @@ fn events_are_told_in_words() {
             json!({"message": "waits\u{1b}[2J"}),
             r"waits\u{1b}[2J",
         ),
+        ("status", json!({"message": "one\n two\n"}), "one two"),
         ("log", json!({"level": "warn", "message": "hm"}), "warn: hm"),
         (
             "artifact",

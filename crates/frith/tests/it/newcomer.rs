@@ -98,8 +98,11 @@ fn a_tool_that_is_mistyped() {
     let (_, out, _) = frith(&["tools"], "");
     assert!(out.contains("wait(seconds: integer)"), "{out}");
     let (_, out, _) = frith(&["--json", "tools"], "");
-    let tool: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-    assert_eq!(tool["input_parameters"][0]["description"], "How long");
+    // A list is one value.
+    let all: Value = serde_json::from_str(&out).unwrap();
+    let is_wait = |tool: &&Value| tool["name"] == "wait";
+    let wait = all.as_array().unwrap().iter().find(is_wait).unwrap();
+    assert_eq!(wait["input_parameters"][0]["description"], "How long");
 }
 
 /// Each address with the scheme of another.

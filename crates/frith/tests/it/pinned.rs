@@ -29,6 +29,8 @@ for line in sys.stdin:
     elif kind == "tool/call/req":
         if m["tool_name"] == "hum" and m["streaming"]:
             say(type="tool/event", req_id=id, kind="progress", data={"pct": 50, "message": "half"}, seq=0)
+            if "\x1b" in says.read_text():
+                say(type="tool/event", req_id=id, kind="odd\x1b]0;title\x07", data={"message": "\u202e"}, seq=1)
         data = {"success": True, "tool_name": m["tool_name"], "data": {"did": m["tool_name"]}, "duration_ms": 1}
         say(type="tool/call/resp", req_id=id, data=data, created_at=time.time())
     elif kind == "shutdown":
@@ -191,6 +193,37 @@ fn names_that_a_mounted_host_adds_wait_for_the_operator() {
     let (status, _, error) = operator(&node, &["tools", "approve", &format!("mounted{wish}")]);
     assert_eq!(status, 0, "{error}");
     assert_eq!(count(&names(&mut wire, "4"), "later"), 1);
+}
+
+/// Whatever a host says of its tools, it does nothing to the terminal of who reads it.
+#[test]
+fn what_a_host_says_does_not_steer_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, says) = (folder.path().join("host.py"), folder.path().join("says"));
+    std::fs::write(&script, FOREIGN).unwrap();
+    std::fs::write(
+        &says,
+        "x\u{1b}[2J\u{9b}1m\u{202e}\u{200b}\nread_file(path: string)",
+    )
+    .unwrap();
+    let host = format!("cmd:python3 {} {}", script.display(), says.display());
+    let (_, listed, _) = frith(&["tools", "--host", &host], "");
+    let (_, as_json, _) = frith(&["tools", "--json", "--host", &host], "");
+    let (_, called, events) = frith(&["call", "hum", "--events", "--host", &host], "");
+    let json_events = frith(&["call", "hum", "--events", "--json", "--host", &host], "").2;
+    for shown in [&listed, &as_json, &called, &events, &json_events] {
+        let acts = |letter: char| {
+            (letter.is_control() && letter != '\n') || "\u{202e}\u{200b}".contains(letter)
+        };
+        assert!(!shown.contains(acts), "{shown:?}");
+    }
+    // Nor does its second line look like another tool.
+    assert!(listed.contains("\n    read_file(path"), "{listed}");
+    // For a program it says what the host said.
+    let all: Value = serde_json::from_str(&as_json).unwrap();
+    let description = all[0]["description"].as_str().unwrap();
+    assert_eq!(description, std::fs::read_to_string(&says).unwrap());
+    assert!(events.contains(r"odd\u{1b}]0;title\u{7}"), "{events}");
 }
 
 /// Standard error is a terminal there, as it is for a person.
