@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
-use a2e_runtime::config::{Config, SnapshotPlace};
+use a2e_runtime::config::{Config, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::operator::Server as OperatorServer;
 use a2e_runtime::{
@@ -216,11 +216,11 @@ impl Node {
         };
         writeln!(out, "\nTry, in another terminal:")?;
         writeln!(out, "  frith tools{data}{option}")?;
-        let tool = match config.plugins.is_empty() {
-            true => "current_time",
-            false => "echo '{\"text\":\"hi\"}'",
-        };
-        writeln!(out, "  frith call {tool}{data}{option}")?;
+        let has_echo = |plugin: &Plugin| plugin.enabled && plugin.kind == PluginKind::Demo;
+        if config.plugins.is_empty() || config.plugins.iter().any(has_echo) {
+            let echo = "echo '{\"text\":\"hi\"}'";
+            writeln!(out, "  frith call {echo}{data}{option}")?;
+        }
         writeln!(
             out,
             "  frith token new NAME{data}      # lets another agent in"

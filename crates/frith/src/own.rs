@@ -51,8 +51,7 @@ impl Chosen {
     }
 }
 
-/// The host that a configuration describes; without a file, or with one that names no plugins, a
-/// node's own and the tools to try a host with.
+/// The host that a configuration describes, as a node's is.
 pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
     let (config, file) = chosen.load()?;
     let file = file.as_deref();
@@ -79,10 +78,6 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
     };
     let (builder, described) = node::builder(&config, &shared).await?;
     shared.capabilities.take(described);
-    let builder = match is_plain {
-        true => builder.plugin(Demo::default()),
-        false => builder,
-    };
     Ok(builder.build())
 }
 

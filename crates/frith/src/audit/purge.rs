@@ -15,6 +15,7 @@ use super::keys::{NodeKeys, NodeSigner};
 use crate::Outcome;
 use crate::agent::block_on;
 use crate::keystore::Store;
+use crate::screen::count;
 
 /// What to take away.
 #[derive(Debug, clap::Args)]
@@ -174,12 +175,18 @@ fn print(taken: &Taken) -> Result<()> {
         Some(Through { log_id, seq }) => {
             writeln!(
                 out,
-                "dropped {records} records, up to record {seq} of {log_id}"
+                "dropped {}, up to record {seq} of {log_id}",
+                count(*records, "record", "records")
             )?;
         }
         None => writeln!(out, "dropped no records")?,
     }
-    writeln!(out, "erased {bodies} bodies and {remote_ips} addresses")?;
+    writeln!(
+        out,
+        "erased {} and {}",
+        count(*bodies, "body", "bodies"),
+        count(*remote_ips, "address", "addresses")
+    )?;
     Ok(())
 }
 

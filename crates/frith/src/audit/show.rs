@@ -7,6 +7,8 @@ use anyhow::Result;
 use audit::{Entry, Stats, printable};
 use serde_json::json;
 
+use crate::screen::count;
+
 /// One record in one line. Texts that somebody chose cannot look like other columns.
 pub(super) fn entry(entry: &Entry) -> String {
     let mut words = vec![
@@ -31,6 +33,10 @@ pub(super) fn entry(entry: &Entry) -> String {
     words.extend(entry.text("message_type").map(word));
     words.extend(intent.or_else(|| entry.text("name").map(word)));
     words.extend(entry.text("result").map(word));
+    // What the operator asked for is JSON already, which needs no other quotation marks.
+    let reason = entry.text("reason");
+    let asked = reason.filter(|text| entry.event_type == "operator" && is_object(text));
+    words.extend(asked.map(ToOwned::to_owned));
     for (name, label) in [
         ("response_status", ""),
         ("rule", "rule="),
@@ -41,7 +47,8 @@ pub(super) fn entry(entry: &Entry) -> String {
         ("purged_log_id", "of="),
         ("purged_before", "before="),
     ] {
-        let text = entry.text(name).map(word);
+        let is_said = name == "reason" && asked.is_some();
+        let text = entry.text(name).filter(|_| !is_said).map(word);
         words.extend(text.map(|text| format!("{label}{text}")));
     }
     for (name, label) in [
@@ -57,6 +64,10 @@ pub(super) fn entry(entry: &Entry) -> String {
             .map(|millis| format!("{millis} ms")),
     );
     printable(&words.join(" ")).into_owned()
+}
+
+fn is_object(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(text).is_ok()
 }
 
 /// A text as one word: in quotation marks unless it is plainly one.
@@ -85,19 +96,20 @@ pub(super) fn stats(stats: &Stats, as_json: bool) -> Result<()> {
     }
     writeln!(
         out,
-        "{} records in {} segments ({:.1} MB), {} checkpoints",
-        stats.records,
-        stats.segments,
+        "{} in {} ({:.1} MB), {}",
+        count(stats.records, "record", "records"),
+        count(stats.segments, "segment", "segments"),
         stats.bytes as f64 / 1e6,
-        stats.checkpoints
+        count(stats.checkpoints, "checkpoint", "checkpoints")
     )?;
     if let (Some(first), Some(last)) = (first, last) {
         writeln!(out, "  from {first} to {last}")?;
     }
     writeln!(
         out,
-        "  {} bodies erased, {} addresses kept",
-        stats.erased, stats.remote_ips
+        "  {} erased, {} kept",
+        count(stats.erased, "body", "bodies"),
+        count(stats.remote_ips, "address", "addresses")
     )?;
     if stats.logs > 1 {
         writeln!(

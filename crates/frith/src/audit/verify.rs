@@ -14,6 +14,7 @@ use super::head::HeadFile;
 use super::keys::NodeKeys;
 use crate::Outcome;
 use crate::keystore::{Store, cannot};
+use crate::screen::count;
 
 /// Whose log it is, and who says so.
 #[derive(Debug, clap::Args)]
@@ -179,7 +180,9 @@ fn print(report: &Report, missing: &[String]) -> Result<()> {
     };
     writeln!(
         out,
-        "{verdict}: {records} records, {erased} of them erased, {checkpoints} checkpoints"
+        "{verdict}: {}, {erased} of them erased, {}",
+        count(*records, "record", "records"),
+        count(*checkpoints, "checkpoint", "checkpoints")
     )?;
     if let Some(head) = &report.head {
         writeln!(out, "  ends with record {} of {}", head.seq, head.log_id)?;

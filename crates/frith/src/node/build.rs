@@ -56,6 +56,8 @@ pub(crate) async fn builder(config: &Config, shared: &Shared) -> Result<(HostBui
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
         builder = capabilities.all(builder, &shared.vault)?;
+        // The tools to try a host with.
+        builder = builder.plugin(Demo::default());
     }
     if config.plugins.is_empty() || enabled().any(has_tools) {
         capabilities.reserve(&described, &shared.definitions)?;

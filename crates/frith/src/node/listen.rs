@@ -1,5 +1,6 @@
 //! Where the node listens, and where it says it is.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -30,7 +31,14 @@ pub(super) async fn listen(
     let server = &config.server;
     let bind = async |key: &str, address: SocketAddr| {
         let listener = TcpListener::bind(address).await;
-        listener.with_context(|| format!("cannot listen on {address} (`{key}` says so)"))
+        let is_taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+        let hint = match listener.as_ref().is_err_and(is_taken) && key == "server.listen" {
+            true => {
+                "; another program has that port, `--listen 127.0.0.1:0` takes any that is free"
+            }
+            false => "",
+        };
+        listener.with_context(|| format!("cannot listen on {address} (`{key}` says so){hint}"))
     };
     let web = bind("server.listen", server.listen).await?;
     let mut endpoints = Endpoints {

@@ -235,6 +235,31 @@ fn reads_its_configuration_again() {
     );
 }
 
+#[test]
+fn a_port_that_is_taken_is_told_with_a_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (option, other, hint) in [
+        ("--listen", "--a2a-listen", "`--listen 127.0.0.1:0`"),
+        (
+            "--a2a-listen",
+            "--listen",
+            "`--a2a-listen`, such as 127.0.0.1:0",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_frith"))
+            .args(["up", "--data", "data", other, "127.0.0.1:0"])
+            .args([option, &address])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success());
+        assert!(error.contains(hint), "{error}");
+    }
+}
+
 /// TLS 1.3 by certificate files; nothing older.
 #[test]
 fn speaks_tls() {
