@@ -87,6 +87,17 @@ pub struct CallOptions {
     pub name_work: NameWork,
     /// Where parts of the answer go; then the answer is asked for in parts.
     pub chunks: Option<mpsc::Sender<Provisional>>,
+    /// Where it is told that a try failed and another follows.
+    pub setbacks: Option<mpsc::Sender<Setback>>,
+}
+
+/// A try that failed, and after which there is another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setback {
+    /// Why it failed.
+    pub error: String,
+    /// How long to wait before the next.
+    pub wait: Duration,
 }
 
 impl Default for CallOptions {
@@ -96,6 +107,7 @@ impl Default for CallOptions {
             encrypt: Encrypt::default(),
             name_work: NameWork::default(),
             chunks: None,
+            setbacks: None,
         }
     }
 }

@@ -33,7 +33,7 @@ pub mod transport;
 
 pub use client::{
     Answered, CallError, CallOptions, Client, ClientSettings, Couriers, Encrypt, Introduction,
-    NameWork, Provisional, Route, Said, SessionView, Speaker, Told,
+    NameWork, Provisional, Route, Said, SessionView, Setback, Speaker, Told,
 };
 pub use clock::{Clock, Entropy};
 pub use home::{Home, Identity, Parts};

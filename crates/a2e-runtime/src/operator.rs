@@ -10,7 +10,7 @@ mod definitions;
 mod server;
 mod tokens;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 
 use canonical::{Object, Value};
@@ -29,6 +29,8 @@ pub use tokens::{Create, Created, Listed, Revoke};
 /// What a node can be asked.
 pub struct Operations {
     handlers: BTreeMap<&'static str, Box<dyn Operation>>,
+    /// Those that nobody else needs to be done: they end when the operator goes.
+    dropped: BTreeSet<&'static str>,
     /// Where it is put on record what the operator did.
     audit: Option<audit::Log>,
 }
@@ -123,6 +125,7 @@ impl Operations {
     pub fn new() -> Self {
         let empty = Self {
             handlers: BTreeMap::new(),
+            dropped: BTreeSet::new(),
             audit: None,
         };
         empty.add("status", |_: Nothing| {
@@ -183,6 +186,19 @@ impl Operations {
         };
         self.handlers.insert(name, Box::new(handler));
         self
+    }
+
+    /// Has an operation end when the operator who asked for it goes away, as by Ctrl-C. All others
+    /// are done to their end.
+    #[must_use]
+    pub fn ending_with_operator(mut self, name: &'static str) -> Self {
+        self.dropped.insert(name);
+        self
+    }
+
+    /// Whether what a line asks for ends with the operator.
+    fn ends_with_operator(&self, line: &[u8]) -> bool {
+        parse(line).is_ok_and(|(name, _)| self.dropped.contains(name.as_str()))
     }
 
     /// The answer to a line, as a line.

@@ -1,5 +1,6 @@
 //! `frith peer`: other agents by name, and what they are asked.
 
+mod advice;
 pub(crate) mod asked;
 mod call;
 mod hello;

@@ -47,8 +47,8 @@ enum Action {
     },
     /// Speak to an agent no more
     Block {
-        /// Its DID
-        did: String,
+        /// Its name in `frith peer list`, or its DID
+        agent: String,
 
         /// Why, for the list
         #[arg(long, default_value = "")]
@@ -56,8 +56,8 @@ enum Action {
     },
     /// Speak to an agent again
     Unblock {
-        /// Its DID
-        did: String,
+        /// Its name in `frith peer list`, or its DID
+        agent: String,
     },
 }
 
@@ -127,16 +127,22 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             Action::List => list(&dir, Shown::All, as_json).await,
             Action::Anchors { action } => anchors(&dir, action.as_ref(), as_json).await,
             Action::Pins { action } => pins(&dir, action.as_ref(), as_json).await,
-            Action::Block { did, reason } => {
+            Action::Block { agent, reason } => {
                 let block = Block {
                     reason: reason.clone(),
                     since: u64::try_from(now().0).ok(),
                 };
-                let did = did.clone();
+                let did = match did_of(&dir, agent).await? {
+                    Ok(did) => did,
+                    Err(outcome) => return Ok(outcome),
+                };
                 change(&dir, &did.clone(), AddBlock { did, block }, as_json).await
             }
-            Action::Unblock { did } => {
-                let did = did.clone();
+            Action::Unblock { agent } => {
+                let did = match did_of(&dir, agent).await? {
+                    Ok(did) => did,
+                    Err(outcome) => return Ok(outcome),
+                };
                 change(&dir, &did.clone(), RemoveBlock { did }, as_json).await
             }
         }
@@ -204,6 +210,20 @@ async fn pins(dir: &DataDir, action: Option<&Pins>, as_json: bool) -> Result<Out
             change(dir, &did.clone(), RemovePin { did }, as_json).await
         }
     }
+}
+
+/// The agent that is meant: a name stands for one that is remembered.
+async fn did_of(dir: &DataDir, agent: &str) -> Result<Result<String, Outcome>> {
+    if agent.starts_with("did:") {
+        return Ok(Ok(agent.to_owned()));
+    }
+    let listing = book::list(dir).await?;
+    let did = listing.pages().peer(agent).map(|peer| peer.did.to_string());
+    Ok(did.ok_or_else(|| {
+        Outcome::WrongArguments(format!(
+            "there is no peer `{agent}`; `frith peer list` shows them, and a DID does as well"
+        ))
+    }))
 }
 
 /// Makes a change that names a DID.

@@ -15,7 +15,7 @@ use super::error::{CallError, Told};
 use super::exchange::{Outcome, Question};
 use super::pool::{Held, Server};
 use super::retry::{Decision, Retries, Sent};
-use super::{Answered, CallOptions, Couriers, Encrypt, Inner, NameWork, Provisional};
+use super::{Answered, CallOptions, Couriers, Encrypt, Inner, NameWork, Provisional, Setback};
 use crate::record::{Room, millis, session_body};
 use crate::standing::lock;
 
@@ -66,6 +66,11 @@ impl<C: Couriers> Inner<C> {
             };
             if Instant::now() + wait >= asking.deadline {
                 return Err(error);
+            }
+            if let Some(setbacks) = &options.setbacks {
+                let error = error.to_string();
+                // Whoever does not listen any more need not hear of it.
+                let _ = setbacks.try_send(Setback { error, wait });
             }
             sleep(wait).await;
         }

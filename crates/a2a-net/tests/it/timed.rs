@@ -103,8 +103,10 @@ async fn the_callers_time_wins_over_retries() {
     world
         .link
         .intercept(|_, _| Some(Err(CarryError::Connect("nobody".to_owned()))));
+    let (setbacks, mut told) = mpsc::channel(8);
     let options = CallOptions {
         timeout: Duration::from_secs(5),
+        setbacks: Some(setbacks),
         ..CallOptions::default()
     };
     let begun = Instant::now();
@@ -118,6 +120,13 @@ async fn the_callers_time_wins_over_retries() {
         "{error}"
     );
     assert!(begun.elapsed() <= Duration::from_secs(5));
+    // Whoever waits heard of each try but the last, after 1 and 2 s.
+    for seconds in [1, 2] {
+        let setback = told.try_recv().unwrap();
+        assert!(setback.error.contains("nobody"), "{setback:?}");
+        assert!(setback.wait >= Duration::from_secs(seconds), "{setback:?}");
+    }
+    assert!(told.try_recv().is_err());
 }
 
 /// Threat 42: a hint ends the attempt, and changes nothing else.

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader,
+};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -148,7 +150,23 @@ pub(super) async fn serve(
             let text = format!("a request has at most {MAX_LINE} bytes");
             return write(&mut writer, &refusal(&text)).await;
         }
-        answer(&mut writer, operations, line.trim_ascii()).await?;
+        let line = line.trim_ascii();
+        let answered = answer(&mut writer, operations, line);
+        match operations.ends_with_operator(line) {
+            false => answered.await?,
+            true => tokio::select! {
+                answered = answered => answered?,
+                () = gone(&mut reader) => return Ok(()),
+            },
+        }
+    }
+}
+
+/// Waits until the peer is gone. One that asks for something else meanwhile is not.
+async fn gone(reader: &mut (impl AsyncBufRead + Unpin)) {
+    match reader.fill_buf().await {
+        Ok([]) | Err(_) => {}
+        Ok(_) => std::future::pending().await,
     }
 }
 

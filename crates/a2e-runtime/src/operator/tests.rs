@@ -269,3 +269,46 @@ async fn operations_can_be_added() {
     let defect = ask(r#"{"op":"list"}"#).await.unwrap();
     assert!(defect.contains("cannot be written as JSON"), "{defect}");
 }
+
+/// What nobody waits for any more ends, if it was said to; everything else is done.
+#[tokio::test]
+async fn an_operation_may_end_with_the_operator() {
+    for ends in [true, false] {
+        let (started, mut begun) = mpsc::channel(1);
+        let (dropped, go_on) = (CancellationToken::new(), CancellationToken::new());
+        let operations = Operations::new().add("wait", {
+            let (dropped, go_on) = (dropped.clone(), go_on.clone());
+            move |_: Nothing| {
+                let (started, go_on) = (started.clone(), go_on.clone());
+                let guard = dropped.clone().drop_guard();
+                async move {
+                    let _ = started.send(()).await;
+                    go_on.cancelled().await;
+                    drop(guard.disarm());
+                    Ok::<_, String>(Nothing {})
+                }
+            }
+        });
+        let operations = match ends {
+            true => operations.ending_with_operator("wait"),
+            false => operations,
+        };
+        let (mut ours, theirs) = tokio::io::duplex(1024);
+        let serving =
+            tokio::spawn(
+                async move { serve(theirs, &operations, &CancellationToken::new()).await },
+            );
+        ours.write_all(b"{\"op\":\"wait\"}\n").await.unwrap();
+        begun.recv().await.unwrap();
+        drop(ours);
+        if ends {
+            dropped.cancelled().await;
+            serving.await.unwrap().unwrap();
+        } else {
+            go_on.cancel();
+            // Done, although nobody takes the answer.
+            let _ = serving.await.unwrap();
+            assert!(!dropped.is_cancelled());
+        }
+    }
+}

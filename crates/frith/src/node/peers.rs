@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::{VerifiedManifest, Want};
+use a2a_identity::{Did, VerifiedManifest, Want};
 use a2a_net::{CallError, CallOptions, Encrypt, Provisional, SessionState, SessionView, Speaker};
 use a2a_session::{Binding, Freshness};
 use a2e_runtime::operator::{News, Nothing, Operations};
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::agents::{Agents, manifest_url, named};
 use crate::peer::asked::{
     Agreed, Answered, CALL, Call, Called, Failed, HELLO, Hello, Incoming, LOOK, Look, Part,
-    SESSIONS, Said, Seen, SeenManifest, Session, Sessions, Shaken,
+    SESSIONS, Said, Seen, SeenManifest, Session, Sessions, Setback, Shaken,
 };
 use crate::peer::endpoint;
 
@@ -33,6 +33,9 @@ pub(super) fn serve(operations: Operations, agents: &Arc<Agents>) -> Operations 
             let agents = Arc::clone(&call);
             async move { agents.call(asked, news).await }
         })
+        // Nobody wants the answer of a call that was interrupted.
+        .ending_with_operator(HELLO)
+        .ending_with_operator(CALL)
         .add(LOOK, move |asked: Look| {
             let agents = Arc::clone(&look);
             async move { agents.look(&asked.at).await }
@@ -64,11 +67,13 @@ impl Agents {
         let (did, introduced) = match asked.to.contains("://") {
             false => {
                 let did = named(&self.book.books.pages(), &asked.to).map_err(text)?;
+                self.check_blocked(&did)?;
                 let introduced = self.client.introduce(&did, encrypt).await;
                 (did, introduced)
             }
             true => {
                 let did = self.manifest_at(&asked.to).await?.did().clone();
+                self.check_blocked(&did)?;
                 let url = endpoint(&asked.to);
                 let introduced = self.client.introduce_at(&did, &url, encrypt).await;
                 (did, introduced)
@@ -100,8 +105,10 @@ impl Agents {
     /// Calls a peer; parts of its answer are told as they come.
     async fn call(&self, asked: Call, news: News) -> Result<Called, String> {
         let did = named(&self.book.books.pages(), &asked.to).map_err(text)?;
+        self.check_blocked(&did)?;
         let intent = Value::from_serialize(&asked.intent).map_err(text)?;
         let (chunks, mut parts) = mpsc::channel::<Provisional>(PARTS);
+        let (setbacks, mut setback) = mpsc::channel::<a2a_net::Setback>(PARTS);
         let options = CallOptions {
             timeout: Duration::from_millis(asked.timeout_ms),
             encrypt: match asked.encrypt {
@@ -109,6 +116,7 @@ impl Agents {
                 false => Encrypt::AsAgreed,
             },
             chunks: asked.stream.then_some(chunks),
+            setbacks: Some(setbacks),
             ..CallOptions::default()
         };
         let telling = async {
@@ -121,13 +129,24 @@ impl Agents {
                 news.tell(&part).await;
             }
         };
+        let complaining = async {
+            while let Some(a2a_net::Setback { error, wait }) = setback.recv().await {
+                let again_in_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+                let setback = error;
+                news.tell(&Setback {
+                    setback,
+                    again_in_ms,
+                })
+                .await;
+            }
+        };
         let calling = async {
             let called = self.client.call(&did, intent, &options).await;
-            // So that nobody waits for more parts.
+            // So that nobody waits for more to tell.
             drop(options);
             called
         };
-        let (called, ()) = tokio::join!(calling, telling);
+        let (called, (), ()) = tokio::join!(calling, telling, complaining);
         Ok(match called {
             Ok(answered) => Called {
                 answered: Some(Answered {
@@ -143,6 +162,16 @@ impl Agents {
                 failed: Some(failed(&error)),
             },
         })
+    }
+
+    /// Who is blocked is not spoken to, in sessions that are open neither.
+    fn check_blocked(&self, did: &Did) -> Result<(), String> {
+        match self.book.books.pages().is_blocked(did) {
+            true => Err(format!(
+                "{did} is blocked; `frith trust unblock {did}` lets this node speak to it again"
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Whose manifest is at a URL, or what a DID leads to.

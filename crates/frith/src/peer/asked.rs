@@ -101,6 +101,14 @@ pub(crate) struct Part {
     pub(crate) data: Value,
 }
 
+/// A try that failed, told before another.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Setback {
+    pub(crate) setback: String,
+    pub(crate) again_in_ms: u64,
+}
+
 /// `peer.look`: whose manifest is at a URL, or what a DID leads to.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,7 +7,8 @@ use a2e_runtime::operator::ask_telling;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::asked::{CALL, Call, Called, Part};
+use super::advice;
+use super::asked::{CALL, Call, Called, Part, Setback};
 use crate::Outcome;
 use crate::agent::{print, print_json};
 use crate::screen::{self, plain};
@@ -66,6 +67,8 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
     let told = |news: canonical::Value<'static>| {
         if let Ok(part) = news.deserialize_into::<Part>() {
             show_part(&part, as_json);
+        } else if let Ok(setback) = news.deserialize_into::<Setback>() {
+            show_setback(&setback, &call.agent, as_json);
         }
     };
     let patience = timeout.saturating_add(BEYOND);
@@ -95,11 +98,21 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
             failed: Some(failed),
             ..
         } if !as_json => {
-            eprintln!("{}: {}", failed.code, plain(&failed.error));
+            eprintln!("{}", advice::told(&failed, &call.agent));
             Ok(Outcome::Bad)
         }
         Called { .. } => Ok(Outcome::Bad),
     }
+}
+
+/// Whoever waits is told why.
+fn show_setback(setback: &Setback, to: &str, as_json: bool) {
+    if as_json {
+        return eprintln!("{}", screen::json(&json!(setback).to_string()));
+    }
+    let seconds = setback.again_in_ms.div_ceil(1000);
+    let (to, error) = (plain(to), plain(&setback.setback));
+    eprintln!("{to} has not done it yet ({error}); trying again in {seconds} s");
 }
 
 /// Parts go to standard error: what is on standard output is signed.

@@ -5,6 +5,7 @@ use a2e_runtime::operator::ask;
 use anyhow::Result;
 use serde_json::Value;
 
+use super::advice;
 use super::asked::{Agreed, HELLO, Hello, Said, Shaken};
 use crate::Outcome;
 use crate::agent::{print, print_json};
@@ -30,13 +31,7 @@ pub(super) async fn run(dir: &DataDir, to: &str, encrypt: bool, as_json: bool) -
     }
     match (&shaken.agreed, &shaken.failed) {
         (Some(agreed), _) => agreement(agreed)?,
-        (None, Some(failed)) => {
-            print(&format!(
-                "{}: {}",
-                plain(&failed.code),
-                plain(&failed.error)
-            ))?;
-        }
+        (None, Some(failed)) => print(&advice::told(failed, to))?,
         (None, None) => {}
     }
     Ok(outcome)

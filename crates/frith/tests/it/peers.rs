@@ -196,7 +196,7 @@ fn what_cannot_be_said_of_trust() {
         (
             &["trust", "block", "mallory"][..],
             2,
-            "`mallory` cannot be used",
+            "there is no peer `mallory`",
         ),
         (
             &["trust", "block", ALICE, "--reason", "a\u{1b}b"],

@@ -102,6 +102,12 @@ fn they_prove_who_they_are_and_answer() {
     assert_eq!(answer["answered"]["session"]["encrypted"], true, "{answer}");
     let here = pair.ada_json(&["peer", "sessions"]);
     assert_eq!(here["outgoing"][0]["did"], pair.bob.at("did"), "{here}");
+    assert_eq!(here["outgoing"][0]["name"], "bob", "{here}");
+    let (_, out, _) = pair.ada(&["peer", "sessions"]);
+    assert!(
+        out.starts_with(&format!("-> bob ({})\n", pair.bob.at("did"))),
+        "{out}"
+    );
     let resolved = pair.ada_json(&["resolve", pair.bob.at("did")]);
     assert_eq!(resolved["did"], pair.bob.at("did"));
     for node in [&pair.ada, &pair.bob] {
@@ -117,6 +123,7 @@ fn what_is_not_offered_or_too_much_is_refused() {
     let (status, _, error) = pair.ada(&["peer", "call", "bob", "nlp.translate"]);
     assert_eq!(status, 1);
     assert!(error.contains("UNSUPPORTED_CAPABILITY"), "{error}");
+    assert!(error.contains("\n  it does not offer that"), "{error}");
     let long = json!({"echo": "x".repeat(1025)}).to_string();
     let (status, _, error) = pair.ada(&["peer", "call", "bob", "frith.ping", &long]);
     assert_eq!(status, 1, "{error}");
@@ -146,6 +153,33 @@ fn a_blocked_agent_is_not_spoken_to() {
     let (status, _, error) = at(&pair.bob, &["trust", "unblock", pair.ada.at("did")]);
     assert_eq!(status, 0, "{error}");
     assert_eq!(pair.ada(&ping).0, 0);
+
+    // By the name that one has for it, too.
+    let (status, _, error) = pair.ada(&["trust", "block", "bob"]);
+    assert_eq!(status, 0, "{error}");
+    let (status, _, error) = pair.ada(&ping);
+    assert_eq!(status, 1);
+    assert!(error.contains("frith trust unblock"), "{error}");
+    assert_eq!(pair.ada(&["trust", "unblock", "bob"]).0, 0);
+    assert_eq!(pair.ada(&ping).0, 0);
+    let (status, _, error) = pair.ada(&["trust", "block", "carol"]);
+    assert_eq!(status, 2);
+    assert!(error.contains("no peer `carol`"), "{error}");
+}
+
+/// Whoever waits for one that is not there is told so, and what to do.
+#[test]
+fn an_agent_that_is_down_is_not_waited_for_in_silence() {
+    let mut pair = Pair::start("{}");
+    pair.meet();
+    pair.bob.signal("-TERM");
+    assert_eq!(pair.bob.wait(), Some(0));
+    let (status, _, error) = pair.ada(&["peer", "call", "bob", "frith.ping", "--timeout", "3"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("bob has not done it yet"), "{error}");
+    assert!(error.contains("`frith up` starts a node"), "{error}");
+    let (_, out, _) = pair.ada(&["peer", "hello", "bob"]);
+    assert!(out.contains("`frith up` starts a node"), "{out}");
 }
 
 /// A restart ends sessions; the manifest that was pinned is still the same, and the next call shakes hands anew.

@@ -1,0 +1,81 @@
+//! What to do next when another agent did not do what was asked.
+
+use super::asked::Failed;
+use crate::screen::{plain, quoted};
+
+/// What went wrong, and what to do about it.
+pub(super) fn told(failed: &Failed, to: &str) -> String {
+    let said = format!("{}: {}", plain(&failed.code), plain(&failed.error));
+    match next(&failed.code, &quoted(to)) {
+        Some(next) => format!("{said}\n  {next}"),
+        None => said,
+    }
+}
+
+/// The next step that a code leaves.
+fn next(code: &str, to: &str) -> Option<String> {
+    Some(match code {
+        "UNVERIFIED_AGENT" => format!(
+            "one of the two does not believe the other: `frith peer list` shows which manifest is \
+             pinned, `frith peer remove` and `frith peer add` pin the one it shows now, `frith peer \
+             hello {to}` shows each step; or it has blocked this node, which its operator can see in \
+             `frith trust list`"
+        ),
+        "INVALID_MANIFEST" => {
+            "its manifest cannot be used: its operator can check it with `frith manifest verify`"
+                .to_owned()
+        }
+        "POLICY_VIOLATION" => format!(
+            "the policy between the two does not allow it: `frith peer hello {to}` shows what was \
+             agreed on, `a2a.policy` and `a2a.agents` of either configuration say what may be"
+        ),
+        "RATE_LIMIT_EXCEEDED" => {
+            "the agreed rate is used up; wait a minute, or agree on a higher one in `a2a.policy`"
+                .to_owned()
+        }
+        "UNSUPPORTED_CAPABILITY" => {
+            format!("it does not offer that: `frith resolve` shows what the agent {to} can do")
+        }
+        "INVALID_INTENT" => "the inputs do not fit what it asks for; change them".to_owned(),
+        "PROTOCOL_VERSION_UNSUPPORTED" => {
+            "the two speak no version in common; the older one must be brought up to date"
+                .to_owned()
+        }
+        "HANDSHAKE_FAILED" | "HANDSHAKE_TIMEOUT" => {
+            format!("`frith peer hello {to}` shows how far the handshake comes")
+        }
+        "TIMEOUT" => "it takes longer than that: `--timeout SECONDS` waits longer".to_owned(),
+        "SERVICE_UNAVAILABLE" => format!(
+            "is it running, and at that address? `frith peer list` shows where {to} should be; \
+             `frith up` starts a node, `frith peer add` gives it another address"
+        ),
+        "SESSION_EXPIRED" | "REPLAY_DETECTED" => "ask again".to_owned(),
+        "PAYLOAD_TOO_LARGE" => "send less at once".to_owned(),
+        "INTERNAL_ERROR" | "INVALID_MESSAGE" => {
+            "its log, and `frith audit tail` on either side, say more".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use a2a_wire::ErrorCode;
+
+    use super::*;
+
+    /// Whatever goes wrong, there is something to do next; who cancels knows what.
+    #[test]
+    fn every_code_has_a_next_step() {
+        for code in ErrorCode::ALL {
+            let has_step = next(code.as_str(), "bob").is_some();
+            assert_eq!(has_step, *code != ErrorCode::Cancelled, "{code:?}");
+        }
+        let failed = Failed {
+            code: "TIMEOUT".into(),
+            error: "late\u{1b}".into(),
+        };
+        let text = told(&failed, "bob");
+        assert!(text.starts_with("TIMEOUT: late\\u{1b}\n"), "{text}");
+    }
+}
