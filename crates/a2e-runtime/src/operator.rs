@@ -78,6 +78,11 @@ impl News {
     pub async fn tell(&self, news: &impl Serialize) {
         let _ = self.0.send(line(&Told { news })).await;
     }
+
+    /// The same, unless too much waits to be read already.
+    pub fn try_tell(&self, news: &impl Serialize) {
+        let _ = self.0.try_send(line(&Told { news }));
+    }
 }
 
 /// The request of an operation that needs nothing to be said.

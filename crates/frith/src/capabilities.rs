@@ -56,6 +56,13 @@ impl Described {
             None => self.sources.push((source, admitted)),
         }
     }
+
+    /// Adds those of another plugin.
+    pub(crate) fn extend(&mut self, other: Self) {
+        for (source, admitted) in other.sources {
+            self.add(source, admitted);
+        }
+    }
 }
 
 impl Capabilities {
@@ -135,8 +142,9 @@ impl Capabilities {
         plugin: &Plugin,
         own: &OwnTools,
         pinning: &Pinning,
-        all: &mut Described,
-    ) -> Result<()> {
+        tell: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<Described> {
+        let mut all = Described::default();
         let whose = || format!("the tools of the plugin `{}`", plugin.name);
         // The configuration may be another than the one at the start.
         check_own(&self.workplace.profile, own)?;
@@ -170,8 +178,11 @@ impl Capabilities {
             all.add(Source::Scripts, admitted);
         }
         let (profile, components) = (&self.workplace.profile, &own.components);
-        let added = self.components.add(components, profile, pinning, all);
-        added.await.with_context(whose)
+        let loaded = self.components.load_all(components, profile, pinning, tell);
+        for (source, admitted) in loaded.await.with_context(whose)? {
+            all.add(source, admitted);
+        }
+        Ok(all)
     }
 
     /// Adds the tools.

@@ -1,13 +1,15 @@
 //! Tools that are WebAssembly components, as the configuration describes them.
 
+use std::fs;
 use std::sync::Arc;
 
-use a2e_caps::tool::{Pinning, Source, Tool};
+use a2e_caps::tool::{Admitted, Pinning, Source, Tool};
 use a2e_runtime::config::ComponentTool;
 use anyhow::{Context, Result, bail};
 use sandbox::Profile;
 
-use crate::capabilities::Described;
+/// Bytes of a component that takes so long to compile that whoever waits is told.
+const LARGE: u64 = 1_000_000;
 
 /// Loads components; what is compiled stays so until the node ends.
 pub(crate) struct Loader {
@@ -31,16 +33,25 @@ impl Loader {
         }
     }
 
-    /// Adds components to what is described; those that have changed are in quarantine there.
-    pub(crate) async fn add(
+    /// Loads components, and compares them with what was approved.
+    pub(crate) async fn load_all(
         &self,
         wanted: &[ComponentTool],
         profile: &Profile,
         pinning: &Pinning,
-        all: &mut Described,
-    ) -> Result<()> {
+        tell: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<Vec<(Source, Admitted)>> {
+        let mut all = Vec::new();
         for one in wanted {
             check(one, profile)?;
+            let size = fs::metadata(&one.path).map_or(0, |found| found.len());
+            if size >= LARGE {
+                let megabytes = size / 1_000_000;
+                tell(format!(
+                    "compiling the component `{}` ({megabytes} MB); that can take a while",
+                    one.name
+                ));
+            }
             let tool = self.load(one, profile).await?;
             let source = Source::Component(one.name.as_str().into());
             let admitted = pinning.admit(&source, vec![tool]).await;
@@ -52,9 +63,9 @@ impl Loader {
                     changed.name(),
                 );
             }
-            all.add(source, admitted);
+            all.push((source, admitted));
         }
-        Ok(())
+        Ok(all)
     }
 
     #[cfg(feature = "wasm")]
@@ -71,7 +82,6 @@ impl Loader {
                 Files::Write => Access::Write,
             },
         };
-        tracing::debug!("loading the component `{}`", wanted.name);
         Ok(self.components.load(&wanted, profile).await?)
     }
 

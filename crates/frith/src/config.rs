@@ -1,6 +1,8 @@
 //! `frith config`: the configuration of a running node.
 
-use a2e_runtime::operator::{Nothing, ask};
+use std::time::Duration;
+
+use a2e_runtime::operator::{Nothing, ask_telling};
 use anyhow::Result;
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,7 @@ use serde_json::json;
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
+use crate::screen::plain;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -26,6 +29,16 @@ enum Action {
     Apply,
 }
 
+/// What a node is doing, told before the answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Doing {
+    pub(crate) doing: String,
+}
+
+/// How long it may take: what a configuration names is fetched, started and compiled.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
 /// The answer to `config.apply`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Applied {
@@ -36,12 +49,20 @@ pub(crate) struct Applied {
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let dir = arguments.data.dir()?;
     let Action::Apply = arguments.action;
-    let applied: Applied = block_on(async { Ok(ask(&dir, "config.apply", &Nothing {}).await?) })?;
+    let told = |news: canonical::Value<'static>| {
+        if let Ok(Doing { doing }) = news.deserialize_into() {
+            eprintln!("{}", plain(doing));
+        }
+    };
+    let applied: Applied = block_on(async {
+        let applied = ask_telling(&dir, "config.apply", &Nothing {}, PATIENCE, told);
+        Ok(applied.await?)
+    })?;
     if as_json {
         print_json(&json!(applied))?;
     }
     for kept in &applied.kept {
-        eprintln!("{kept}");
+        eprintln!("{}", plain(kept));
     }
     match applied.kept.is_empty() {
         true if as_json => Ok(Outcome::Good),

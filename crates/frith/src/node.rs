@@ -19,7 +19,7 @@ use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
 use a2e_runtime::config::{Config, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
-use a2e_runtime::operator::Server as OperatorServer;
+use a2e_runtime::operator::{News, Server as OperatorServer};
 use a2e_runtime::{
     Approvals, Authenticator, Claim, DataDir, FileStore, Guard, Host, HttpServer, Limited,
     MemoryStore, SnapshotStore, Tls, TokenStore,
@@ -64,7 +64,12 @@ pub(crate) struct Node {
 }
 
 /// The operator's wish to have the configuration applied.
-pub(crate) type Apply = oneshot::Sender<Result<Applied, String>>;
+pub(crate) struct Apply {
+    /// What came of it.
+    pub(crate) answer: oneshot::Sender<Result<Applied, String>>,
+    /// How it gets on.
+    pub(crate) news: News,
+}
 
 /// Whether rules may allow more than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +125,8 @@ impl Node {
             vault: vault::open(data, &store).await?,
             definitions: Definitions::new(&store)?,
         };
-        let (builder, described) = builder(config, &shared).await?;
+        let tell = |doing: String| tracing::info!("{doing}");
+        let (builder, described) = builder(config, &shared, &tell).await?;
         shared.capabilities.take(described);
         let host = builder.build();
         let tls = match &config.server.tls {

@@ -76,7 +76,8 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
         vault: vault::for_now(&store).await?,
         definitions: Definitions::new(&store)?,
     };
-    let (builder, described) = node::builder(&config, &shared).await?;
+    let tell = |doing: String| eprintln!("frith: {}", screen::plain(doing));
+    let (builder, described) = node::builder(&config, &shared, &tell).await?;
     shared.capabilities.take(described);
     Ok(builder.build())
 }

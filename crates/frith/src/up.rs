@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Outcome;
-use crate::config::Applied;
+use crate::config::{Applied, Doing};
 use crate::data::DataArguments;
 use crate::log::Log;
-use crate::node::{Consent, Node};
+use crate::node::{Apply, Consent, Node};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -62,20 +62,26 @@ async fn serve(
     };
     node.announce(config, as_json)?;
     loop {
-        let (consent, answer) = tokio::select! {
+        let (consent, wish) = tokio::select! {
             told = signals.next() => match told {
                 Told::Reload => (Consent::Missing, None),
                 Told::Stop => break,
             },
-            answer = node.told_to_apply() => (Consent::Given, Some(answer)),
+            wish = node.told_to_apply() => (Consent::Given, Some(wish)),
         };
         let applied = match arguments
             .file()
             .and_then(|file| arguments.load(file.as_deref()))
         {
             Ok(config) => {
+                let tell = |doing: String| {
+                    tracing::info!("{doing}");
+                    if let Some(Apply { news, .. }) = &wish {
+                        news.try_tell(&Doing { doing });
+                    }
+                };
                 let reloaded = tokio::select! {
-                    reloaded = node.reload(&config, consent) => reloaded,
+                    reloaded = node.reload(&config, consent, &tell) => reloaded,
                     () = signals.stop_again() => break,
                 };
                 if reloaded.is_ok() {
@@ -89,7 +95,7 @@ async fn serve(
             tracing::error!("kept the old configuration: {error:#}");
             format!("nothing was changed: {error:#}")
         });
-        if let Some(answer) = answer {
+        if let Some(Apply { answer, .. }) = wish {
             let _ = answer.send(applied);
         }
     }

@@ -15,33 +15,14 @@ use crate::capabilities::Described;
 /// The host that a configuration describes. Other hosts are asked what they have; one that cannot be
 /// reached is an error, so that nobody finds out later that half of the tools are missing.
 ///
-/// Nothing changes by this: the tools that it describes are [taken](Capabilities::take) when all else
-/// is known to be good.
-pub(crate) async fn builder(config: &Config, shared: &Shared) -> Result<(HostBuilder, Described)> {
-    let limits = &config.global_limits;
-    let authenticator: Arc<dyn Authenticator> = match config.server.allow_unauthenticated {
-        true => Arc::new(Open),
-        false => Arc::clone(&shared.authenticator),
-    };
-    let mut builder = Host::builder()
-        .shared_authenticator(authenticator)
-        .limits(limits.session)
-        .max_line(limits.max_line)
-        .max_sessions(limits.max_sessions)
-        .max_newcomers(limits.max_newcomers)
-        .drain(limits.drain);
-    if let Some(snapshots) = &shared.snapshots {
-        builder = builder.snapshots(Arc::clone(snapshots), config.snapshot_mode);
-    }
-    if let Some(approvals) = &shared.approvals {
-        builder = builder.approvals(approvals.clone());
-    }
-    if let Some(log) = &shared.audit {
-        builder = builder.audit(log.clone());
-    }
-    if let Ok(policies) = Policies::compile(&config.policy) {
-        builder = builder.policies(policies);
-    }
+/// What takes long is told. Nothing changes by this: the tools that it describes are taken
+/// (`Capabilities::take`) when all else is known to be good.
+pub(crate) async fn builder(
+    config: &Config,
+    shared: &Shared,
+    tell: &(dyn Fn(String) + Send + Sync),
+) -> Result<(HostBuilder, Described)> {
+    let mut builder = bare(config, shared);
     let capabilities = &shared.capabilities;
     let enabled = || config.plugins.iter().filter(|plugin| plugin.enabled);
     // First of all: no other host may have tools that are taken for these.
@@ -49,8 +30,8 @@ pub(crate) async fn builder(config: &Config, shared: &Shared) -> Result<(HostBui
     let mut described = Described::default();
     for plugin in enabled() {
         if let PluginKind::Tools(own) = &plugin.kind {
-            let all = capabilities.describe(plugin, own, &pinning, &mut described);
-            all.await?;
+            let all = capabilities.describe(plugin, own, &pinning, tell);
+            described.extend(all.await?);
         }
     }
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
@@ -79,6 +60,35 @@ pub(crate) async fn builder(config: &Config, shared: &Shared) -> Result<(HostBui
         };
     }
     Ok((builder, described))
+}
+
+/// A host with its limits and rules, and what stays when the configuration is read again.
+fn bare(config: &Config, shared: &Shared) -> HostBuilder {
+    let limits = &config.global_limits;
+    let authenticator: Arc<dyn Authenticator> = match config.server.allow_unauthenticated {
+        true => Arc::new(Open),
+        false => Arc::clone(&shared.authenticator),
+    };
+    let mut builder = Host::builder()
+        .shared_authenticator(authenticator)
+        .limits(limits.session)
+        .max_line(limits.max_line)
+        .max_sessions(limits.max_sessions)
+        .max_newcomers(limits.max_newcomers)
+        .drain(limits.drain);
+    if let Some(snapshots) = &shared.snapshots {
+        builder = builder.snapshots(Arc::clone(snapshots), config.snapshot_mode);
+    }
+    if let Some(approvals) = &shared.approvals {
+        builder = builder.approvals(approvals.clone());
+    }
+    if let Some(log) = &shared.audit {
+        builder = builder.audit(log.clone());
+    }
+    if let Ok(policies) = Policies::compile(&config.policy) {
+        builder = builder.policies(policies);
+    }
+    builder
 }
 
 fn mount(plugin: &Plugin, mounted: &Mounted, definitions: &Definitions) -> Result<Mount> {

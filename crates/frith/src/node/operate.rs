@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::operator::{Nothing, Operations};
+use a2e_runtime::operator::{News, Nothing, Operations};
 use a2e_runtime::{Approvals, Host, TokenStore};
 use tokio::sync::{mpsc, oneshot};
 
@@ -30,15 +30,16 @@ pub(super) fn operations(
             let log = shared.audit.clone();
             move |wish| purge_log(log.clone(), wish)
         })
-        .add("config.apply", move |_: Nothing| {
-            ask_to_apply(apply.clone())
+        .add_telling("config.apply", move |_: Nothing, news| {
+            ask_to_apply(apply.clone(), news)
         })
 }
 
 /// Hands the operator's wish to whoever reads the configuration.
-async fn ask_to_apply(apply: mpsc::Sender<Apply>) -> Result<Applied, String> {
+async fn ask_to_apply(apply: mpsc::Sender<Apply>, news: News) -> Result<Applied, String> {
     let (answer, applied) = oneshot::channel();
     let stopping = || "the node is stopping".to_owned();
-    apply.send(answer).await.map_err(|_| stopping())?;
+    let wish = Apply { answer, news };
+    apply.send(wish).await.map_err(|_| stopping())?;
     applied.await.map_err(|_| stopping())?
 }

@@ -25,13 +25,20 @@ impl Node {
     ///
     /// # Errors
     /// If something in it cannot be used; then nothing has changed.
-    pub(crate) async fn reload(&self, config: &Config, consent: Consent) -> Result<Vec<String>> {
+    pub(crate) async fn reload(
+        &self,
+        config: &Config,
+        consent: Consent,
+        tell: &(dyn Fn(String) + Send + Sync),
+    ) -> Result<Vec<String>> {
         let mut config = config.clone();
         let mut kept = match consent {
             Consent::Given => Vec::new(),
             Consent::Missing => keep_doors(&mut config, &self.current()),
         };
-        let ready = self.prepare(&config, consent, &mut kept).await?;
+        // What takes long comes first.
+        let made = builder(&config, &self.shared, tell).await?;
+        let ready = self.prepare(made, &config, consent, &mut kept)?;
         self.take(ready, config, consent);
         for kept in &kept {
             tracing::error!("{kept}");
@@ -42,14 +49,14 @@ impl Node {
         Ok(kept)
     }
 
-    /// Everything that can fail.
-    async fn prepare(
+    /// Everything else that can fail.
+    fn prepare(
         &self,
+        (builder, described): (HostBuilder, Described),
         config: &Config,
         consent: Consent,
         kept: &mut Vec<String>,
     ) -> Result<Ready> {
-        let (builder, described) = builder(config, &self.shared).await?;
         let policies = Policies::compile(&config.policy);
         // The configuration was checked when it was read.
         let policies = policies.map_err(|errors| {

@@ -33,6 +33,38 @@ fn call(wire: &mut Wire, id: &str) -> Value {
     wire.ask(&json!({"type": "tool/call/req", "id": id, "tool_name": "echo", "arguments": arguments, "streaming": false}))
 }
 
+/// Whoever applies a configuration with a large component is told what takes so long.
+#[test]
+fn a_large_component_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "plugins: [{name: tools, type: tools}]\n");
+    put(folder.path(), "");
+    let file = folder.path().join("echo.wasm");
+    let mut bytes = fs::read(&file).unwrap();
+    // A section that nobody reads: its kind, its size, a name and much of nothing.
+    let size = 1_100_000_u32;
+    bytes.push(0);
+    let mut rest = size;
+    while rest >= 0x80 {
+        bytes.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+    bytes.extend([1, b'x']);
+    bytes.resize(bytes.len() + size as usize - 2, 0);
+    fs::write(&file, bytes).unwrap();
+    fs::write(folder.path().join("frith.yaml"), CONFIG).unwrap();
+    let data = node.data();
+    let (status, out, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
+    assert_eq!((status, &*out), (0, "applied\n"), "{error}");
+    assert!(
+        error.contains("compiling the component `echo` (1 MB)"),
+        "{error}"
+    );
+    let mut wire = agent(&node);
+    assert_eq!(call(&mut wire, "1")["data"]["data"]["text"], "hi");
+}
+
 /// A component that changes while the node is down is not called, whatever it says of itself.
 #[test]
 fn a_component_is_a_tool_until_it_changes() {
