@@ -61,6 +61,7 @@ pub fn tools(client: &Arc<Client>) -> Result<Vec<Arc<dyn Tool>>, DefinitionError
             definition,
             client,
             hosts: None,
+            hidden: Hidden::default(),
         })
     };
     let get = get("http_get", client, "of any host with a public address")?;

@@ -80,6 +80,16 @@ pub(crate) struct Answer {
     pub(crate) is_cut: bool,
 }
 
+impl Answer {
+    /// The same, of which so many bytes are shown.
+    pub(super) fn beyond(self, most: usize) -> Self {
+        Self {
+            is_cut: self.is_cut || self.body.len() > most,
+            ..self
+        }
+    }
+}
+
 /// How long one address may take to be connected to.
 const CONNECT: Duration = Duration::from_secs(3);
 

@@ -13,7 +13,7 @@ use super::client::{Answer, Ask, Client};
 use super::hidden::Hidden;
 use super::hosts::Hosts;
 use super::target::{Security, Target, headers};
-use super::tool::{as_text, uncompressed};
+use super::tool::{shown, uncompressed};
 use super::{MAX_REQUEST_BODY, Reach};
 use crate::tool::{Output, ToolFailure};
 
@@ -187,11 +187,7 @@ impl Service {
             .ask(agent, ask)
             .await
             .map_err(|failure| self.hint(failure))?;
-        let answer = Answer {
-            is_cut: answer.is_cut || answer.body.len() > body_bytes,
-            ..answer
-        };
-        self.told(answer, body_bytes)
+        self.told(answer.beyond(body_bytes), body_bytes)
     }
 
     /// What the operator can do about an address that may not be reached.
@@ -243,7 +239,7 @@ impl Service {
         let Answer {
             status,
             headers,
-            mut body,
+            body,
             is_cut,
         } = answer;
         if body.is_empty() {
@@ -271,22 +267,7 @@ impl Service {
                 "the answer has more than {body_bytes} bytes; ask for less of it"
             )));
         }
-        let is_text = match std::str::from_utf8(&body) {
-            Ok(_) => true,
-            // It was cut in the middle of a letter.
-            Err(error) => is_cut && error.error_len().is_none(),
-        };
-        if is_text {
-            let (_, text) = as_text(body, is_cut);
-            return Ok(Value::String(self.hidden.hide_and_cut(text, body_bytes)));
-        }
-        if self.hidden.is_in(&body) {
-            let text = "the answer repeats a secret of the operator, so it is not shown";
-            return Err(ToolFailure::denied("secret_in_answer", text));
-        }
-        body.truncate(body_bytes);
-        // What is shown of it may be text although the rest is not.
-        Ok(match as_text(body, is_cut) {
+        Ok(match shown(&self.hidden, body, is_cut, body_bytes)? {
             ("utf-8", text) => Value::String(text),
             (encoding, text) => json!({"encoding": encoding, "body": text}),
         })

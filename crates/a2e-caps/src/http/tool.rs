@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::client::{Answer, Ask, Client};
+use super::hidden::Hidden;
 use super::hosts::Hosts;
 use super::target::{Target, headers};
 use super::{MAX_REQUEST_BODY, MAX_URL};
@@ -24,6 +25,8 @@ pub(crate) struct HttpTool {
     pub(crate) client: Arc<Client>,
     /// The hosts it is for, if not for all.
     pub(crate) hosts: Option<Arc<Hosts>>,
+    /// What is sent to those, and not shown.
+    pub(crate) hidden: Hidden,
 }
 
 #[derive(Deserialize)]
@@ -107,6 +110,11 @@ fn schema(client: &Client, more: &[(&str, Value)], required: &[&str]) -> Value {
 }
 
 impl HttpTool {
+    /// Bytes of an answer that are shown.
+    fn most(&self) -> usize {
+        self.client.settings.body_bytes
+    }
+
     fn ask(&self, asked: Asked) -> Result<Ask, ToolFailure> {
         let target = Target::parse(&asked.url)?;
         let mut all = headers(&asked.headers)
@@ -129,7 +137,8 @@ impl HttpTool {
             body: asked.body.into_bytes(),
             time: asked.timeout_seconds.map(Duration::from_secs),
             reach: self.client.settings.reach,
-            body_bytes: self.client.settings.body_bytes,
+            // More than is shown, so that a secret at the end of it is seen as a whole.
+            body_bytes: self.most().saturating_add(self.hidden.beyond()),
         })
     }
 }
@@ -142,13 +151,14 @@ impl Tool for HttpTool {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
         Box::pin(async move {
             let ask = self.ask(call.arguments.read()?)?;
-            told(self.client.ask(&call.caller.agent, ask).await?)
+            let answer = self.client.ask(&call.caller.agent, ask).await?;
+            told(answer.beyond(self.most()), &self.hidden, self.most())
         })
     }
 }
 
 /// An answer as a result.
-fn told(answer: Answer) -> Result<Output, ToolFailure> {
+fn told(answer: Answer, hidden: &Hidden, most: usize) -> Result<Output, ToolFailure> {
     let Answer {
         status,
         headers,
@@ -160,12 +170,12 @@ fn told(answer: Answer) -> Result<Output, ToolFailure> {
     data.insert("status".into(), json!(status.as_u16()));
     let to = headers.get(header::LOCATION);
     if let Some(to) = to.filter(|_| status.is_redirection()) {
-        let to = String::from_utf8_lossy(to.as_bytes());
-        data.insert("redirect_to".into(), json!(to));
+        let to = String::from_utf8_lossy(to.as_bytes()).into_owned();
+        data.insert("redirect_to".into(), json!(hidden.hide(to)));
     }
     let mut listed: BTreeMap<&str, String> = BTreeMap::new();
     for (name, value) in &headers {
-        let value = String::from_utf8_lossy(value.as_bytes());
+        let value = hidden.hide(String::from_utf8_lossy(value.as_bytes()).into_owned());
         let slot = listed.entry(name.as_str()).or_default();
         if !slot.is_empty() {
             slot.push_str(", ");
@@ -173,7 +183,7 @@ fn told(answer: Answer) -> Result<Output, ToolFailure> {
         slot.push_str(&value);
     }
     data.insert("headers".into(), json!(listed));
-    let (encoding, body) = as_text(body, is_cut);
+    let (encoding, body) = shown(hidden, body, is_cut, most)?;
     data.insert("encoding".into(), json!(encoding));
     data.insert("body".into(), json!(body));
     Ok(Output::new(&Value::Object(data))?.truncated(is_cut))
@@ -190,8 +200,37 @@ pub(super) fn uncompressed(headers: &HeaderMap) -> Result<(), ToolFailure> {
     }
 }
 
+/// So many bytes of a body as text without secrets, and how it is encoded there. What is known of
+/// it beyond those is looked at too.
+///
+/// # Errors
+/// If it is no text and has a secret in it.
+pub(super) fn shown(
+    hidden: &Hidden,
+    mut body: Vec<u8>,
+    is_cut: bool,
+    most: usize,
+) -> Result<(&'static str, String), ToolFailure> {
+    let is_text = match std::str::from_utf8(&body) {
+        Ok(_) => true,
+        // It was cut in the middle of a letter.
+        Err(error) => is_cut && error.error_len().is_none(),
+    };
+    if is_text {
+        let (encoding, text) = as_text(body, is_cut);
+        return Ok((encoding, hidden.hide_and_cut(text, most)));
+    }
+    if hidden.is_in(&body) {
+        let text = "the answer repeats a secret of the request, so it is not shown";
+        return Err(ToolFailure::denied("secret_in_answer", text));
+    }
+    // What is shown of it may be text although the rest is not.
+    body.truncate(most);
+    Ok(as_text(body, is_cut))
+}
+
 /// A body as text, and how it is encoded there.
-pub(super) fn as_text(mut body: Vec<u8>, is_cut: bool) -> (&'static str, String) {
+fn as_text(mut body: Vec<u8>, is_cut: bool) -> (&'static str, String) {
     if is_cut
         && let Err(error) = std::str::from_utf8(&body)
         && error.error_len().is_none()

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Info, Toolkit};
-use crate::http::{Client, Host, Hosts, HttpTool, get, headers, request};
+use crate::http::{Client, Hidden, Host, Hosts, HttpTool, get, headers, request};
 use crate::tool::{Definition, DefinitionError, SchemaError, Tool};
 
 /// Requests to some hosts, each with its own headers.
@@ -94,9 +94,16 @@ impl Toolkit for Http {
 
     fn tools(&self, config: &Value) -> Result<Vec<Arc<dyn Tool>>, String> {
         let config = Config::deserialize(config).map_err(|_| "`hosts` cannot be read")?;
-        let mut hosts = Vec::new();
+        let (mut hosts, mut hidden) = (Vec::new(), Hidden::default());
         for (at, asked) in config.hosts.iter().enumerate() {
             let named = |key: &str, problem: &str| format!("`hosts.{at}.{key}`: {problem}");
+            for value in asked.headers.values() {
+                hidden.add(value);
+                // `Bearer KEY`: a server may repeat the key alone.
+                if let Some((_, key)) = value.rsplit_once(' ') {
+                    hidden.add(key);
+                }
+            }
             let headers = headers(&asked.headers).map_err(|problem| named("headers", &problem))?;
             let host = Host::parse(&asked.host, headers);
             hosts.push(host.map_err(|problem| named("host", &problem))?);
@@ -108,6 +115,7 @@ impl Toolkit for Http {
                 definition,
                 client: Arc::clone(&self.client),
                 hosts: Some(Arc::clone(&hosts)),
+                hidden: hidden.clone(),
             })
         });
         Ok(tools.into())
