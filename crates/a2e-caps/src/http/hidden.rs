@@ -103,20 +103,20 @@ impl Hidden {
     /// Where secrets are, in order.
     fn ranges<'t>(&'t self, text: &'t [u8]) -> impl Iterator<Item = Range<usize>> + 't {
         let mut starts = [false; 256];
-        for byte in self.forms.iter().filter_map(|form| form.bytes.first()) {
-            for byte in [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()] {
-                starts[usize::from(byte)] = true;
+        let firsts = self.forms.iter().filter_map(|form| form.bytes.first());
+        let firsts = firsts.flat_map(|byte| [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()]);
+        let escapes = b"%\\&".iter().filter(|_| !self.forms.is_empty());
+        for byte in firsts.chain(escapes.copied()) {
+            if let Some(start) = starts.get_mut(usize::from(byte)) {
+                *start = true;
             }
-        }
-        for byte in *b"%\\&" {
-            starts[usize::from(byte)] |= !self.forms.is_empty();
         }
         let mut at = 0;
         std::iter::from_fn(move || {
             while let Some(byte) = text.get(at) {
-                let end = match starts[usize::from(*byte)] {
-                    true => self.end(text, at),
-                    false => None,
+                let end = match starts.get(usize::from(*byte)) {
+                    Some(true) => self.end(text, at),
+                    Some(false) | None => None,
                 };
                 match end {
                     Some(end) => {

@@ -156,7 +156,7 @@ async fn a_changed_component_waits_for_the_operator() {
     assert!(listed.iter().all(|tool| tool.name != "echo"));
     let error = refused(&client, "echo", json!({"a": 1})).await;
     assert_eq!(error.code, ErrorCode::ToolDenied);
-    let hint = "frith tools approve component:echo/echo";
+    let hint = "frith tools pending";
     assert!(error.message.contains(hint), "{}", error.message);
     // As it was approved, it may be called again.
     offer(ECHO).await;

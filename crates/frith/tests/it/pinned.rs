@@ -114,27 +114,11 @@ fn a_changed_tool_of_a_mounted_host_waits_for_the_operator() {
     let (status, _, error) = operator(&node, &["tools", "approve", &format!("hum@{seen}")]);
     assert_eq!(status, 1);
     assert!(error.contains("no tool `hum` waits"), "{error}");
-    // Nobody approves what was not looked at: neither by the name alone, nor what came since.
-    let (status, _, error) = operator(&node, &["tools", "approve", "shout"]);
-    assert_eq!(status, 2);
-    assert!(error.contains("NAME@HASH"), "{error}");
-    let shown = std::fs::read_to_string(&says).unwrap();
-    std::fs::write(&says, "Worse").unwrap();
-    assert_eq!(names(&mut wire, "7"), ["hum"]);
-    let (status, _, error) = operator(&node, &["tools", "approve", &format!("shout@{seen}")]);
-    assert_eq!(status, 1);
-    assert!(error.contains("no longer"), "{error}");
-    assert_eq!(shout(&mut wire, "7b")["code"], "tool_denied");
+    let wish = format!("mounted:foreign/shout@{seen}");
+    assert_eq!(shown_wish(&node), wish);
+    assert_eq!(shout(&mut wire, "7")["code"], "tool_denied");
 
-    std::fs::write(&says, shown).unwrap();
-    assert_eq!(names(&mut wire, "7c"), ["hum"]);
-    let (_, out, _) = operator(&node, &["tools", "pending"]);
-    let wish = out
-        .lines()
-        .find_map(|line| line.split_once("frith tools approve "));
-    let (_, wish) = wish.unwrap();
-    assert!(wish.ends_with(seen), "{wish}");
-    let (status, out, error) = operator(&node, &["tools", "approve", wish]);
+    let (status, out, error) = operator(&node, &["tools", "approve", &wish]);
     assert_eq!(status, 0, "{error}");
     assert!(out.ends_with("approved mounted:foreign/shout\n"), "{out}");
     assert_eq!(shout(&mut wire, "8")["data"]["success"], true);
@@ -142,8 +126,51 @@ fn a_changed_tool_of_a_mounted_host_waits_for_the_operator() {
     let (_, out, _) = operator(&node, &["tools", "pending"]);
     assert_eq!(out, "no tool waits to be approved\n");
     let (_, out, _) = operator(&node, &["audit", "tail"]);
-    let on_record = |line: &str| line.contains("tools.approve") && line.contains("foreign/shout");
+    // As JSON, not as JSON in a text.
+    let on_record = |line: &str| {
+        line.contains("tools.approve") && line.contains(r#" {"pin":"mounted:foreign/shout","#)
+    };
     assert!(out.lines().any(on_record), "{out}");
+}
+
+/// What `frith tools pending` says to type, for the first tool of its list.
+fn shown_wish(node: &Node) -> String {
+    let (_, out, _) = operator(node, &["tools", "pending"]);
+    let mut wishes = out
+        .lines()
+        .filter_map(|line| line.split_once("frith tools approve "));
+    wishes.next().unwrap().1.to_owned()
+}
+
+/// Nobody approves what was not looked at: neither by the name alone, nor what came since.
+#[test]
+fn what_is_approved_is_what_was_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, says) = (folder.path().join("host.py"), folder.path().join("says"));
+    std::fs::write(&script, FOREIGN).unwrap();
+    let config = json!({"plugins": [
+        {"name": "foreign", "type": "mounted", "command": ["python3", script, says]},
+    ]});
+    std::fs::write(&says, "In capitals").unwrap();
+    let node = Node::start(folder.path(), &config.to_string());
+    let mut wire = agent(&node);
+    std::fs::write(&says, "Louder").unwrap();
+    assert_eq!(names(&mut wire, "1"), ["hum"]);
+    let wish = shown_wish(&node);
+    let (status, _, error) = operator(&node, &["tools", "approve", "shout"]);
+    assert_eq!(status, 2);
+    assert!(error.contains("NAME@HASH"), "{error}");
+    std::fs::write(&says, "Worse").unwrap();
+    assert_eq!(names(&mut wire, "2"), ["hum"]);
+    let (status, _, error) = operator(&node, &["tools", "approve", &wish]);
+    assert_eq!(status, 1);
+    assert!(error.contains("no longer"), "{error}");
+    assert_eq!(shout(&mut wire, "3")["code"], "tool_denied");
+    // It is shown again what it is now, and that can be approved.
+    let other = shown_wish(&node);
+    assert_ne!(other, wish);
+    assert_eq!(operator(&node, &["tools", "approve", &other]).0, 0);
+    assert_eq!(shout(&mut wire, "4")["data"]["success"], true);
 }
 
 /// A source chooses its names: what it adds later, or what looks like another tool, is not believed.
