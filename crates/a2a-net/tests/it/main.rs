@@ -6,6 +6,7 @@
 )]
 
 mod attacks;
+mod certificates;
 mod development;
 mod echo;
 mod exchange;
