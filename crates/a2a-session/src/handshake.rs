@@ -1,5 +1,6 @@
 //! The handshake (profile §8): a type for each state, a transition consumes it.
 
+pub(crate) mod claim;
 pub(crate) mod client;
 pub(crate) mod evidence;
 mod hello;

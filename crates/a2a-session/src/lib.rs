@@ -15,9 +15,10 @@
 //! It is deliberately without transports, retries and handlers, and it has no cryptography of its
 //! own: that is `a2a-identity`.
 //!
-//! Reading order: `config`, [`failure`](Failure), `own`, `replay`; `handshake/vetting`,
-//! `handshake/hello`, `handshake/proof`, `handshake/server`, `handshake/client`; `session/checks`,
-//! `session/server`, `session/server/admit`, `session/server/answer`, `session/client`.
+//! Reading order: `config`, [`failure`](Failure), `own`, `sources`, `replay`; `handshake/vetting`,
+//! `handshake/hello`, `handshake/proof`, `handshake/claim`, `handshake/server`, `handshake/client`;
+//! `session/checks`, `session/server`, `session/server/admit`, `session/server/answer`,
+//! `session/client`.
 //!
 //! ```
 //! use std::net::{IpAddr, Ipv4Addr};
@@ -97,19 +98,20 @@ mod now;
 mod own;
 mod replay;
 mod session;
+mod sources;
 
 pub use config::{
     Baseline, ClientConfig, Directory, Method, RequireManifest, Sealing, ServerConfig,
     ServerLimits, SessionLimits, ShowManifest, TrustRules, times,
 };
 pub use failure::{Binding, Failure};
+pub use handshake::claim::{Arriving, Claim, Worked};
 pub use handshake::client::{
     Aborted, CheckServer, ExpectChallenge, ExpectPolicy, ExpectSession, ServerStep,
 };
 pub use handshake::evidence::{Established, PeerVerified, PolicyAccepted, ProofValid};
 pub use handshake::reply::{Proving, Refused, Reply};
 pub use handshake::server::Server;
-pub use handshake::table::Source;
 pub use handshake::vetting::{Facts, Found, Freshness, Need};
 pub use now::Now;
 pub use own::{Own, OwnError};
@@ -124,3 +126,4 @@ pub use session::server::{
     Signed, Start,
 };
 pub use session::works::{Work, WorkId, WorkLimits};
+pub use sources::{Source, Sources};

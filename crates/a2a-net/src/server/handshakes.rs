@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use a2a_identity::ResolveError;
 use a2a_session::{
-    Binding, Established, Failure, Found, Need, PeerVerified, Proving, Refused, Reply,
-    ServerSession, Source,
+    Arriving, Binding, Claim, Established, Failure, Found, Need, Now, PeerVerified, Proving,
+    Refused, Reply, ServerSession, Source,
 };
 use a2a_wire::Phase;
 use audit::Event;
@@ -53,8 +53,9 @@ impl Inner {
         let now = self.home.clock.now();
         let source = Source::from(arrived.source.ip());
         let mut random = self.home.entropy.clone();
-        let standing = &*self.home.standing;
-        lock(&self.handshakes).handle_message(now, source, &arrived.message, standing, &mut random)
+        let arriving = Arriving::read(&arrived.message, &mut random)?;
+        let claim = lock(&self.handshakes).claim(now, source, &arriving)?;
+        self.work_on(now, claim)
     }
 
     /// Finds out who a client is, within the time its handshake has.
@@ -66,8 +67,15 @@ impl Inner {
             Err(_) => nothing(proving.need()),
         };
         let now = self.home.clock.now();
-        let standing = &*self.home.standing;
-        lock(&self.handshakes).handle_found(now, proving, found, standing)
+        let claim = lock(&self.handshakes).resume(now, proving, found);
+        self.work_on(now, claim)
+    }
+
+    /// Works on what a message has claimed. No lock is held while signatures are verified and made.
+    fn work_on(&self, now: Now, claim: Claim<'_>) -> Result<Reply, Box<Refused>> {
+        let mut random = self.home.entropy.clone();
+        let worked = claim.work(now, &*self.home.standing, &mut random);
+        lock(&self.handshakes).settle(self.home.clock.now(), worked)
     }
 
     fn refused(&self, refused: &Refused, way: Way) -> Answer {

@@ -7,11 +7,12 @@ use a2a_identity::{Did, DidError, KeySet, Randomness};
 use a2a_wire::{
     Challenge, ChallengePayload, DidText, Digest, ErrorCode, Extensions, Hello, KeyExchange, Kind,
     Message, NOT_HASHED, Nonce, PROFILE, Read as _, Reason, Received, Transcript, Version,
-    Write as _,
+    Write as _, WrongForm,
 };
 use canonical::{Object, Value};
 use policy::EffectivePolicy;
 
+use super::reply::Party;
 use super::vetting::{Findings, Vetting, baseline_not_allowed};
 use super::{Deadline, Features, Half, features, sign_message};
 use crate::config::{Baseline, Directory, Method, Sealing, ServerConfig, ShowManifest};
@@ -39,10 +40,22 @@ pub(crate) struct ExpectProof {
     pub(crate) deadline: Deadline,
 }
 
+/// What a HELLO begins a handshake with, and what we answer it with: all that needs no state.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) binding: Binding,
+    nonce_a: Result<Nonce, Failure>,
+    did: Result<Did, DidError>,
+    /// The agent and nonce, as they are remembered.
+    pub(crate) begun_with: Digest,
+    pub(crate) nonce_b: Nonce,
+}
+
 /// A HELLO of which no more is known than that it is one.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Claimed<'m> {
     pub(crate) hello: &'m Hello,
-    pub(crate) binding: Binding,
+    pub(crate) opening: &'m Opening,
 }
 
 /// Who someone says it is, with everything that can be checked without asking anyone.
@@ -51,55 +64,86 @@ pub(crate) struct Greeting {
     baseline: Baseline,
     version: Version,
     nonce_a: Nonce,
+    nonce_b: Nonce,
     begun_with: Digest,
     policy: EffectivePolicy,
     theirs: Option<KeyExchange>,
     features: Features,
 }
 
-impl<'m> Claimed<'m> {
-    pub(crate) fn new(hello: &'m Hello) -> Self {
+impl Opening {
+    pub(crate) fn of(hello: &Hello, random: &mut dyn Randomness) -> Result<Self, Failure> {
         let profile = hello.extensions.as_ref().and_then(|it| it.profile.as_ref());
         let binding = match profile.is_some_and(|profile| profile.as_str() == PROFILE) {
             true => Binding::Profile,
             false => Binding::Baseline,
         };
-        Self { hello, binding }
+        let did = Did::parse(hello.agent_did.as_str(), binding.peer());
+        let name = match &did {
+            Ok(did) => did.to_string(),
+            Err(_) => hello.agent_did.to_string(),
+        };
+        let nonce_a = hello.nonce.parse();
+        let mut bytes = [0; 32];
+        random.fill(&mut bytes)?;
+        Ok(Self {
+            binding,
+            nonce_a: nonce_a.map_err(|error: WrongForm| bad_field("nonce", error.to_string())),
+            did,
+            begun_with: nonce_key(&name, hello.nonce.as_str()),
+            nonce_b: Nonce::of(&bytes),
+        })
+    }
+}
+
+impl<'m> Claimed<'m> {
+    /// Whom it says it is from.
+    pub(super) fn party(&self) -> Party {
+        Party {
+            agent: self.hello.agent_did.clone(),
+            proven: false,
+            binding: self.opening.binding,
+        }
     }
 
     fn extensions(&self) -> Option<&'m Extensions> {
         self.hello.extensions.as_ref()
     }
 
-    /// Checks 3 to 9, in their order. `is_fresh` is asked about the nonce.
-    pub(crate) fn check(
+    /// Checks 3 to 5, in their order. `is_fresh` is asked about the nonce.
+    pub(crate) fn check_first(
         &self,
-        own: &Own,
         config: &ServerConfig,
-        directory: &dyn Directory,
         now: Now,
         is_fresh: impl FnOnce(&Digest) -> Result<(), Failure>,
-    ) -> Result<Greeting, Failure> {
+    ) -> Result<Version, Failure> {
         let version = self.choose_version(&config.versions)?;
         if !self.hello.timestamp.is_near(now.unix) {
             return Err(skewed(now.unix));
         }
-        let nonce_a: Nonce =
-            (self.hello.nonce.parse()).map_err(|error| bad_field("nonce", error.to_string()))?;
-        let did = Did::parse(self.hello.agent_did.as_str(), self.binding.peer());
-        let name = match &did {
-            Ok(did) => did.to_string(),
-            Err(_) => self.hello.agent_did.to_string(),
-        };
-        let begun_with = nonce_key(&name, nonce_a.as_str());
-        is_fresh(&begun_with)?;
-        let did = did.map_err(|error| not_a_did(&error))?;
+        if let Err(failure) = &self.opening.nonce_a {
+            return Err(failure.clone());
+        }
+        is_fresh(&self.opening.begun_with)?;
+        Ok(version)
+    }
+
+    /// Checks 6 to 9, in their order.
+    pub(crate) fn check(
+        &self,
+        version: Version,
+        own: &Own,
+        config: &ServerConfig,
+        directory: &dyn Directory,
+        now: Now,
+    ) -> Result<Greeting, Failure> {
+        let did = (self.opening.did.clone()).map_err(|error| not_a_did(&error))?;
         let baseline = self.check_agent(&did, own, config, directory)?;
         let mut vetting = self.vet(did, directory)?;
         self.check_inline(&mut vetting, now, config)?;
         let policy = self.policy(&vetting, directory)?;
         let theirs = self.extensions().and_then(|it| it.kx.clone());
-        let theirs = theirs.filter(|_| self.binding == Binding::Profile);
+        let theirs = theirs.filter(|_| self.opening.binding == Binding::Profile);
         if policy.require_encryption() && theirs.is_none() {
             let cause = "the policy requires encryption and the client offers none";
             return Err(violation(Reason::EncryptionRequired, cause));
@@ -108,8 +152,9 @@ impl<'m> Claimed<'m> {
             vetting,
             baseline,
             version,
-            nonce_a,
-            begun_with,
+            nonce_a: self.opening.nonce_a.clone()?,
+            nonce_b: self.opening.nonce_b.clone(),
+            begun_with: self.opening.begun_with,
             policy,
             theirs,
             features: Features::of(self.extensions()),
@@ -151,7 +196,7 @@ impl<'m> Claimed<'m> {
             return Err(unverified("the agent is blocked"));
         }
         let baseline = directory.baseline(did);
-        if self.binding == Binding::Profile {
+        if self.opening.binding == Binding::Profile {
             return Ok(baseline);
         }
         if baseline == Baseline::Refuse {
@@ -182,7 +227,7 @@ impl<'m> Claimed<'m> {
         let did_text: Option<DidText> = did.to_text();
         Ok(Vetting {
             did_text: did_text.unwrap_or_else(|| self.hello.agent_did.clone()),
-            binding: self.binding,
+            binding: self.opening.binding,
             claimed,
             manifest_hash,
             inline: inline.map(canonical_bytes),
@@ -251,9 +296,7 @@ impl Greeting {
         now: Now,
         random: &mut dyn Randomness,
     ) -> Result<(Box<ExpectProof>, Vec<u8>), Failure> {
-        let mut bytes = [0; 32];
-        random.fill(&mut bytes)?;
-        let nonce_b = Nonce::of(&bytes);
+        let nonce_b = self.nonce_b.clone();
         if nonce_b == self.nonce_a {
             return Err(failed(Reason::NonceMismatch, "both nonces are the same"));
         }

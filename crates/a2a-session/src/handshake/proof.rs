@@ -14,6 +14,7 @@ use policy::EffectivePolicy;
 use super::evidence::{Established, PeerVerified, PolicyAccepted, ProofValid};
 use super::hello::{ExpectProof, wire_policy};
 use super::payloads::{Bound, Stated, is_did, same_digest};
+use super::reply::Party;
 use super::{Deadline, Features, Half, sign_message};
 use crate::config::Baseline;
 use crate::failure::{Binding, Failure, failed};
@@ -39,6 +40,15 @@ pub(crate) struct ExpectAcceptPolicy {
 }
 
 impl ExpectProof {
+    /// Whom HELLO said it is from.
+    pub(super) fn party(&self) -> Party {
+        Party {
+            agent: self.vetting.did_text.clone(),
+            proven: false,
+            binding: self.vetting.binding,
+        }
+    }
+
     /// Checks 2 to 4: what needs nobody but the client.
     pub(crate) fn check(
         &mut self,
@@ -129,6 +139,15 @@ impl ExpectProof {
 }
 
 impl ExpectAcceptPolicy {
+    /// Who has proven itself.
+    pub(super) fn party(&self) -> Party {
+        Party {
+            agent: self.peer.did_text.clone(),
+            proven: true,
+            binding: self.binding,
+        }
+    }
+
     /// Checks 2 and 3.
     pub(crate) fn check(
         &mut self,

@@ -67,6 +67,25 @@ impl Proving {
     }
 }
 
+/// Whose handshake it is, as far as that is known.
+#[derive(Debug)]
+pub(super) struct Party {
+    pub(super) agent: DidText,
+    pub(super) proven: bool,
+    pub(super) binding: Binding,
+}
+
+impl Party {
+    pub(super) fn cause(self, failure: Failure) -> Cause {
+        Cause {
+            failure,
+            agent: Some(self.agent),
+            proven: self.proven,
+            binding: self.binding,
+        }
+    }
+}
+
 /// A failure, with what is known of whose it is.
 pub(super) struct Cause {
     pub(super) failure: Failure,

@@ -3,30 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::{Anchor, Randomness};
-use a2a_wire::{
-    AcceptPolicy, Digest, ErrorCode, ErrorMessage, Hello, Kind, Message, Proof, Reason, Received,
-    limits,
-};
-use policy::{Buckets, Refused as Limited};
+use a2a_identity::{Anchor, NoRandomness, Randomness};
+use a2a_wire::{Digest, ErrorCode, Message, Reason, Version};
 
+use super::Deadline;
+use super::claim::{Accept, Arriving, Claim, Greet, Names, Next, Prove, Step, Worked, misplaced};
 use super::evidence::PeerVerified;
 use super::hello::Claimed;
-use super::payloads::unverified_member;
 use super::reply::{Cause, Proving, Refused, Reply};
 use super::slots::{Sessions, agent_key};
-use super::table::{Source, Table, Ticket};
-use super::vetting::{Found, Need, Progress};
+use super::table::{Table, Ticket};
+use super::vetting::Found;
 use crate::config::{Directory, ServerConfig};
-use crate::failure::{Failure, bad_field, replayed, timed_out, unverified, violation};
+use crate::failure::{Failure, replayed, timed_out};
 use crate::replay::Memory;
+use crate::sources::{Source, Sources};
 use crate::{Now, Own, times};
 
 /// A server's handshakes, and how many sessions each agent has.
 ///
 /// It is driven with `handle_message`; if that says [`Reply::Resolve`], find out what it needs and
-/// call `handle_found`. `handle_timeout` when `poll_timeout` says so. Whoever ends a session calls
-/// [`Server::session_ended`].
+/// call `handle_found`. Where many clients come at once, the server is locked for `claim` (or
+/// `resume`) and for `settle` only: what is costly lies between them. `handle_timeout` when
+/// `poll_timeout` says so. Whoever ends a session calls [`Server::session_ended`].
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Server {
@@ -39,18 +38,6 @@ pub struct Server {
     sessions: Sessions,
 }
 
-/// How often each source begins.
-#[derive(Debug)]
-struct Sources(Buckets<Source>);
-
-/// For exploring states, in which nobody comes too often.
-#[cfg(test)]
-impl Clone for Sources {
-    fn clone(&self) -> Self {
-        Self(Buckets::new(1024))
-    }
-}
-
 impl Server {
     /// A server without handshakes.
     #[must_use]
@@ -61,7 +48,7 @@ impl Server {
             config: Arc::new(config),
             table: Table::default(),
             nonces: Memory::new(times::NONCE, limits.nonces),
-            sources: Sources(Buckets::new(limits.sources)),
+            sources: Sources::new(limits.sources),
             sessions: Sessions::default(),
         }
     }
@@ -76,7 +63,8 @@ impl Server {
         Arc::make_mut(&mut self.config).trust.anchors = anchors;
     }
 
-    /// Takes a message to the handshake address.
+    /// Takes a message to the handshake address: [`Arriving::read`], `claim`, [`Claim::work`] and
+    /// `settle` in one.
     ///
     /// # Errors
     /// What is refused, and the error to send.
@@ -88,54 +76,76 @@ impl Server {
         directory: &dyn Directory,
         random: &mut dyn Randomness,
     ) -> Result<Reply, Box<Refused>> {
-        self.table.expire(now.monotonic);
-        let received = Received::parse(message, limits::HANDSHAKE);
-        let received = received.map_err(|error| Cause::from(Failure::from(error)))?;
-        let reply = match received.message() {
-            Message::Hello(hello) => {
-                let size = message.len();
-                self.hello(now, (source, size), hello, &received, (directory, random))
-            }
-            Message::Proof(proof) => self.proof(now, proof, &received, directory),
-            Message::AcceptPolicy(accept) => self.accept(now, accept, &received, random),
-            Message::Error(error) => Ok(self.given_up(error)),
-            other @ (Message::Challenge(_)
-            | Message::Policy(_)
-            | Message::Session(_)
-            | Message::Request(_)
-            | Message::Response(_)
-            | Message::Cancel(_)
-            | Message::Close(_)
-            | Message::ResponseChunk(_)) => Err(misplaced(other.kind()).into()),
-        };
-        Ok(reply?)
+        let arriving = Arriving::read(message, random)?;
+        let claim = self.claim(now, source, &arriving)?;
+        self.settle(now, claim.work(now, directory, random))
     }
 
-    /// Goes on with what was found out about a client.
+    /// Goes on with what was found out about a client: `resume`, [`Claim::work`] and `settle` in one.
     ///
     /// # Errors
     /// As [`Server::handle_message`].
     pub fn handle_found(
         &mut self,
         now: Now,
-        mut proving: Box<Proving>,
+        proving: Box<Proving>,
         found: Found,
         directory: &dyn Directory,
     ) -> Result<Reply, Box<Refused>> {
+        let claim = self.resume(now, proving, found);
+        // Who it is has nothing to do with chance.
+        let mut no_random = |_: &mut [u8]| Err(NoRandomness);
+        self.settle(now, claim.work(now, directory, &mut no_random))
+    }
+
+    /// Takes out the state that a message claims, or a place for a new one: what follows is nobody
+    /// else's, and there is never more of it than fits.
+    ///
+    /// # Errors
+    /// If there is no such state, no room, or the HELLO cannot be fresh.
+    pub fn claim<'a>(
+        &mut self,
+        now: Now,
+        source: Source,
+        arriving: &'a Arriving<'a>,
+    ) -> Result<Claim<'a>, Box<Refused>> {
         self.table.expire(now.monotonic);
-        let outcome = match proving.state.vetting.found(found) {
-            Ok(()) => self.vet(now, *proving, directory),
-            Err(failure) => {
-                self.table.forget(proving.ticket);
-                Err(Cause {
-                    failure,
-                    agent: Some(proving.state.vetting.did_text.clone()),
-                    proven: true,
-                    binding: proving.state.vetting.binding,
-                })
-            }
+        Ok(Claim(self.take(now, source, arriving)?))
+    }
+
+    /// Takes out nothing: what was claimed still is.
+    pub fn resume(&mut self, now: Now, proving: Box<Proving>, found: Found) -> Claim<'static> {
+        self.table.expire(now.monotonic);
+        Claim(Step::Vet(proving, found, Arc::clone(&self.config)))
+    }
+
+    /// Puts the next state in the place of the one claimed. Any failure leaves nothing behind.
+    ///
+    /// # Errors
+    /// What is refused, and the error to send.
+    pub fn settle(&mut self, now: Now, worked: Worked) -> Result<Reply, Box<Refused>> {
+        self.table.expire(now.monotonic);
+        let Worked {
+            ticket,
+            party,
+            outcome,
+        } = worked;
+        let settled = match (outcome, ticket) {
+            (Ok(Next::GivenUp(code)), _) => Ok(Reply::GivenUp(code)),
+            (Ok(next), Some(ticket)) => self.put(now, ticket, next),
+            (Ok(_), None) => Err(timed_out()),
+            (Err(failure), _) => Err(failure),
         };
-        Ok(outcome?)
+        settled.map_err(|failure| {
+            if let Some(ticket) = ticket {
+                self.table.forget(ticket);
+            }
+            let cause = match party {
+                Some(party) => party.cause(failure),
+                None => Cause::from(failure),
+            };
+            Box::from(cause)
+        })
     }
 
     /// Drops the handshakes that took too long.
@@ -180,23 +190,68 @@ impl Server {
         Digest::of(state.as_bytes())
     }
 
-    fn hello(
+    fn take<'a>(
+        &mut self,
+        now: Now,
+        source: Source,
+        arriving: &'a Arriving<'a>,
+    ) -> Result<Step<'a>, Cause> {
+        let received = &arriving.received;
+        match (&arriving.names, received.message()) {
+            (Names::New(opening), Message::Hello(hello)) => {
+                let claimed = Claimed { hello, opening };
+                let begun = self.begin(now, (source, arriving.size), claimed);
+                let (ticket, version) = begun.map_err(|failure| claimed.party().cause(failure))?;
+                Ok(Step::Greet(Greet {
+                    ticket,
+                    claimed,
+                    version,
+                    received,
+                    own: Arc::clone(&self.own),
+                    config: Arc::clone(&self.config),
+                }))
+            }
+            (Names::Challenged(ticket), Message::Proof(proof)) => {
+                let state = self.table.take_proof(*ticket).ok_or_else(timed_out)?;
+                Ok(Step::Prove(Prove {
+                    ticket: *ticket,
+                    state,
+                    proof,
+                    received,
+                    config: Arc::clone(&self.config),
+                }))
+            }
+            (Names::Offered(commitment), Message::AcceptPolicy(accept)) => {
+                let taken = self.table.take_accept(commitment);
+                let (ticket, state) = taken.ok_or_else(timed_out)?;
+                Ok(Step::Accept(Accept {
+                    ticket,
+                    state,
+                    accept,
+                    received,
+                }))
+            }
+            // A client that gives up names its handshake by `nonce_b`, which nobody else knows.
+            (Names::GivenUp(ticket, code), _) => {
+                if let Some(ticket) = ticket {
+                    self.table.forget(*ticket);
+                }
+                Ok(Step::GiveUp(code.clone()))
+            }
+            // What is named was read from the message itself.
+            (_, other) => Err(misplaced(other.kind()).into()),
+        }
+    }
+
+    /// Checks 1 to 5 of HELLO, and a place for it.
+    fn begin(
         &mut self,
         now: Now,
         (source, size): (Source, usize),
-        hello: &Hello,
-        received: &Received<'_>,
-        (directory, random): (&dyn Directory, &mut dyn Randomness),
-    ) -> Result<Reply, Cause> {
-        let claimed = Claimed::new(hello);
-        let cause = |failure| Cause {
-            failure,
-            agent: Some(hello.agent_did.clone()),
-            proven: false,
-            binding: claimed.binding,
-        };
+        claimed: Claimed<'_>,
+    ) -> Result<(Ticket, Version), Failure> {
         let size = size.saturating_add(STATE_SIZE);
-        self.check_source(now, source, size).map_err(cause)?;
+        self.check_source(now, source, size)?;
         let (table, nonces) = (&self.table, &self.nonces);
         let is_fresh = |begun_with: &Digest| {
             table.check_fresh(begun_with)?;
@@ -205,187 +260,61 @@ impl Server {
                 false => Ok(()),
             }
         };
-        let greeting = claimed.check(&self.own, &self.config, directory, now, is_fresh);
-        let challenge =
-            greeting
-                .map_err(cause)?
-                .challenge(&self.own, &self.config, received, now, random);
-        let (state, message) = challenge.map_err(cause)?;
-        self.table.insert(source, size, state);
-        Ok(Reply::Send(message))
+        let version = claimed.check_first(&self.config, now, is_fresh)?;
+        let ticket = Ticket::of(claimed.opening.nonce_b.as_str());
+        let deadline = Deadline::begin(now, times::PROOF);
+        let begun_with = claimed.opening.begun_with;
+        self.table
+            .reserve(ticket, (source, size), begun_with, deadline);
+        Ok((ticket, version))
     }
 
     /// Check 1: how often this source comes, and whether there is room.
     fn check_source(&mut self, now: Now, source: Source, size: usize) -> Result<(), Failure> {
         let limits = &self.config.limits;
         self.table.check_room(limits, now, source, size)?;
-        let taken = self
-            .sources
-            .0
-            .take(now.monotonic, [(&source, limits.hello_rate)]);
-        taken.map_err(|refused| {
-            let wait = match refused {
-                Limited::Exceeded(limited) => limited.exceeded.retry_after,
-                Limited::NoRoom { retry_after } => retry_after,
-            };
-            let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            let cause = "the source begins too many handshakes";
-            let failure = Failure::new(ErrorCode::ServiceUnavailable, cause);
-            failure.with_number("retry_after_ms", millis.max(1))
-        })
+        let cause = "the source begins too many handshakes";
+        self.sources.take(now, source, limits.hello_rate, cause)
     }
 
-    fn proof(
-        &mut self,
-        now: Now,
-        proof: &Proof,
-        received: &Received<'_>,
-        directory: &dyn Directory,
-    ) -> Result<Reply, Cause> {
-        let nonce_b = unverified_member(proof.proof_jws.as_str(), "nonce_b")?;
-        let taken = self.table.take_proof(&nonce_b);
-        let (ticket, mut state) = taken.ok_or_else(timed_out)?;
-        let checked = state.check(proof, received, now);
-        let proof = checked.map_err(|failure| {
-            self.table.forget(ticket);
-            Cause {
-                failure,
-                agent: Some(state.vetting.did_text.clone()),
-                proven: false,
-                binding: state.vetting.binding,
+    /// Checks 9 and 10 of PROOF, check 4 of ACCEPT_POLICY.
+    fn put(&mut self, now: Now, ticket: Ticket, next: Next) -> Result<Reply, Failure> {
+        let (is_put, reply) = match next {
+            Next::Challenge(state, message) => {
+                (self.table.put_proof(ticket, state), Reply::Send(message))
             }
-        })?;
-        let need = Need::Issuers(Vec::new());
-        let proving = Proving {
-            ticket,
-            state,
-            proof,
-            need,
+            Next::Resolve(proving) => (true, Reply::Resolve(proving)),
+            Next::Offer {
+                state,
+                begun_with,
+                message,
+            } => {
+                let most = state.policy.max_concurrent_sessions();
+                let agent = agent_key(state.peer.did_text());
+                self.sessions.check(&agent, most)?;
+                let remembered = self.nonces.insert(now.monotonic, begun_with);
+                remembered.map_err(|full| {
+                    Failure::new(ErrorCode::ServiceUnavailable, full.to_string())
+                })?;
+                (self.table.put_accept(ticket, state), Reply::Send(message))
+            }
+            Next::Establish(session, message) => {
+                let is_put = self.table.forget(ticket);
+                if is_put {
+                    let most = session.policy().policy().max_concurrent_sessions();
+                    let agent = agent_key(session.peer().did_text());
+                    let limit = self.config.limits.sessions;
+                    self.sessions.reserve(agent, most, limit)?;
+                }
+                (is_put, Reply::Established { session, message })
+            }
+            Next::GivenUp(code) => (true, Reply::GivenUp(code)),
         };
-        self.vet(now, proving, directory)
-    }
-
-    /// Checks 5 to 10, as far as what is known allows; any failure leaves nothing behind.
-    fn vet(
-        &mut self,
-        now: Now,
-        proving: Proving,
-        directory: &dyn Directory,
-    ) -> Result<Reply, Cause> {
-        let ticket = proving.ticket;
-        let agent = proving.state.vetting.did_text.clone();
-        let binding = proving.state.vetting.binding;
-        self.try_vet(now, proving, directory).map_err(|failure| {
-            self.table.forget(ticket);
-            Cause {
-                failure,
-                agent: Some(agent),
-                proven: true,
-                binding,
-            }
-        })
-    }
-
-    fn try_vet(
-        &mut self,
-        now: Now,
-        mut proving: Proving,
-        directory: &dyn Directory,
-    ) -> Result<Reply, Failure> {
-        proving.state.deadline.check(now)?;
-        let progress = proving.state.vetting.advance(now, &self.config.trust)?;
-        match progress {
-            Progress::Needs(need) => {
-                proving.need = need;
-                Ok(Reply::Resolve(Box::new(proving)))
-            }
-            Progress::Done(peer) => self.offer(now, proving, peer, directory),
-        }
-    }
-
-    /// Checks 7 (the key), 8 (the block list), 9 and 10.
-    fn offer(
-        &mut self,
-        now: Now,
-        proving: Proving,
-        peer: PeerVerified,
-        directory: &dyn Directory,
-    ) -> Result<Reply, Failure> {
-        let Proving {
-            ticket,
-            state,
-            mut proof,
-            ..
-        } = proving;
-        // The state of the key is the manifest's, not what HELLO said of it.
-        let known = peer.keys().get(proof.key.kid.as_str());
-        let usable = known.filter(|key| key.verifies_at(now.unix));
-        proof.key = usable
-            .ok_or_else(|| unverified("the key of PROOF is not usable"))?
-            .clone();
-        if directory.is_blocked(peer.did()) {
-            return Err(violation(Reason::AgentBlocked, "the agent is blocked"));
-        }
-        let most = state.policy.max_concurrent_sessions();
-        self.sessions.check(&agent_key(peer.did_text()), most)?;
-        let begun_with = state.begun_with;
-        let (next, message) = state.offer(peer, proof, now)?;
-        self.nonces
-            .insert(now.monotonic, begun_with)
-            .map_err(|full| Failure::new(ErrorCode::ServiceUnavailable, full.to_string()))?;
-        match self.table.put_accept(ticket, next) {
-            true => Ok(Reply::Send(message)),
+        match is_put {
+            true => Ok(reply),
             false => Err(timed_out()),
         }
     }
-
-    fn accept(
-        &mut self,
-        now: Now,
-        accept: &AcceptPolicy,
-        received: &Received<'_>,
-        random: &mut dyn Randomness,
-    ) -> Result<Reply, Cause> {
-        let commitment = unverified_member(accept.acceptance_jws.as_str(), "session_commitment")?;
-        let commitment: Digest = commitment
-            .parse()
-            .map_err(|_| bad_field("payload", "the commitment is no hash"))?;
-        let mut state = self.table.take_accept(&commitment).ok_or_else(timed_out)?;
-        let agent = state.peer.did_text().clone();
-        let binding = state.binding;
-        let cause = |failure| Cause {
-            failure,
-            agent: Some(agent.clone()),
-            proven: true,
-            binding,
-        };
-        state.check(accept, received, now).map_err(cause)?;
-        let key = agent_key(&agent);
-        let most = state.policy.max_concurrent_sessions();
-        let limit = self.config.limits.sessions;
-        self.sessions.reserve(key, most, limit).map_err(cause)?;
-        let (session, message) = state.establish(now, random).map_err(|failure| {
-            self.sessions.release(&key);
-            cause(failure)
-        })?;
-        Ok(Reply::Established { session, message })
-    }
-
-    /// A client that gives up names its handshake by `nonce_b`, which nobody else knows.
-    fn given_up(&mut self, error: &ErrorMessage) -> Reply {
-        let extensions = error.extensions.as_ref();
-        let nonce_b = extensions.and_then(|it| it.get("nonce_b")?.as_str());
-        if let Some(nonce_b) = nonce_b {
-            self.table.forget(Ticket::of(nonce_b));
-        }
-        Reply::GivenUp(error.error_code.clone())
-    }
-}
-
-/// A message that does not belong here.
-fn misplaced(kind: Kind) -> Failure {
-    let cause = format!("a message of type `{}` does not belong here", kind.as_str());
-    Failure::new(ErrorCode::InvalidMessage, cause).because(Reason::UnknownType)
 }
 
 /// Bytes that a handshake under way takes beside its HELLO.

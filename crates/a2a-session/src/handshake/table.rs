@@ -2,33 +2,18 @@
 //! more than fit (profile §8.2, §8.5).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use a2a_wire::ErrorCode;
 use canonical::Digest;
 
+use super::Deadline;
 use super::hello::ExpectProof;
 use super::proof::ExpectAcceptPolicy;
 use crate::Now;
 use crate::config::ServerLimits;
 use crate::failure::{Failure, replayed};
-
-/// Where a connection comes from: an IPv4 address, or the /64 of an IPv6 address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source(u64, bool);
-
-impl From<IpAddr> for Source {
-    fn from(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self(u64::from(address.to_bits()), false),
-            IpAddr::V6(address) => {
-                let network = address.to_bits() >> 64;
-                Self(u64::try_from(network).unwrap_or_default(), true)
-            }
-        }
-    }
-}
+use crate::sources::Source;
 
 /// Names a handshake under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,17 +94,22 @@ impl Table {
         }
     }
 
-    pub(crate) fn insert(&mut self, source: Source, size: usize, state: Box<ExpectProof>) {
-        let ticket = Ticket::of(state.nonce_b.as_str());
-        let deadline = state.deadline.at();
-        let begun_with = state.begun_with;
+    /// Takes a place for a handshake whose CHALLENGE is being made.
+    pub(crate) fn reserve(
+        &mut self,
+        ticket: Ticket,
+        (source, size): (Source, usize),
+        begun_with: Digest,
+        deadline: Deadline,
+    ) {
+        let deadline = deadline.at();
         self.begun_with.insert(begun_with);
         self.deadlines.insert((deadline, ticket));
         let count = self.sources.entry(source).or_default();
         *count = count.saturating_add(1);
         self.bytes = self.bytes.saturating_add(size);
         let slot = Slot {
-            state: State::Proof(state),
+            state: State::Taken,
             source,
             size,
             begun_with,
@@ -129,9 +119,14 @@ impl Table {
         self.slots.insert(ticket, slot);
     }
 
+    /// Puts the first state in the place taken for it; `false` if its time is up.
+    pub(crate) fn put_proof(&mut self, ticket: Ticket, state: Box<ExpectProof>) -> bool {
+        let deadline = state.deadline;
+        self.put(ticket, State::Proof(state), deadline).is_some()
+    }
+
     /// Takes the state out that a PROOF claims. Its place stays until the outcome is known.
-    pub(crate) fn take_proof(&mut self, nonce_b: &str) -> Option<(Ticket, Box<ExpectProof>)> {
-        let ticket = Ticket::of(nonce_b);
+    pub(crate) fn take_proof(&mut self, ticket: Ticket) -> Option<Box<ExpectProof>> {
         let slot = self.slots.get_mut(&ticket)?;
         match std::mem::replace(&mut slot.state, State::Taken) {
             State::Proof(mut state) => {
@@ -140,7 +135,7 @@ impl Table {
                 state.deadline = state.deadline.whole();
                 slot.deadline = state.deadline.at();
                 self.deadlines.insert((slot.deadline, ticket));
-                Some((ticket, state))
+                Some(state)
             }
             other @ (State::Taken | State::Accept(_)) => {
                 slot.state = other;
@@ -151,31 +146,31 @@ impl Table {
 
     /// Puts the next state in the place of the one taken; `false` if its time is up.
     pub(crate) fn put_accept(&mut self, ticket: Ticket, state: Box<ExpectAcceptPolicy>) -> bool {
-        let Some(slot) = self.slots.get_mut(&ticket) else {
+        let (commitment, deadline) = (state.commitment, state.deadline);
+        let Some(slot) = self.put(ticket, State::Accept(state), deadline) else {
             return false;
         };
-        let commitment = state.commitment;
-        self.deadlines.remove(&(slot.deadline, ticket));
-        slot.deadline = state.deadline.at();
-        self.deadlines.insert((slot.deadline, ticket));
         slot.commitment = Some(commitment);
-        slot.state = State::Accept(state);
         self.commitments.insert(commitment, ticket);
         true
     }
 
-    /// Takes the state out that an ACCEPT_POLICY claims; nothing of it stays.
-    pub(crate) fn take_accept(&mut self, commitment: &Digest) -> Option<Box<ExpectAcceptPolicy>> {
-        let ticket = *self.commitments.get(commitment)?;
-        match self.remove(ticket)?.state {
-            State::Accept(state) => Some(state),
+    /// Takes the state out that an ACCEPT_POLICY claims. Its place stays until the outcome is known.
+    pub(crate) fn take_accept(
+        &mut self,
+        commitment: &Digest,
+    ) -> Option<(Ticket, Box<ExpectAcceptPolicy>)> {
+        let ticket = self.commitments.remove(commitment)?;
+        let slot = self.slots.get_mut(&ticket)?;
+        match std::mem::replace(&mut slot.state, State::Taken) {
+            State::Accept(state) => Some((ticket, state)),
             State::Proof(_) | State::Taken => None,
         }
     }
 
-    /// Drops a handshake.
-    pub(crate) fn forget(&mut self, ticket: Ticket) {
-        drop(self.remove(ticket));
+    /// Drops a handshake; `false` if it is not there any more.
+    pub(crate) fn forget(&mut self, ticket: Ticket) -> bool {
+        self.remove(ticket).is_some()
     }
 
     /// Drops what took too long.
@@ -195,6 +190,15 @@ impl Table {
 
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    fn put(&mut self, ticket: Ticket, state: State, deadline: Deadline) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(&ticket)?;
+        self.deadlines.remove(&(slot.deadline, ticket));
+        slot.deadline = deadline.at();
+        self.deadlines.insert((slot.deadline, ticket));
+        slot.state = state;
+        Some(slot)
     }
 
     fn remove(&mut self, ticket: Ticket) -> Option<Slot> {

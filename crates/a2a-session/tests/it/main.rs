@@ -8,6 +8,7 @@
 
 mod adversary;
 mod baseline;
+mod claims;
 mod encryption;
 mod handshake;
 mod handshake_client;
