@@ -1,9 +1,10 @@
 //! One connection of a server, whatever is spoken over it.
 //!
-//! `connection` drives it, `watch` sees to it that it is neither slow nor ambiguous, `http` answers requests (with `body`), `grpc` and
+//! `connection` drives it, `watch` sees to it that it is neither slow nor ambiguous, `http` answers requests (with `body` and its `budget`), `grpc` and
 //! `ws` those that speak otherwise. `refusal` is what a transport says by itself, before anybody knows what a message means.
 
 mod body;
+mod budget;
 mod connection;
 pub(crate) mod grpc;
 mod http;
@@ -15,6 +16,7 @@ mod tests;
 mod watch;
 pub(crate) mod ws;
 
+pub(crate) use budget::Budget;
 pub(crate) use connection::{Visit, serve};
 pub use limits::Limits;
 

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::carry::{self, Visit};
+use crate::carry::{self, Budget, Visit};
 use crate::tls::{Certificate, H2, ServerTls, TlsError};
 use crate::transport::{Carrier, Service};
 
@@ -139,6 +139,7 @@ impl Listeners {
             admission: Admission::new(limits.connections, limits.connections_per_source),
             tls: TlsAcceptor::from(tls.0),
             service,
+            budget: Budget::new(&limits),
             limits: Arc::new(limits),
             stop: stop.clone(),
             connections: TaskTracker::new(),
@@ -163,6 +164,7 @@ struct Server<S> {
     tls: TlsAcceptor,
     service: Arc<S>,
     limits: Arc<Limits>,
+    budget: Arc<Budget>,
     stop: CancellationToken,
     connections: TaskTracker,
     killed: CancellationToken,
@@ -225,6 +227,7 @@ impl<S: Service> Server<S> {
         let visit = Visit {
             service: Arc::clone(&self.service),
             limits: Arc::clone(&self.limits),
+            budget: Arc::clone(&self.budget),
             source,
             stop: self.stop.clone(),
         };

@@ -11,15 +11,20 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use super::budget::Share;
 use super::limits::Limits;
 use super::refusal::Refusal;
 use super::watch::Busy;
 
-/// Reads a body: refused before it is read if it says that it is too large, cut off if it gets so, given up if it comes too slowly.
+/// Bytes that are kept ready for a body which says that it has more.
+const FIRST: usize = 64 * 1024;
+
+/// Reads a body: refused before it is read if it says that it is too large, cut off if it gets so, given up if it comes too slowly or there is no room for more.
 pub(super) async fn read(
     mut body: Incoming,
     limit: usize,
     limits: &Limits,
+    mut share: Share,
 ) -> Result<Bytes, Refusal> {
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > limit {
@@ -55,7 +60,11 @@ pub(super) async fn read(
             if body.is_end_stream() {
                 return Ok(data);
             }
-            whole.reserve(declared.max(data.len()));
+            // What is said costs nothing; what comes does.
+            whole.reserve(declared.min(FIRST).max(data.len()));
+        }
+        if !share.grow(data.len()) {
+            return Err(Refusal::Crowded);
         }
         whole.extend_from_slice(&data);
     }

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::budget::Budget;
 use super::http::Exchange;
 use super::limits::Limits;
 use super::watch::{Pace, Watched};
@@ -41,6 +42,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 pub(crate) struct Visit<S> {
     pub(crate) service: Arc<S>,
     pub(crate) limits: Arc<Limits>,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) source: SocketAddr,
     pub(crate) stop: CancellationToken,
 }
@@ -111,6 +113,7 @@ fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange
     Exchange {
         service: Arc::clone(&visit.service),
         limits: Arc::clone(&visit.limits),
+        budget: Arc::clone(&visit.budget),
         source: visit.source,
         carrier,
         pace: Arc::clone(pace),

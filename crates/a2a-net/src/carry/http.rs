@@ -11,6 +11,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::body::{self, Answered, Body};
+use super::budget::Budget;
 use super::grpc::{self, Bad};
 use super::limits::Limits;
 use super::refusal::Refusal;
@@ -22,6 +23,7 @@ use crate::transport::{Answer, Arrived, Carrier, Place, Service};
 pub(super) struct Exchange<S> {
     pub(super) service: Arc<S>,
     pub(super) limits: Arc<Limits>,
+    pub(super) budget: Arc<Budget>,
     pub(super) source: SocketAddr,
     pub(super) carrier: Carrier,
     pub(super) pace: Arc<Pace>,
@@ -105,7 +107,7 @@ impl<S: Service> Exchange<S> {
             return Err(Refusal::MediaType);
         }
         let session_hint = session_hint(headers)?;
-        let message = body::read(request.into_body(), limit, &self.limits).await?;
+        let message = self.read(request, limit).await?;
         let answer = self.service.handle(Arrived {
             message,
             carrier: self.carrier,
@@ -115,6 +117,11 @@ impl<S: Service> Exchange<S> {
             patience: None,
         });
         Ok(respond(answer.await))
+    }
+
+    async fn read(&self, request: Request<Incoming>, limit: usize) -> Result<Bytes, Refusal> {
+        let share = self.budget.share(self.source.ip());
+        body::read(request.into_body(), limit, &self.limits, share).await
     }
 
     /// A call of gRPC. Whatever becomes of it, the status of HTTP is 200.
@@ -154,7 +161,7 @@ impl<S: Service> Exchange<S> {
         let patience = patience(headers)?;
         let limit = self.limits.message_bytes;
         let most = limit.saturating_add(grpc::AROUND);
-        let body = body::read(request.into_body(), most, &self.limits).await?;
+        let body = self.read(request, most).await?;
         let message = grpc::only(body, limit).map_err(|bad| match bad {
             Bad::Malformed => Refusal::Malformed,
             Bad::Compressed => Refusal::MediaType,

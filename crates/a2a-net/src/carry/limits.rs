@@ -19,6 +19,10 @@ pub struct Limits {
     pub body_rate: u32,
     /// Time in which a body may come as slowly as it likes: connections begin slowly.
     pub body_grace: Duration,
+    /// Bytes of all bodies that have begun to come and are not whole.
+    pub unfinished_bytes: usize,
+    /// The same of one source.
+    pub unfinished_bytes_per_source: usize,
     /// How long a connection may be without a request, or not take what is written to it.
     pub idle: Duration,
     /// HTTP/2 streams of one connection at once.
@@ -51,6 +55,8 @@ impl Default for Limits {
             body_time: Duration::from_secs(15),
             body_rate: 1024,
             body_grace: Duration::from_secs(2),
+            unfinished_bytes: 256 * 1024 * 1024,
+            unfinished_bytes_per_source: 32 * 1024 * 1024,
             idle: Duration::from_secs(60),
             streams: 100,
             connections: 1000,

@@ -26,6 +26,8 @@ pub(super) enum Refusal {
     Late,
     /// The body ended before it was whole.
     Cut,
+    /// There is no room for more bodies.
+    Crowded,
     /// A web page that is not on the list.
     Origin,
     /// No WebSocket of A2A was asked for.
@@ -54,6 +56,7 @@ impl Refusal {
             Self::Late | Self::Timeout => ErrorCode::Timeout,
             Self::Origin => ErrorCode::PolicyViolation,
             Self::TooMany { .. } => ErrorCode::RateLimitExceeded,
+            Self::Crowded => ErrorCode::ServiceUnavailable,
         }
     }
 
@@ -73,6 +76,7 @@ impl Refusal {
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Origin => StatusCode::FORBIDDEN,
             Self::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::Crowded => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -85,6 +89,7 @@ impl Refusal {
             | Self::Method(_)
             | Self::TooLarge { .. }
             | Self::Late
+            | Self::Crowded
             | Self::Origin
             | Self::Subprotocol
             | Self::TooMany { .. }
@@ -135,6 +140,7 @@ impl Refusal {
             | Self::Malformed
             | Self::Late
             | Self::Cut
+            | Self::Crowded
             | Self::Origin
             | Self::Subprotocol
             | Self::NoStream

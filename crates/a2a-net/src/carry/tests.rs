@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Limits, Visit, serve};
+use super::{Budget, Limits, Visit, serve};
 use crate::transport::{Answer, Arrived, Carrier, Service};
 
 /// Answers everything with what came, except what is told to hang.
@@ -34,9 +34,11 @@ impl Service for Echo {
 /// A connection to a server that speaks this.
 fn connect(carrier: Carrier) -> DuplexStream {
     let (client, server) = tokio::io::duplex(256 * 1024);
+    let limits = Limits::default();
     let visit = Visit {
         service: Arc::new(Echo),
-        limits: Arc::new(Limits::default()),
+        budget: Budget::new(&limits),
+        limits: Arc::new(limits),
         source: "192.0.2.1:1000".parse().unwrap(),
         stop: CancellationToken::new(),
     };

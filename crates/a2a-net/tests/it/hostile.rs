@@ -92,3 +92,32 @@ async fn threat_130_a_websocket_confers_nothing() {
         assert_eq!(seen["hint"], serde_json::Value::Null);
     }
 }
+
+/// Threat 63: bodies that have begun have a limit together, at it and one past it.
+#[tokio::test]
+async fn threat_63_bodies_that_are_not_whole() {
+    let server = Server::with(Limits {
+        unfinished_bytes_per_source: 1000,
+        ..Limits::default()
+    })
+    .await;
+    for (last, status) in [(500, "200"), (501, "503")] {
+        let stream = from("127.0.0.2", server.address).await;
+        let mut stream = secured(&server, b"http/1.1", stream).await.unwrap();
+        let start = format!("{{\"type\":\"hello\",\"x\":\"{}", "x".repeat(500 - 21));
+        let end = format!("{}\"}}", "x".repeat(last - 2));
+        assert_eq!((start.len(), end.len()), (500, last));
+        let text = format!(
+            "POST /a2a/handshake HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Transfer-Encoding: chunked\r\n\r\n1f4\r\n{start}\r\n{last:x}\r\n{end}\r\n0\r\n\r\n"
+        );
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+    }
+}
