@@ -276,6 +276,8 @@ impl Inner {
             .as_ref()
             .map_or(DOCUMENT, |manifest| time_to_live(manifest, way, now));
         if let Some(manifest) = &manifest {
+            let kept = self.standing.renew(did, manifest).await;
+            kept.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
             self.recorder.manifest_refreshed(did, manifest.hash());
             if let Some(tell) = self.refreshed.get() {
                 tell(manifest);

@@ -6,8 +6,10 @@
 mod chunks;
 mod handler;
 mod handshakes;
+mod hold;
 mod live;
 mod ping;
+mod refresh;
 mod requests;
 mod work;
 
@@ -18,7 +20,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use a2a_identity::{Anchor, Did, KeySet};
+use a2a_identity::{Anchor, Did};
 use a2a_session::{
     AgentLimits, Agents, Directory as _, EndReason, Failure, Host, ServerConfig, SessionLimits,
 };
@@ -34,6 +36,7 @@ use tokio_util::task::TaskTracker;
 
 use self::handler::Handlers;
 use self::live::{Live, Sessions};
+use self::refresh::Refreshes;
 use self::work::Joins;
 use crate::home::{Home, Identity};
 use crate::standing::{Rules, lock};
@@ -81,6 +84,7 @@ struct Inner {
     sessions: Sessions,
     agents: Mutex<Agents>,
     joins: Joins,
+    refreshes: Mutex<Refreshes>,
     handlers: ArcSwap<Handlers>,
     stopping: CancellationToken,
     tasks: TaskTracker,
@@ -115,6 +119,7 @@ impl Server {
             sessions: Sessions::new(),
             agents: Mutex::new(Agents::new(settings.agents)),
             joins: Joins::default(),
+            refreshes: Mutex::default(),
             handlers: ArcSwap::default(),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -158,17 +163,10 @@ impl Server {
         });
     }
 
-    /// Goes on with other rules of the operator. They hold at once: a blocked agent's next request
-    /// is refused, and sessions are held to a policy that has become tighter.
+    /// Goes on with other rules of the operator. They hold at once: a blocked agent's work ends and its
+    /// next request is refused, and so is whatever a policy does not allow any more.
     pub fn set_rules(&self, rules: Rules) {
-        let inner = &self.0;
-        inner.home.standing.set_rules(rules);
-        inner.home.recorder.policy_changed();
-        let rules = inner.home.standing.rules();
-        for live in inner.sessions.all() {
-            let policy = rules.policy_for(&live.peer.did).clone();
-            lock(&live.inside).session.tighten(policy);
-        }
+        self.0.set_rules(rules);
     }
 
     /// Goes on with another manifest or key. Handshakes and sessions under way keep theirs.
@@ -254,25 +252,8 @@ impl Inner {
             (ended, established.peer().clone())
         };
         lock(&self.handshakes).session_ended(&peer);
+        self.unwatch(&live.peer.did);
         self.deliver_all(live, ended);
-    }
-
-    /// Ends the sessions of an agent whose key is revoked in a newer set.
-    fn keys_changed(self: &Arc<Self>, did: &str, keys: &KeySet) {
-        for live in self.sessions.of_agent(did) {
-            let over = {
-                let mut inside = lock(&live.inside);
-                inside.session.keys_changed(keys);
-                inside
-                    .session
-                    .is_over()
-                    .map(|reason| (reason, inside.session.established().peer().manifest_hash()))
-            };
-            if let Some((reason, manifest)) = over {
-                self.home.recorder.key_changed(did, manifest);
-                self.end(&live, reason);
-            }
-        }
     }
 
     /// Ends what took too long.
@@ -280,6 +261,7 @@ impl Inner {
         let now = self.home.clock.now();
         lock(&self.handshakes).handle_timeout(now);
         lock(&self.agents).handle_timeout(now);
+        self.refresh(now.monotonic);
         for live in self.sessions.all() {
             let (ended, over) = {
                 let mut inside = lock(&live.inside);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use a2a_identity::{Did, GithubIds, Pins, Seen};
+use a2a_identity::{Did, GithubIds, Pins, Seen, VerifiedManifest};
 use a2a_session::{Baseline, Binding, Directory, Failure, Memory, PeerVerified, times};
 use a2a_wire::{Digest, ErrorCode, Reason, UnixSeconds};
 use arc_swap::ArcSwap;
@@ -52,6 +52,8 @@ impl Rules {
 #[derive(Debug)]
 pub struct Standing {
     rules: ArcSwap<Rules>,
+    /// When they were changed last, if they were.
+    changed: Mutex<Option<Duration>>,
     /// The manifests that were accepted last: an older one brings back keys that were given up.
     seen: Mutex<Remembered<Seen>>,
     /// Who spoke the profile, and when last.
@@ -95,6 +97,7 @@ impl Standing {
         }
         Ok(Self {
             rules: ArcSwap::from_pointee(rules),
+            changed: Mutex::new(None),
             seen: Mutex::new(seen),
             profile: Mutex::new(profile),
             nonces: Mutex::new(Memory::new(times::NONCE, NONCES)),
@@ -111,7 +114,13 @@ impl Standing {
 
     /// Goes on with other rules. What is running must be told too: [`Server::set_rules`](crate::Server::set_rules).
     pub(crate) fn set_rules(&self, rules: Rules) {
+        *lock(&self.changed) = Some(self.clock.now().monotonic);
         self.rules.store(Arc::new(rules));
+    }
+
+    /// Whether the rules were changed since this moment.
+    pub(crate) fn changed_since(&self, moment: Duration) -> bool {
+        lock(&self.changed).is_some_and(|changed| changed >= moment)
     }
 
     /// Remembers an agent that was verified, durably.
@@ -130,6 +139,23 @@ impl Standing {
         match binding {
             Binding::Profile => self.spoke(&name, peer.manifest_hash()).await,
             Binding::Baseline => Ok(()),
+        }
+    }
+
+    /// Remembers that a known agent has another manifest now, durably: who shows its last one brings
+    /// back keys that it gave up.
+    ///
+    /// # Errors
+    /// As [`Standing::remember`].
+    pub(crate) async fn renew(
+        &self,
+        did: &Did,
+        manifest: &VerifiedManifest,
+    ) -> Result<(), Failure> {
+        let last = self.last_seen(did);
+        match last {
+            Some(_) => self.accepted(&did.to_string(), manifest.seen(last)).await,
+            None => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_identity::Did;
-use a2a_session::{Binding, Now};
+use a2a_session::{Binding, Directory as _, Now};
 use a2a_wire::{ErrorCode, Intent, Read as _, RequestId};
 use audit::{Body, Verdict};
 use canonical::{Number, Object, Value};
@@ -112,6 +112,8 @@ impl<C: Couriers> Inner<C> {
         asking: &Asking<'_>,
         attempt: u32,
     ) -> Result<Answered, (CallError, Sent)> {
+        self.check_blocked(asking.did)
+            .map_err(|error| (error, Sent::Nothing))?;
         let server = self.pool.server(asking.did, asking.encrypt);
         let session = self.session(&server, asking);
         let held = match timeout_at(asking.deadline, session).await {
@@ -130,6 +132,16 @@ impl<C: Couriers> Inner<C> {
             }
         }
         Err((error, sent))
+    }
+
+    /// The operator's word, also on agents that there is a session with.
+    pub(super) fn check_blocked(&self, did: &Did) -> Result<(), CallError> {
+        match self.home.standing.is_blocked(did) {
+            true => Err(CallError::Blocked {
+                did: did.to_string(),
+            }),
+            false => Ok(()),
+        }
     }
 
     /// The session that is kept with a server, or a new one.

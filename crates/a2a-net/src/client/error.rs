@@ -23,6 +23,12 @@ pub enum CallError {
         /// Why.
         source: ResolveError,
     },
+    /// The operator has blocked the agent.
+    #[error("{did} is blocked; `frith trust unblock {did}` lets this node speak to it again")]
+    Blocked {
+        /// The agent.
+        did: String,
+    },
     /// Nobody knows where the agent is.
     #[error(
         "{did} has no address that this node can use; `frith peer add NAME URL --did {did}` gives it one"
@@ -94,6 +100,7 @@ impl CallError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Unresolved { source, .. } => source.code(),
+            Self::Blocked { .. } => ErrorCode::PolicyViolation,
             Self::NoAddress { .. } | Self::NotReachable { .. } => ErrorCode::UnverifiedAgent,
             Self::Carry(CarryError::Tls(_)) | Self::NotBelieved(_) => ErrorCode::UnverifiedAgent,
             Self::Carry(_) | Self::Audit(_) | Self::NoRandomness(_) => {
@@ -125,6 +132,7 @@ impl CallError {
             }
             Self::Refused(told) => told.failure.clone(),
             other @ (Self::Unresolved { .. }
+            | Self::Blocked { .. }
             | Self::NoAddress { .. }
             | Self::NotReachable { .. }
             | Self::Carry(_)
@@ -173,6 +181,7 @@ impl CallError {
             Self::Over => Fault::Over,
             Self::RateLimited(wait) => Fault::Limited(*wait),
             Self::Unresolved { .. }
+            | Self::Blocked { .. }
             | Self::NoAddress { .. }
             | Self::NotReachable { .. }
             | Self::NotBelieved(_)

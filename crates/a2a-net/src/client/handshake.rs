@@ -82,6 +82,9 @@ impl<C: Couriers> Inner<C> {
         encrypt: Encrypt,
     ) -> Result<Introduction, (Vec<Said>, CallError)> {
         let mut said = Vec::new();
+        if let Err(error) = self.check_blocked(did) {
+            return Err((said, error));
+        }
         let (held, route) = match self.shake_with(did, at, encrypt, &mut said).await {
             Ok(shaken) => shaken,
             Err(error) => return Err((said, error)),

@@ -135,8 +135,11 @@ impl Inner {
                 running: BTreeMap::new(),
             }),
         };
-        self.sessions.insert(Arc::new(live));
+        let live = Arc::new(live);
+        self.sessions.insert(Arc::clone(&live));
         slot.peer = None;
+        lock(&self.refreshes).watch(&live.peer.did, home.clock.now().monotonic);
+        self.hold_new(&live);
         Answer::Message(Bytes::from(message))
     }
 }

@@ -6,7 +6,8 @@ use a2a_identity::NoRandomness;
 use a2a_net::transport::{Answer, Place, Service};
 use a2a_net::*;
 use a2a_session::{
-    ClientConfig, ClientSession, Directory, ExpectChallenge, Facts, Found, Own, ServerStep,
+    ClientConfig, ClientSession, Directory, ExpectChallenge, ExpectPolicy, Facts, Found, Own,
+    ServerStep,
 };
 use bytes::Bytes;
 
@@ -49,6 +50,21 @@ pub(crate) fn own() -> Own {
     Own::new(manifest(CLIENT), "k".parse().unwrap(), key(CLIENT)).unwrap()
 }
 
+/// A did:web at a host, whose one key signs.
+pub(crate) fn web_own(host: &str) -> Own {
+    let draft = serde_json::json!({
+        "manifest_version": "1.0", "agent_did": format!("did:web:{host}"), "agent_id": "web",
+        "public_keys": [jwk("k", CLIENT)],
+        "endpoints": [{"type": "handshake", "url": format!("https://{host}/a2a/handshake"), "transport": "http"}],
+    });
+    let canonical::Value::Object(mut tree) = value(&draft) else {
+        panic!("{draft}");
+    };
+    let (kid, at) = ("k".parse().unwrap(), a2a_wire::UnixSeconds(UNIX - 100));
+    a2a_identity::sign_manifest(&mut tree, &kid, &key(CLIENT), at).unwrap();
+    Own::new(tree, kid, key(CLIENT)).unwrap()
+}
+
 /// A HELLO, and nothing after it.
 pub(crate) fn hello(own: Own) -> Vec<u8> {
     let config = ClientConfig::new(did(SERVER), format!("https://{HOST}/a2a/handshake")).unwrap();
@@ -57,14 +73,13 @@ pub(crate) fn hello(own: Own) -> Vec<u8> {
     begun.unwrap().1
 }
 
-/// The client's three messages, each made when the one before was answered.
-pub(crate) async fn shake(
+/// A client that has sent PROOF, and what it was answered.
+pub(crate) async fn prove(
     server: &Server,
     standing: &dyn Directory,
-    own: Own,
-    mut deliver: impl AsyncFnMut(&Server, Vec<u8>) -> Bytes,
-) -> ClientSession {
-    let clock = clock();
+    (own, clock): (Own, &Clock),
+    deliver: &mut impl AsyncFnMut(&Server, Vec<u8>) -> Bytes,
+) -> (Box<ExpectPolicy>, Bytes) {
     let mut random = random();
     let url = format!("https://{HOST}/a2a/handshake");
     let mut config = ClientConfig::new(did(SERVER), url).unwrap();
@@ -90,7 +105,19 @@ pub(crate) async fn shake(
     let ServerStep::Proven { next, message } = step else {
         panic!("it is the server");
     };
-    let policy = deliver(server, message).await;
+    let answer = deliver(server, message).await;
+    (next, answer)
+}
+
+/// The client's three messages, each made when the one before was answered.
+pub(crate) async fn shake(
+    server: &Server,
+    standing: &dyn Directory,
+    own: Own,
+    mut deliver: impl AsyncFnMut(&Server, Vec<u8>) -> Bytes,
+) -> ClientSession {
+    let clock = clock();
+    let (next, policy) = prove(server, standing, (own, &clock), &mut deliver).await;
     let (state, accept) = next.handle_message(clock.now(), &policy).unwrap();
     let session = deliver(server, accept).await;
     let established = state.handle_message(clock.now(), &session).unwrap();
@@ -99,12 +126,15 @@ pub(crate) async fn shake(
 
 impl Hand {
     pub(crate) async fn new(world: &World<InMemory>) -> Self {
+        Self::of(&world.server, world.client_home.standing(), own()).await
+    }
+
+    pub(crate) async fn of(server: &Server, standing: &dyn Directory, own: Own) -> Self {
         let deliver =
             async |server: &Server, message| send(server, Place::Handshake, message).await;
-        let session = shake(&world.server, world.client_home.standing(), own(), deliver).await;
         Self {
-            server: world.server.clone(),
-            session,
+            server: server.clone(),
+            session: shake(server, standing, own, deliver).await,
             clock: clock(),
         }
     }

@@ -14,6 +14,7 @@ mod fetches;
 mod foreign;
 mod grpc;
 mod hand;
+mod held;
 mod hostile;
 mod link;
 mod memory;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use a2a_wire::{Count, Digest, RequestId, StreamChain, StreamEnd};
 use canonical::Value;
+use policy::IntentName;
 
 use super::record::Record;
 
@@ -26,6 +27,9 @@ pub(crate) struct Running {
     pub(crate) stream: Option<Stream>,
     /// Whether it may go on when nobody waits for its answer.
     pub(crate) has_name: bool,
+    /// What was asked for, and who serves it.
+    pub(crate) requested: IntentName,
+    pub(crate) handler: IntentName,
     pub(crate) record: Box<Record>,
 }
 
@@ -118,6 +122,12 @@ impl Requests {
 
     pub(crate) fn first(&self) -> Option<Token> {
         self.running.keys().next().copied()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Token, &Running)> {
+        self.running
+            .iter()
+            .map(|(token, running)| (*token, running))
     }
 
     pub(crate) fn len(&self) -> usize {

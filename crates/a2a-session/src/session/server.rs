@@ -2,13 +2,14 @@
 
 mod admit;
 mod answer;
+mod hold;
 
 pub use self::answer::{ChunkError, NotRunning};
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::{Did, KeySet, KeyStatus};
+use a2a_identity::Did;
 use a2a_wire::{Digest, Intent, Reason, RequestId};
 use canonical::Value;
 use policy::{EffectivePolicy, IntentName, Retention};
@@ -45,8 +46,10 @@ pub struct ServerSession {
     /// Until its first valid request it has only so long.
     unclaimed: Option<Duration>,
     over: Option<EndReason>,
-    /// What the operator allows now, if that is less than was agreed.
+    /// What the operator allows now, if that was changed since.
     tightened: Option<Box<EffectivePolicy>>,
+    /// When it ends, on the clock that never jumps.
+    ends: Duration,
 }
 
 /// Why a session is over.
@@ -195,6 +198,7 @@ impl ServerSession {
             unclaimed: Some(now.after(limits.unclaimed)),
             over: None,
             tightened: None,
+            ends: established.deadline,
             terms: Arc::new(established),
             limits,
         }
@@ -317,21 +321,6 @@ impl ServerSession {
         ended
     }
 
-    /// Holds the session to a policy that the operator has made tighter, beside the one agreed on.
-    pub fn tighten(&mut self, policy: EffectivePolicy) {
-        self.tightened = Some(Box::new(policy));
-    }
-
-    /// Ends the session if a newer set of the peer's keys revokes the one it uses.
-    pub fn keys_changed(&mut self, keys: &KeySet) {
-        let used = self.terms.proof.key();
-        let revoked =
-            |key: &a2a_identity::Key| key.key == used.key && key.status == KeyStatus::Revoked;
-        if keys.iter().any(revoked) {
-            self.over.get_or_insert(EndReason::KeyRevoked);
-        }
-    }
-
     /// Ends what took too long; each is to be answered as it says. Then see whether the session
     /// [`is_over`](ServerSession::is_over).
     pub fn handle_timeout(&mut self, now: Now) -> Vec<Ended> {
@@ -349,7 +338,7 @@ impl ServerSession {
     /// When to call [`ServerSession::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let own = self.unclaimed.into_iter().chain([self.terms.deadline]);
+        let own = self.unclaimed.into_iter().chain([self.ends]);
         own.chain(self.requests.next_deadline()).min()
     }
 
@@ -376,16 +365,7 @@ impl ServerSession {
             agent: self.agent,
             session: self.session,
             trust: self.terms.peer.trust_level(),
-            rate: self.tightened.as_ref().map_or_else(
-                || self.terms.policy.policy().rate(),
-                |policy| {
-                    self.terms
-                        .policy
-                        .policy()
-                        .rate()
-                        .tightened_by(policy.rate())
-                },
-            ),
+            rate: self.rate(),
         }
     }
 
@@ -395,7 +375,7 @@ impl ServerSession {
     }
 
     fn expire(&mut self, now: Now) {
-        if self.terms.is_expired(now) {
+        if self.terms.is_expired(now) || now.monotonic >= self.ends {
             self.over.get_or_insert(EndReason::Expired);
         }
         if self.unclaimed.is_some_and(|until| now.monotonic >= until) {

@@ -14,6 +14,7 @@ mod handshake;
 mod handshake_client;
 mod handshake_limits;
 mod handshake_server;
+mod held;
 mod link;
 mod seed004;
 mod session_answers;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use a2a_wire::{ErrorCode, Intent, Message, Reason};
 use canonical::Value;
-use policy::{EffectivePolicy, IntentName, IntentRefused};
+use policy::{EffectivePolicy, IntentName};
 
+use super::hold::{blocked, refused};
 use super::{Handled, Host, ServerSession, Start};
-use crate::failure::{Binding, Failure, replayed, violation};
+use crate::failure::{Binding, Failure, replayed};
 use crate::replay::id_key;
 use crate::session::agents::Agents;
 use crate::session::checks::Checked;
@@ -84,6 +85,8 @@ impl ServerSession {
             deadline,
             stream: stream.then(|| Stream::new(&checked.request_hash)),
             has_name: intent.intent_id.is_some(),
+            requested,
+            handler: handler.clone(),
             record: Box::new(record.clone()),
         };
         let start = Start {
@@ -94,7 +97,7 @@ impl ServerSession {
             work,
             stream,
             deadline,
-            retention: self.terms.policy.policy().data_retention(),
+            retention: self.retention(),
         };
         Ok((Box::new(start), running))
     }
@@ -120,7 +123,7 @@ impl ServerSession {
         host: &dyn Host,
     ) -> Result<(), Failure> {
         if host.is_blocked(self.terms.peer.did()) {
-            return Err(violation(Reason::AgentBlocked, "the agent is blocked"));
+            return Err(blocked());
         }
         record.checks.rate_limit = Check::Failed;
         if self.requests.len() >= self.limits.in_flight {
@@ -150,17 +153,9 @@ impl ServerSession {
         })?;
         let handler = host.resolve(&requested);
         record.checks.intent_allowed = Check::Failed;
-        let mut allowed = Ok(());
-        for policy in self.policies() {
-            allowed = allowed.and_then(|()| policy.check_intent(&requested, handler.as_ref()));
-        }
-        allowed.map_err(|refused| {
-            let reason = match refused {
-                IntentRefused::Blocked => Reason::IntentBlocked,
-                IntentRefused::NotAllowed => Reason::IntentNotAllowed,
-            };
-            violation(reason, refused.to_string())
-        })?;
+        let mut policies = self.policies();
+        policies
+            .try_for_each(|policy| refused(policy.check_intent(&requested, handler.as_ref())))?;
         record.checks.intent_allowed = Check::Passed;
         Ok((requested, handler))
     }
@@ -180,19 +175,13 @@ impl ServerSession {
             .with_number("size", size))
     }
 
-    /// The policy agreed on, and the operator's if it has become tighter.
-    fn policies(&self) -> impl Iterator<Item = &EffectivePolicy> {
-        let agreed = std::iter::once(self.terms.policy.policy());
-        agreed.chain(self.tightened.as_deref())
-    }
-
     /// The earliest of what the client asks for, what the server gives, and the end of the session.
     fn deadline(&self, now: Now, intent: &Intent) -> Duration {
         let asked = intent.constraints.as_ref().and_then(|it| it.timeout_ms);
         let asked = asked.map(|asked| Duration::from_millis(asked.0));
         let most = self.limits.deadline;
         let wait = asked.map_or(most, |asked| asked.min(most));
-        now.after(wait).min(self.terms.deadline)
+        now.after(wait).min(self.ends)
     }
 
     /// Step 6a: work that has a name is done once.
@@ -211,7 +200,7 @@ impl ServerSession {
             session: self.session,
             intent_id,
             intent: tree.digest(),
-            retention: self.terms.policy.policy().data_retention(),
+            retention: self.retention(),
         };
         agents.works.ask(now.monotonic, order)
     }

@@ -1,0 +1,275 @@
+//! What changes while sessions live: the operator's rules, and what agents publish (profile §3, §10.3).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use a2a_identity::{Answer as Fetched, sign_manifest};
+use a2a_net::transport::Place;
+use a2a_net::*;
+use a2a_session::Own;
+use a2a_wire::UnixSeconds;
+use canonical::{Object, Value};
+use policy::EffectivePolicy;
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::hand::*;
+use crate::support::*;
+
+fn complete(policy: serde_json::Value) -> EffectivePolicy {
+    let tree = value(&policy);
+    let policy = policy::Policy::read(tree.as_object().unwrap(), policy::limits::PAYLOAD_CEILING);
+    policy.unwrap().complete().unwrap()
+}
+
+fn blocking(seed: u8) -> Rules {
+    let mut rules = Rules::default();
+    rules.blocked.insert(did(seed).to_string());
+    rules
+}
+
+/// Work that ends only when it is told to.
+struct Endless {
+    begun: Arc<Notify>,
+    stopped: Arc<Notify>,
+}
+
+impl Endless {
+    fn register(server: &Server, intent: &str) -> Self {
+        let this = Self {
+            begun: Arc::default(),
+            stopped: Arc::default(),
+        };
+        let (begun, stopped) = (Arc::clone(&this.begun), Arc::clone(&this.stopped));
+        server.register(name(intent), move |call: Call| {
+            let stopped = Arc::clone(&stopped);
+            tokio::spawn(async move {
+                call.cancelled.cancelled().await;
+                stopped.notify_one();
+            });
+            begun.notify_one();
+            std::future::pending()
+        });
+        this
+    }
+}
+
+/// A call that waits for it.
+async fn calling(
+    world: &World<InMemory>,
+    endless: &Endless,
+    (intent, name_work): (&str, NameWork),
+) -> JoinHandle<Result<Answered, CallError>> {
+    let client = world.client.clone();
+    let intent = value(&json!({ "goal": intent }));
+    let call = tokio::spawn(async move {
+        let options = CallOptions {
+            name_work,
+            ..CallOptions::default()
+        };
+        client.call(&did(SERVER), intent, &options).await
+    });
+    endless.begun.notified().await;
+    call
+}
+
+/// Threat 117: what a blocked agent has running ends, with a name or without.
+#[tokio::test]
+async fn threat_117_blocking_ends_running_work() {
+    for name_work in [NameWork::No, NameWork::Yes] {
+        let world = World::<InMemory>::new().await;
+        let endless = Endless::register(&world.server, "endless");
+        let call = calling(&world, &endless, ("endless", name_work)).await;
+        // Somebody else is blocked.
+        world.server.set_rules(blocking(9));
+        assert_eq!(world.server.sessions()[0].in_flight, 1);
+        world.server.set_rules(blocking(CLIENT));
+        endless.stopped.notified().await;
+        let error = call.await.unwrap().unwrap_err();
+        assert_eq!(reason(&error), "agent_blocked");
+        assert!(told(&error).signed);
+        let records = world.served("request_received");
+        assert_eq!(records[0]["response_status"], "POLICY_VIOLATION");
+        assert_eq!(world.server.sessions()[0].in_flight, 0);
+    }
+}
+
+/// §10.3: and so does what a policy does not allow any more, and nothing else.
+#[tokio::test]
+async fn a_tighter_policy_ends_running_work() {
+    let world = World::<InMemory>::new().await;
+    let endless = Endless::register(&world.server, "endless");
+    let other = Endless::register(&world.server, "other");
+    let refused = calling(&world, &endless, ("endless", NameWork::No)).await;
+    let allowed = calling(&world, &other, ("other", NameWork::No)).await;
+    world.server.set_rules(Rules {
+        policy: complete(json!({"blocked_intents": ["endless"]})),
+        ..Rules::default()
+    });
+    endless.stopped.notified().await;
+    let error = refused.await.unwrap().unwrap_err();
+    assert_eq!(reason(&error), "intent_blocked");
+    assert_eq!(world.server.sessions()[0].in_flight, 1);
+    allowed.abort();
+}
+
+/// §10.3: a session that must be encrypted now, and those beyond how many there may be now.
+#[tokio::test]
+async fn a_tighter_policy_ends_sessions() {
+    let world = World::<InMemory>::new().await;
+    let standing = world.client_home.standing();
+    let mut hands = Vec::new();
+    for _ in 0..3 {
+        hands.push(Hand::of(&world.server, standing, own()).await);
+    }
+    world.server.set_rules(Rules {
+        policy: complete(json!({"max_concurrent_sessions": 2})),
+        ..Rules::default()
+    });
+    assert_eq!(world.server.sessions().len(), 2);
+    world.server.set_rules(Rules {
+        policy: complete(json!({"require_encryption": true})),
+        ..Rules::default()
+    });
+    assert!(world.server.sessions().is_empty());
+    let request = hands[0].request(&json!({"goal": "frith.ping"}));
+    assert_eq!(code_of(&hands[0].send(request).await), "SESSION_EXPIRED");
+}
+
+/// Whom the operator has blocked this node does not call either.
+#[tokio::test]
+async fn a_blocked_agent_is_not_called() {
+    let world = World::<InMemory>::new().await;
+    let made = Made {
+        rules: blocking(SERVER),
+        ..Made::of(CLIENT)
+    };
+    let node = made.node().await;
+    know(&node, &world.server);
+    let settings = ClientSettings::default();
+    let (couriers, guard) = (world.link.couriers(), world.link.guard());
+    let client = Client::new(node.home, settings, couriers, guard);
+    let ping = value(&json!({"goal": "frith.ping"}));
+    let options = CallOptions::default();
+    let called = client.call(&did(SERVER), ping, &options).await;
+    assert!(matches!(called, Err(CallError::Blocked { .. })));
+    let met = client.introduce(&did(SERVER), Encrypt::AsAgreed).await;
+    assert!(matches!(met, Err((_, CallError::Blocked { .. }))));
+    assert!(node.spy.asked().is_empty());
+    assert_eq!(world.link.handshakes.load(Ordering::Relaxed), 0);
+}
+
+/// Rules that change between HELLO and SESSION hold for the session.
+#[tokio::test]
+async fn rules_that_change_during_a_handshake() {
+    let world = World::<InMemory>::new().await;
+    let runs = counting(&world.server, "work");
+    let standing = world.client_home.standing();
+    let mut messages = 0;
+    let deliver = async |server: &Server, message| {
+        messages += 1;
+        if messages == 3 {
+            server.set_rules(Rules {
+                policy: complete(json!({"blocked_intents": ["work"]})),
+                ..Rules::default()
+            });
+        }
+        send(server, Place::Handshake, message).await
+    };
+    let session = shake(&world.server, standing, own(), deliver).await;
+    let mut hand = Hand {
+        server: world.server.clone(),
+        session,
+        clock: clock(),
+    };
+    let request = hand.request(&json!({"goal": "work"}));
+    assert_eq!(code_of(&hand.send(request).await), "POLICY_VIOLATION");
+    assert_eq!(runs.count(), 0);
+}
+
+const WEB: &str = "did:web:ada.example.com";
+const DOCUMENT: &str = "https://ada.example.com/.well-known/did.json";
+const DELEGATE: u8 = 50;
+
+/// The manifest of a did:web, signed by its root key, with a delegated key in this state.
+fn web_manifest(at: i64, status: &str) -> Object<'static> {
+    let mut delegate = jwk("d", DELEGATE);
+    delegate["status"] = json!(status);
+    let draft = json!({
+        "manifest_version": "1.0", "agent_did": WEB, "agent_id": "ada",
+        "public_keys": [jwk("k", CLIENT), delegate],
+        "endpoints": [{"type": "handshake", "url": "https://ada.example.com/a2a/handshake", "transport": "http"}],
+    });
+    let Value::Object(mut tree) = value(&draft) else {
+        panic!("{draft}");
+    };
+    let kid = "k".parse().unwrap();
+    sign_manifest(&mut tree, &kid, &key(CLIENT), UnixSeconds(at)).unwrap();
+    tree
+}
+
+fn publish(spy: &Spy, manifest: Object<'static>) {
+    let bytes = Value::Object(manifest).to_canonical();
+    spy.publish(DOCUMENT, Fetched::Body(bytes));
+}
+
+fn delegated(at: i64) -> Own {
+    let manifest = web_manifest(at, "active");
+    Own::new(manifest, "d".parse().unwrap(), key(DELEGATE)).unwrap()
+}
+
+/// Profile §3 and threat 55: nobody comes with a newer manifest, and still it is found.
+#[tokio::test(start_paused = true)]
+async fn threat_55_a_key_revoked_where_manifests_are_published() {
+    let made = Made {
+        rules: Rules {
+            policy: complete(json!({"session_timeout": 10_800})),
+            ..Rules::default()
+        },
+        ..Made::of(SERVER)
+    };
+    let node = made.node().await;
+    let server = Server::start(Arc::clone(&node.home), ServerSettings::new().unwrap());
+    let client = Made::of(CLIENT).node().await;
+    let (standing, clock) = (client.home.standing(), clock());
+    publish(&node.spy, web_manifest(UNIX - 100, "active"));
+    let mut hand = Hand::of(&server, standing, delegated(UNIX - 100)).await;
+    let mut ping = async || {
+        let request = hand.request(&json!({"goal": "frith.ping"}));
+        code_of(&hand.send(request).await)
+    };
+    assert_eq!(ping().await, "none");
+    assert_eq!(node.spy.asked().len(), 1);
+
+    // As long as nothing has changed, it is looked at and nothing happens.
+    tokio::time::sleep(Duration::from_secs(310)).await;
+    assert_eq!(node.spy.asked().len(), 2);
+    publish(&node.spy, web_manifest(UNIX - 50, "revoked"));
+    tokio::time::sleep(Duration::from_secs(3000)).await;
+    assert_eq!(node.spy.asked().len(), 2, "it holds for an hour");
+    assert_eq!(ping().await, "none");
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    assert_eq!(node.spy.asked().len(), 3);
+    assert_eq!(ping().await, "SESSION_EXPIRED");
+    assert!(server.sessions().is_empty());
+
+    // Whoever has the key still has the manifest in which it was good.
+    let mut deliver =
+        async |server: &Server, message| send(server, Place::Handshake, message).await;
+    let (_, answer) = prove(
+        &server,
+        standing,
+        (delegated(UNIX - 100), &clock),
+        &mut deliver,
+    )
+    .await;
+    assert_eq!(code_of(&answer), "INVALID_MANIFEST");
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["details"]["reason"], "manifest_rollback");
+    // And nobody is asked about agents that have no session.
+    let asked = node.spy.asked().len();
+    tokio::time::sleep(Duration::from_secs(8000)).await;
+    assert_eq!(node.spy.asked().len(), asked);
+}
