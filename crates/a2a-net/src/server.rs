@@ -23,12 +23,13 @@ use std::time::Duration;
 use a2a_identity::{Anchor, Did};
 use a2a_session::{
     AgentLimits, Agents, Directory as _, EndReason, Failure, Host, ServerConfig, SessionLimits,
+    Sources,
 };
 use a2a_wire::{UnixSeconds, WrongForm};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use canonical::Value;
-use policy::IntentName;
+use policy::{IntentName, Rate};
 use tokio::runtime::Handle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -53,6 +54,9 @@ pub struct ServerSettings {
     pub agents: AgentLimits,
     /// Parts of an answer that may wait to be read.
     pub stream_window: usize,
+    /// How often one source may send anything, whoever it says it is: an IPv4 address, or a /64 of IPv6.
+    /// As many sources are counted as for handshakes.
+    pub source_rate: Rate,
 }
 
 impl ServerSettings {
@@ -66,6 +70,8 @@ impl ServerSettings {
             session: SessionLimits::default(),
             agents: AgentLimits::default(),
             stream_window: 8,
+            // A thousand a second, two thousand at once.
+            source_rate: Rate::new(2000, 2).unwrap_or(Rate::DEFAULT),
         })
     }
 }
@@ -84,6 +90,7 @@ struct Inner {
     sessions: Sessions,
     agents: Mutex<Agents>,
     joins: Joins,
+    sources: Mutex<Sources>,
     refreshes: Mutex<Refreshes>,
     handlers: ArcSwap<Handlers>,
     stopping: CancellationToken,
@@ -119,6 +126,7 @@ impl Server {
             sessions: Sessions::new(),
             agents: Mutex::new(Agents::new(settings.agents)),
             joins: Joins::default(),
+            sources: Mutex::new(Sources::new(settings.config.limits.sources)),
             refreshes: Mutex::default(),
             handlers: ArcSwap::default(),
             stopping: CancellationToken::new(),
@@ -218,6 +226,9 @@ impl Server {
 
 impl Service for Server {
     async fn handle(&self, arrived: Arrived) -> Answer {
+        if let Err(failure) = self.0.check_source(&arrived) {
+            return self.0.unsigned(&failure);
+        }
         match arrived.place {
             Place::Handshake => self.0.handshake(&arrived).await,
             Place::Request | Place::Any => self.0.request(&arrived).await,
@@ -278,6 +289,16 @@ impl Inner {
                 self.end(&live, reason);
             }
         }
+    }
+
+    /// Before anything of a message is looked at: how often its source comes.
+    fn check_source(&self, arrived: &Arrived) -> Result<(), Failure> {
+        let address = arrived.source.ip();
+        let cause = "the source sends too many messages";
+        let rate = self.settings.source_rate;
+        let now = self.home.clock.now();
+        let taken = lock(&self.sources).take(now, address.into(), rate, cause);
+        taken.inspect_err(|failure| self.home.recorder.reject(Some(address), None, failure))
     }
 
     /// An error that nobody can sign.

@@ -23,5 +23,6 @@ mod resolution;
 mod restart;
 mod scenarios;
 mod secure;
+mod sources;
 mod support;
 mod timed;

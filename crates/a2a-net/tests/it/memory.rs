@@ -34,6 +34,7 @@ async fn an_idle_session_takes_at_most_eight_kibibytes() {
     // However slow the machine is.
     settings.session.unclaimed = std::time::Duration::from_secs(3000);
     settings.config.limits.hello_rate = policy::Rate::new(10_000_000, 1).unwrap();
+    settings.source_rate = policy::Rate::new(10_000_000, 1).unwrap();
     let server = Server::start(home.node().await.home, settings);
     let client = Made::of(CLIENT).node().await;
     let shake = async || {
