@@ -7,7 +7,7 @@ use benches::arguments::Programs;
 use benches::node::Node;
 
 /// One agent from one address does what the limits keep one agent from doing, so those are raised: how
-/// often it may shake hands and ask, and how many connections and sessions it has. Sessions that nobody
+/// often it may shake hands, send and ask, and how many connections and sessions it has. Sessions that nobody
 /// uses go soon, as there are thousands. The audit log is as it is by default.
 const CONFIGURATION: &str = "\
 server: {listen: '127.0.0.1:0'}
@@ -19,6 +19,8 @@ a2a:
     connections_per_source: 10000
     half_open_per_source: 4096
     hellos_per_second: 100000
+    messages_per_second: 1000000
+    newcomers_per_minute: 10000000
     sessions: 1000000
     unclaimed_seconds: 5
 telemetry: {log: error}

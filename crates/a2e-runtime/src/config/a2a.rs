@@ -95,6 +95,10 @@ pub struct A2aLimits {
     pub half_open_per_source: usize,
     /// New handshakes of one source in a second; twice as many at once.
     pub hellos_per_second: usize,
+    /// Messages of one source in a second, of whatever kind; twice as many at once.
+    pub messages_per_second: usize,
+    /// Requests in a minute, and at once, of all agents together that nobody vouches for.
+    pub newcomers_per_minute: usize,
     /// Sessions.
     pub sessions: usize,
     /// Requests of one session that run at once.
@@ -131,6 +135,8 @@ impl Default for A2aLimits {
             half_open: 4096,
             half_open_per_source: 64,
             hellos_per_second: 10,
+            messages_per_second: 1000,
+            newcomers_per_minute: 60_000,
             sessions: 10_000,
             in_flight: 256,
             deadline: Duration::from_secs(300),
@@ -279,6 +285,16 @@ fn limits(field: &Field<'_>) -> Option<A2aLimits> {
             "hellos_per_second",
             1..=100_000,
             &mut limits.hellos_per_second,
+        ),
+        (
+            "messages_per_second",
+            1..=1_000_000,
+            &mut limits.messages_per_second,
+        ),
+        (
+            "newcomers_per_minute",
+            1..=10_000_000,
+            &mut limits.newcomers_per_minute,
         ),
         ("sessions", 1..=1_000_000, &mut limits.sessions),
         ("in_flight", 1..=100_000, &mut limits.in_flight),

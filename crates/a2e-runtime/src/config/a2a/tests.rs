@@ -122,6 +122,14 @@ fn mistakes_are_named() {
             "from 1 to 1000000, not 1000001",
         ),
         (
+            "a2a: {limits: {messages_per_second: 1000001}}",
+            "from 1 to 1000000, not 1000001",
+        ),
+        (
+            "a2a: {limits: {newcomers_per_minute: 0}}",
+            "from 1 to 10000000, not 0",
+        ),
+        (
             "a2a: {limits: {deadline_seconds: 86401}}",
             "must be 1 to 86400 seconds",
         ),
@@ -156,4 +164,6 @@ fn mistakes_are_named() {
     // A port that is not opened needs no certificate.
     assert!(read("a2a: {enabled: false, listen: '0.0.0.0:1'}").is_ok());
     assert!(read("a2a: {listen: '[::1]:1', limits: {sessions: 1000000}}").is_ok());
+    let most = "a2a: {limits: {messages_per_second: 1000000, newcomers_per_minute: 10000000}}";
+    assert!(read(most).is_ok());
 }
