@@ -3,11 +3,14 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use a2a_identity::{Answer as Fetched, Document};
 use a2a_net::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::interval;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
@@ -184,14 +187,29 @@ async fn this_machine_only_in_development_mode() {
 }
 
 /// A host that answers every request with this text, over TLS.
-struct Host {
+pub(crate) struct Host {
     net: Net,
     roots: RootCertStore,
     asked: Arc<Mutex<Vec<String>>>,
+    /// Is told of every request.
+    pub(crate) heard: Arc<Notify>,
+}
+
+/// What a host does when it has answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It ends the connection: an answer that does not say its length ends with it.
+    End,
+    /// It goes on for ever, with a space a second.
+    Drip,
 }
 
 impl Host {
-    async fn answering(text: Vec<u8>) -> Self {
+    pub(crate) async fn answering(text: Vec<u8>) -> Self {
+        Self::doing(text, Then::End).await
+    }
+
+    pub(crate) async fn doing(text: Vec<u8>, then: Then) -> Self {
         let made = rcgen::generate_simple_self_signed([
             "a.example.com".to_owned(),
             "api.github.com".to_owned(),
@@ -212,36 +230,53 @@ impl Host {
         let mut net = Net::answering(&[&["93.184.216.34"]]);
         net.to = Some(listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&asked);
+        let said = Arc::clone(&asked);
+        let heard = Arc::new(Notify::new());
+        let tell = Arc::clone(&heard);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(mut stream) = acceptor.accept(stream).await else {
                     continue;
                 };
-                let (text, heard) = (text.clone(), Arc::clone(&heard));
+                let (text, said, tell) = (text.clone(), Arc::clone(&said), Arc::clone(&tell));
                 tokio::spawn(async move {
                     let mut head = vec![0; 4096];
                     let read = stream.read(&mut head).await.unwrap_or_default();
-                    heard
-                        .lock()
+                    said.lock()
                         .unwrap()
                         .push(String::from_utf8_lossy(&head[..read]).into_owned());
                     let _ = stream.write_all(&text).await;
-                    // An answer that does not say its length ends with the connection.
-                    let _ = stream.shutdown().await;
+                    tell.notify_one();
+                    if then == Then::End {
+                        let _ = stream.shutdown().await;
+                        return;
+                    }
+                    let mut seconds = interval(Duration::from_secs(1));
+                    loop {
+                        seconds.tick().await;
+                        let dripped = stream.write_all(b" ").await;
+                        if dripped.is_err() || stream.flush().await.is_err() {
+                            return;
+                        }
+                    }
                 });
             }
         });
-        Self { net, roots, asked }
+        Self {
+            net,
+            roots,
+            asked,
+            heard,
+        }
     }
 
-    fn web(&self) -> Web {
+    pub(crate) fn web(&self) -> Web {
         let guard = Guard::new(Reach::default(), self.net.clone());
         Web::new(guard, self.net.clone(), &tls_for(self.roots.clone()))
     }
 }
 
-fn http(head: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn http(head: &str, body: &[u8]) -> Vec<u8> {
     let mut text =
         format!("HTTP/1.1 {head}\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     text.extend_from_slice(body);

@@ -130,6 +130,11 @@ impl Spy {
     pub(crate) fn asked(&self) -> Vec<String> {
         self.0.lock().unwrap().asked.clone()
     }
+
+    /// How often anybody asked.
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap().asked.len()
+    }
 }
 
 impl Fetcher for Spy {

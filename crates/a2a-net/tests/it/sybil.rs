@@ -1,0 +1,206 @@
+//! Many sessions of one agent, and many agents of one operator (threats 100 and 101).
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use a2a_identity::{Anchor, Did, DidKey, SigningKey, TrustLevel, endorse, sign_manifest};
+use a2a_net::transport::{Answer, Place, Service as _};
+use a2a_net::*;
+use a2a_session::{Own, TrustRules};
+use a2a_wire::{EndorsementPayload, UnixSeconds, Write as _};
+use bytes::Bytes;
+use canonical::Value;
+use serde_json::json;
+
+use crate::hand::*;
+use crate::support::*;
+
+const ANCHOR: u8 = 90;
+
+fn number_of(codes: &[String], code: &str) -> usize {
+    codes.iter().filter(|it| *it == code).count()
+}
+
+fn limited(policy: &serde_json::Value) -> Rules {
+    let tree = value(policy);
+    let policy = policy::Policy::read(tree.as_object().unwrap(), policy::limits::PAYLOAD_CEILING);
+    Rules {
+        policy: policy.unwrap().complete().unwrap(),
+        ..Rules::default()
+    }
+}
+
+/// Threat 100: the same DID over twenty sessions, and over new ones when those are closed.
+#[tokio::test]
+async fn threat_100_one_agent_over_many_sessions() {
+    let rules = limited(&json!({"rate_limit": 30, "rate_period": 2_592_000}));
+    let raise = |settings: &mut ServerSettings| {
+        settings.config.limits.hello_rate = policy::Rate::new(1000, 1).unwrap();
+    };
+    let world = World::<InMemory>::with(rules, raise).await;
+    let runs = counting(&world.server, "work");
+    let standing = world.client_home.standing();
+    let mut codes = Vec::new();
+    for _ in 0..2 {
+        let mut hands = Vec::new();
+        for _ in 0..20 {
+            hands.push(Hand::of(&world.server, standing, own()).await);
+        }
+        for _ in 0..2 {
+            for hand in &mut hands {
+                let request = hand.request(&json!({"goal": "work"}));
+                codes.push(code_of(&hand.send(request).await));
+            }
+        }
+        // Whoever comes back finds the bucket as it was.
+        assert_eq!(world.server.end_sessions(&did(CLIENT)), 20);
+    }
+    assert_eq!(codes.len(), 80);
+    // Nothing comes back at this rate within a day.
+    assert_eq!(number_of(&codes, "none"), 30);
+    assert_eq!(number_of(&codes, "RATE_LIMIT_EXCEEDED"), 50);
+    assert_eq!(runs.count(), 30);
+}
+
+/// An agent that nobody has seen before, with an address of its own.
+struct Newcomer {
+    seed: [u8; 32],
+    source: SocketAddr,
+}
+
+impl Newcomer {
+    fn new(number: u16) -> Self {
+        let mut seed = [7; 32];
+        let [a, b] = number.to_be_bytes();
+        (seed[0], seed[1]) = (a, b);
+        Self {
+            seed,
+            source: (Ipv4Addr::new(192, 0, a, b), 4000).into(),
+        }
+    }
+
+    fn key(&self) -> SigningKey {
+        SigningKey::from_seed(&self.seed)
+    }
+
+    fn did(&self) -> Did {
+        Did::Key(DidKey::new(self.key().verifying_key()))
+    }
+
+    /// With the word of an anchor for it, or with none.
+    fn own(&self, anchor: Option<u8>) -> Own {
+        let bytes = self.key().verifying_key().to_bytes();
+        let mut draft = json!({
+            "manifest_version": "1.0", "agent_did": self.did().to_string(), "agent_id": "new",
+            "public_keys": [{"kid": "k", "key": canonical::base64url::encode(&bytes)}],
+            "endpoints": [{"type": "handshake", "url": "https://new.example.com/a2a/handshake", "transport": "http"}],
+        });
+        if let Some(anchor) = anchor {
+            let payload = EndorsementPayload {
+                issuer: did(anchor).to_text().unwrap(),
+                issued_at: UnixSeconds(UNIX - 500),
+                expires_at: None,
+                trust_level: "verified".parse().unwrap(),
+                subject: self.did().to_text().unwrap(),
+                subject_keys: None,
+                capabilities: None,
+            };
+            let entry = endorse(&payload, &"k".parse().unwrap(), &key(anchor)).unwrap();
+            draft["trust_chain"] = json!([serde_json::to_value(entry.write()).unwrap()]);
+        }
+        let Value::Object(mut tree) = value(&draft) else {
+            panic!("{draft}");
+        };
+        let kid = "k".parse().unwrap();
+        sign_manifest(&mut tree, &kid, &self.key(), UnixSeconds(UNIX - 100)).unwrap();
+        Own::new(tree, kid, self.key()).unwrap()
+    }
+
+    async fn send(&self, server: &Server, place: Place, message: Vec<u8>) -> Bytes {
+        let mut message = arrived(place, None, Bytes::from(message));
+        message.source = self.source;
+        match server.handle(message).await {
+            Answer::Message(message) | Answer::Error { message, .. } => message,
+            other @ (Answer::Nothing | Answer::Stream(_)) => panic!("{other:?}"),
+        }
+    }
+
+    /// A session, or the code it was refused with.
+    async fn shake(
+        &self,
+        server: &Server,
+        home: &Home,
+        anchor: Option<u8>,
+    ) -> Result<Hand, String> {
+        let clock = clock();
+        let mut deliver = async |server: &Server, message: Vec<u8>| {
+            self.send(server, Place::Handshake, message).await
+        };
+        let own = (self.own(anchor), &clock);
+        let (next, policy) = prove(server, home.standing(), own, &mut deliver).await;
+        let (state, accept) = next.handle_message(clock.now(), &policy).unwrap();
+        let answer = self.send(server, Place::Handshake, accept).await;
+        let code = code_of(&answer);
+        if code != "none" {
+            return Err(code);
+        }
+        let established = state.handle_message(clock.now(), &answer).unwrap();
+        Ok(Hand {
+            server: server.clone(),
+            session: a2a_session::ClientSession::new(clock.now(), *established),
+            clock,
+        })
+    }
+
+    async fn ask(&self, hand: &mut Hand) -> String {
+        let request = hand.request(&json!({"goal": "work"}));
+        code_of(&self.send(&hand.server, Place::Request, request).await)
+    }
+}
+
+/// Threat 101, a tenth of it: agents cost nothing, so all newcomers together have a budget and places.
+#[tokio::test]
+async fn threat_101_fresh_agents() {
+    const SESSIONS: usize = 81;
+    let made = Made {
+        trust: TrustRules {
+            anchors: vec![Anchor {
+                did: did(ANCHOR),
+                public_key: Some(key(ANCHOR).verifying_key()),
+                min_trust_level: TrustLevel::Verified,
+            }],
+            ..TrustRules::default()
+        },
+        ..Made::of(SERVER)
+    };
+    let home = made.node().await.home;
+    let mut settings = ServerSettings::new().unwrap();
+    settings.config.limits.sessions = SESSIONS;
+    settings.agents.newcomers = policy::Rate::new(50, 2_592_000).unwrap();
+    let server = Server::start(home, settings);
+    let runs = counting(&server, "work");
+    let client = Made::of(CLIENT).node().await.home;
+    let friend = Newcomer::new(u16::MAX);
+    let mut friends = friend.shake(&server, &client, Some(ANCHOR)).await.unwrap();
+    let (mut codes, mut refused) = (Vec::new(), Vec::new());
+    for number in 0..100 {
+        let newcomer = Newcomer::new(number);
+        match newcomer.shake(&server, &client, None).await {
+            Ok(mut hand) => codes.push(newcomer.ask(&mut hand).await),
+            Err(code) => refused.push(code),
+        }
+    }
+    assert_eq!(number_of(&refused, "SERVICE_UNAVAILABLE"), 20);
+    assert_eq!(number_of(&codes, "none"), 50);
+    assert_eq!(number_of(&codes, "RATE_LIMIT_EXCEEDED"), 30);
+    assert_eq!(server.sessions().len(), SESSIONS);
+    // Whom somebody vouches for has nothing to do with it.
+    for _ in 0..30 {
+        assert_eq!(friend.ask(&mut friends).await, "none");
+    }
+    assert_eq!(runs.count(), 80);
+    let levels = server.sessions();
+    let verified = levels
+        .iter()
+        .filter(|it| it.peer.trust_level == TrustLevel::Verified);
+    assert_eq!(verified.count(), 1);
+}
