@@ -5,9 +5,11 @@
 
 pub mod arguments;
 pub mod client;
+pub mod couriers;
 pub mod echo;
 pub mod log;
 pub mod node;
+pub mod party;
 pub mod pin;
 pub mod report;
 pub mod server;

@@ -72,6 +72,17 @@ fn a2a_runs() {
     assert!(text.contains("replay of a handshake"), "{text}");
 }
 
+/// A little of the load: it is borne all the same.
+#[test]
+fn a2a_load_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_a2a_load"));
+    assert!(text.contains("6 sessions of 2 agents"), "{text}");
+    assert!(
+        text.contains(", 0 let in") && text.contains("lost: 0"),
+        "{text}"
+    );
+}
+
 fn smoke(program: &str) -> String {
     let output = Command::new(program).arg("--smoke").output();
     let text = output.map(|output| [output.stdout, output.stderr].concat());

@@ -27,8 +27,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["tools"] => tools::run(),
         ["a2e"] => a2e::run(),
         ["a2a"] => a2a::run(),
+        ["a2a-load"] => a2a::load(),
         _ => Err(
-            "usage: cargo xtask bench [wire | identity | policy | audit | store | tools | a2e | a2a]"
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | tools | a2e | a2a | a2a-load]"
                 .into(),
         ),
     }

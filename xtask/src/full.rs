@@ -17,5 +17,6 @@ pub(crate) fn run() -> Result<(), String> {
     );
     tally.close()?;
     fuzz::all(FUZZ_SECONDS)?;
-    bench::run(&[])
+    bench::run(&[])?;
+    bench::run(&["a2a-load"])
 }

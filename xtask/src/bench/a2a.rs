@@ -1,4 +1,5 @@
-//! `cargo xtask bench a2a`: two nodes end to end, beside bare limits and Google's protocol.
+//! `cargo xtask bench a2a`: two nodes end to end, beside bare limits and Google's protocol; and
+//! `a2a-load`: one node under the load of many.
 
 use std::process::Command;
 
@@ -23,4 +24,12 @@ pub(crate) fn run() -> Result<(), String> {
         Err(reason) => println!("without the Python SDK: {reason}"),
     }
     show(&mut command)
+}
+
+/// A minute of 2,000 sessions, with hostile messages among theirs.
+pub(crate) fn load() -> Result<(), String> {
+    build()?;
+    show(&mut Command::new(
+        workspace().join("target/release/a2a_load"),
+    ))
 }

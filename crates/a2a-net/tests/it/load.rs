@@ -91,7 +91,7 @@ async fn round(hands: &mut [Hand]) -> Vec<Vec<u8>> {
             let server = hand.server.clone();
             answers.spawn(async move {
                 let answer = send(&server, Place::Request, message.clone()).await;
-                if number % 5 == 0 {
+                if number.is_multiple_of(5) {
                     let (bad, code) = hostile(number / 5, &message);
                     assert_eq!(code_of(&send(&server, Place::Request, bad).await), code);
                 }

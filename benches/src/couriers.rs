@@ -9,7 +9,8 @@ use bytes::Bytes;
 
 /// Whether the end of a session is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Closing {
+pub enum Closing {
+    /// Yes.
     Sent,
     /// A handshake has six messages; the close that an introduction ends with is not one of them.
     KeptBack,
@@ -17,19 +18,22 @@ pub(crate) enum Closing {
 
 /// The sizes of messages that went to and fro.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Sizes(Arc<Mutex<Vec<usize>>>);
+pub struct Sizes(Arc<Mutex<Vec<usize>>>);
 
 /// Connections that several clients share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) posts: Arc<Posts>,
-    pub(crate) sizes: Sizes,
-    pub(crate) closing: Closing,
+pub struct Shared {
+    /// The connections.
+    pub posts: Arc<Posts>,
+    /// What went over them.
+    pub sizes: Sizes,
+    /// Whether the end of sessions does.
+    pub closing: Closing,
 }
 
 /// A courier of theirs.
 #[derive(Debug)]
-pub(crate) struct Watched {
+pub struct Watched {
     post: Post,
     sizes: Sizes,
     closing: Closing,
@@ -39,7 +43,9 @@ pub(crate) struct Watched {
 const WEIGHED: usize = 8;
 
 impl Sizes {
-    pub(crate) fn take(&self) -> Vec<usize> {
+    /// The sizes so far, which are forgotten.
+    #[must_use]
+    pub fn take(&self) -> Vec<usize> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -10,20 +10,16 @@
 //! ends.
 #![expect(clippy::print_stdout, reason = "this is how it answers")]
 
-mod couriers;
-mod party;
-
 use std::error::Error;
 use std::path::Path;
 
 use a2a_net::transport::Carrier;
 use a2a_net::{CallOptions, Encrypt, NameWork};
 use benches::client::obey;
+use benches::couriers::Closing;
+use benches::party::{Caller, Party};
 use canonical::Value;
 use serde_json::json;
-
-use couriers::Closing;
-use party::Party;
 
 // As in the product.
 #[global_allocator]
@@ -80,7 +76,7 @@ fn named(name: &str) -> Result<Carrier, String> {
 }
 
 /// One request, answered with what it had echoed.
-async fn ping(party: &Party, client: &party::Caller) -> Result<(), Box<dyn Error>> {
+async fn ping(party: &Party, client: &Caller) -> Result<(), Box<dyn Error>> {
     let intent = json!({"goal": "frith.ping", "inputs": {"echo": TEXT}});
     let options = CallOptions {
         // A request that is done once, not work that is kept to be asked for again.

@@ -9,8 +9,8 @@ use a2a_net::courier::Reach as Taken;
 use a2a_net::tls::{ClientTls, Roots};
 use a2a_net::transport::Carrier;
 use a2a_net::{
-    Client, ClientSettings, Clock, Entropy, Guard, Home, Identity, Loopback, Parts, Posts, Reach,
-    Rules, SystemNames, Web,
+    Client, ClientSettings, Clock, Couriers, Entropy, Guard, Home, Identity, Loopback, Parts,
+    Posts, Reach, Rules, SystemNames, Web,
 };
 use a2a_session::{Sealing, TrustRules};
 use a2a_wire::{Kid, PROFILE};
@@ -23,14 +23,18 @@ use tempfile::TempDir;
 use crate::couriers::{Closing, Shared, Sizes};
 
 /// What calls.
-pub(crate) type Caller = Client<Shared>;
+pub type Caller = Client<Shared>;
 
 /// The node, and whom it calls.
-pub(crate) struct Party {
-    pub(crate) server: Did,
-    pub(crate) sizes: Sizes,
+#[derive(Debug)]
+pub struct Party {
+    /// Whom it calls.
+    pub server: Did,
+    /// What its messages weigh.
+    pub sizes: Sizes,
+    /// Its connections.
+    pub posts: Arc<Posts>,
     home: Arc<Home>,
-    posts: Arc<Posts>,
     guard: Guard,
     _data: TempDir,
 }
@@ -40,7 +44,10 @@ const CONNECTIONS: usize = 64;
 
 impl Party {
     /// A node of its own for the one at this origin.
-    pub(crate) async fn open(origin: &str, ca: &Path) -> Result<Self, Box<dyn Error>> {
+    ///
+    /// # Errors
+    /// If there is none.
+    pub async fn open(origin: &str, ca: &Path) -> Result<Self, Box<dyn Error>> {
         let data = tempfile::tempdir()?;
         let clock = Clock::system();
         let parts = Parts {
@@ -51,7 +58,7 @@ impl Party {
             log: Some(Log::open(
                 &data.path().join("audit"),
                 Settings::default(),
-                benches::log::parts()?,
+                crate::log::parts()?,
             )?),
             clock,
             entropy: Entropy::system(),
@@ -73,8 +80,8 @@ impl Party {
         Ok(Self {
             server,
             sizes: Sizes::default(),
-            home,
             posts: Arc::new(Posts::new(tls, taken)),
+            home,
             guard,
             _data: data,
         })
@@ -82,18 +89,30 @@ impl Party {
 
     /// A client over one kind of transport, with sessions of its own. What it sends is signed; it does
     /// not offer to encrypt inside TLS too.
-    pub(crate) fn client(&self, carrier: Carrier, closing: Closing) -> Caller {
-        let settings = ClientSettings {
-            carriers: vec![carrier],
-            sealing: Sealing::IfRequired,
-            ..ClientSettings::default()
-        };
+    #[must_use]
+    pub fn client(&self, carrier: Carrier, closing: Closing) -> Caller {
         let shared = Shared {
             posts: Arc::clone(&self.posts),
             sizes: self.sizes.clone(),
             closing,
         };
-        Client::new(Arc::clone(&self.home), settings, shared, self.guard.clone())
+        self.client_over(carrier, shared)
+    }
+
+    /// The same, with what is between it and its connections.
+    #[must_use]
+    pub fn client_over<C: Couriers>(&self, carrier: Carrier, couriers: C) -> Client<C> {
+        let settings = ClientSettings {
+            carriers: vec![carrier],
+            sealing: Sealing::IfRequired,
+            ..ClientSettings::default()
+        };
+        Client::new(
+            Arc::clone(&self.home),
+            settings,
+            couriers,
+            self.guard.clone(),
+        )
     }
 }
 
