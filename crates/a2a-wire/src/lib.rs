@@ -59,8 +59,8 @@ pub use message::{Kind, Message, Received, message_hash, parse_document};
 pub use read::{Count, Nullable, Read, UnixSeconds, Write};
 pub use signed::{
     AcceptPayload, AuditPayload, ChallengePayload, ControlPayload, EndorsementPayload,
-    ErrorPayload, ManifestPayload, Payload, Place, PolicyPayload, ProofPayload, RequestPayload,
-    ResponsePayload, SessionPayload,
+    ErrorPayload, LoginPayload, ManifestPayload, Payload, Place, PolicyPayload, ProofPayload,
+    RequestPayload, ResponsePayload, SessionPayload,
 };
 pub use text::{
     AgentId, DidText, IntentId, JwsText, Key32, Kid, Nonce, RequestId, RequestJws, SessionId, Text,

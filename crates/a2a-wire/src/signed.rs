@@ -60,6 +60,8 @@ places! {
     Endorsement "a2a-endorsement+jws" in "signature",
     /// An audit checkpoint's.
     Audit "a2a-audit+jws" in "jws",
+    /// The credential with which an agent comes to an A2E host.
+    Login "a2e-auth+jws" in "auth_token",
 }
 
 /// A payload, and the place it belongs to.
@@ -217,5 +219,13 @@ payloads! {
         log_id: Word,
         seq: Count,
         head_hash: Digest,
+    }
+
+    /// Says to one A2E host who comes, once.
+    LoginPayload at Login {
+        issuer: DidText,
+        audience: DidText,
+        timestamp: UnixSeconds,
+        nonce: Nonce,
     }
 }

@@ -3,8 +3,8 @@
 use a2a_identity::{JwsError, KeySet, Peer, Signed, Verified, sign};
 use a2a_wire::{
     AcceptPayload, AuditPayload, ChallengePayload, ControlPayload, EndorsementPayload, ErrorCode,
-    ErrorPayload, ManifestPayload, Payload, Place, PolicyPayload, ProofPayload, RequestPayload,
-    ResponsePayload, SessionPayload, limits,
+    ErrorPayload, LoginPayload, ManifestPayload, Payload, Place, PolicyPayload, ProofPayload,
+    RequestPayload, ResponsePayload, SessionPayload, limits,
 };
 use canonical::base64url;
 
@@ -71,6 +71,7 @@ fn outcome(place: Place, jws: &str) -> Result<(), JwsError> {
         Place::Control => verify::<ControlPayload>(jws).map(drop),
         Place::Endorsement => verify::<EndorsementPayload>(jws).map(drop),
         Place::Audit => verify::<AuditPayload>(jws).map(drop),
+        Place::Login => verify::<LoginPayload>(jws).map(drop),
     }
 }
 
