@@ -85,10 +85,14 @@ pub struct CallOptions {
     pub encrypt: Encrypt,
     /// Whether the work gets a name, so that it can be asked for again.
     pub name_work: NameWork,
+    /// What becomes of work that failed at the server.
+    pub failed_work: FailedWork,
     /// Where parts of the answer go; then the answer is asked for in parts.
     pub chunks: Option<mpsc::Sender<Provisional>>,
     /// Where it is told that a try failed and another follows.
     pub setbacks: Option<mpsc::Sender<Setback>>,
+    /// For what the call is made: stands in its records as `correlation_id`.
+    pub correlation_id: Option<String>,
 }
 
 /// A try that failed, and after which there is another.
@@ -106,8 +110,10 @@ impl Default for CallOptions {
             timeout: Duration::from_secs(60),
             encrypt: Encrypt::default(),
             name_work: NameWork::default(),
+            failed_work: FailedWork::default(),
             chunks: None,
             setbacks: None,
+            correlation_id: None,
         }
     }
 }
@@ -130,6 +136,16 @@ pub enum NameWork {
     Yes,
     /// No: it is sent as it is, and not sent again if it may have been done.
     No,
+}
+
+/// What becomes of work that the server began and could not do (`INTERNAL_ERROR`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FailedWork {
+    /// It is tried again, as often as the profile allows.
+    #[default]
+    TryAgain,
+    /// Whoever asked for it is told, and decides.
+    Leave,
 }
 
 /// A part of an answer. Nobody has signed it until the call returns.

@@ -31,9 +31,10 @@ mod standing;
 pub mod tls;
 pub mod transport;
 
+pub use a2a_session::{Facts, Freshness};
 pub use client::{
-    Answered, CallError, CallOptions, Client, ClientSettings, Couriers, Encrypt, Introduction,
-    NameWork, Provisional, Route, Said, SessionView, Setback, Speaker, Told,
+    Answered, CallError, CallOptions, Client, ClientSettings, Couriers, Encrypt, FailedWork,
+    Introduction, NameWork, Provisional, Route, Said, SessionView, Setback, Speaker, Told,
 };
 pub use clock::{Clock, Entropy};
 pub use home::{Home, Identity, Parts};

@@ -49,6 +49,16 @@ impl Failure {
         Self::new(ErrorCode::ServiceUnavailable, cause)
     }
 
+    /// Too often; the next may come at this second.
+    #[must_use]
+    pub fn too_often(reset_at: Option<u64>, cause: impl Into<Cow<'static, str>>) -> Self {
+        let failure = Self::new(ErrorCode::RateLimitExceeded, cause).with_text("scope", "agent");
+        match reset_at {
+            Some(at) => failure.with_number("reset_at", at),
+            None => failure,
+        }
+    }
+
     /// A handler cannot do what the intent asks for.
     #[must_use]
     pub fn invalid_intent(field: &str, cause: impl Into<Cow<'static, str>>) -> Self {

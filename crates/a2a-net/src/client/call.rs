@@ -15,7 +15,9 @@ use super::error::{CallError, Told};
 use super::exchange::{Outcome, Question};
 use super::pool::{Held, Server};
 use super::retry::{Decision, Retries, Sent};
-use super::{Answered, CallOptions, Couriers, Encrypt, Inner, NameWork, Provisional, Setback};
+use super::{
+    Answered, CallOptions, Couriers, Encrypt, FailedWork, Inner, NameWork, Provisional, Setback,
+};
 use crate::record::{Room, millis, session_body};
 use crate::standing::lock;
 
@@ -29,6 +31,7 @@ pub(super) struct Asking<'a> {
     is_named: bool,
     encrypt: Encrypt,
     pub(super) chunks: Option<&'a mpsc::Sender<Provisional>>,
+    correlation_id: Option<&'a str>,
     deadline: Instant,
 }
 
@@ -48,6 +51,7 @@ impl<C: Couriers> Inner<C> {
             intent,
             encrypt: options.encrypt,
             chunks: options.chunks.as_ref(),
+            correlation_id: options.correlation_id.as_deref(),
             deadline: Instant::now() + options.timeout,
         };
         let mut retries = Retries::default();
@@ -58,6 +62,10 @@ impl<C: Couriers> Inner<C> {
                 Ok(answered) => return Ok(answered),
                 Err(failed) => failed,
             };
+            if options.failed_work == FailedWork::Leave && error.code() == ErrorCode::InternalError
+            {
+                return Err(error);
+            }
             let fault = error.fault(self.home.clock.now().unix);
             let spread = self.home.entropy.fraction();
             let wait = match retries.decide(&fault, sent, spread) {
@@ -245,6 +253,7 @@ impl<C: Couriers> Inner<C> {
         };
         let session = lock(&held.session);
         let body = Body {
+            correlation_id: asking.correlation_id,
             request_id: Some(request_id.as_str()),
             intent_goal: intent.as_ref().map(|intent| intent.goal.as_str()),
             intent_domain: intent

@@ -49,6 +49,8 @@ pub struct Call {
     pub intent: Value<'static>,
     /// Its inputs.
     pub inputs: Object<'static>,
+    /// The id of the request, which the records of both sides have.
+    pub request_id: String,
     /// Names the work, if it has a name; the same work is never handed out twice.
     pub intent_id: Option<String>,
     /// Who asks.
@@ -98,6 +100,14 @@ pub enum HandlerError {
     /// Not now.
     #[error("{0}")]
     Unavailable(&'static str),
+    /// It came more often than it may.
+    #[error("{cause}")]
+    TooOften {
+        /// Why.
+        cause: &'static str,
+        /// The second at which the next may come, if that is known.
+        reset_at: Option<u64>,
+    },
     /// It took longer than it may.
     #[error("{0}")]
     TimedOut(&'static str),
@@ -116,6 +126,7 @@ impl HandlerError {
             }
             Self::Unsupported(cause) => Failure::new(ErrorCode::UnsupportedCapability, cause),
             Self::Unavailable(cause) => Failure::unavailable(cause),
+            Self::TooOften { cause, reset_at } => Failure::too_often(reset_at, cause),
             Self::TimedOut(cause) => Failure::new(ErrorCode::Timeout, cause),
             Self::Failed(cause) => Failure::internal(incident, cause),
         }

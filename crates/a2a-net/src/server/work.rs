@@ -238,6 +238,7 @@ impl Inner {
             name: start.handler.clone(),
             intent: start.tree.clone(),
             inputs: start.intent.inputs.clone().unwrap_or_default(),
+            request_id: start.request_id.clone(),
             intent_id: start.intent.intent_id.as_ref().map(ToString::to_string),
             peer: job.live.peer.clone(),
             deadline: self.home.clock.at(job.deadline),

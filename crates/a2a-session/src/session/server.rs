@@ -122,6 +122,8 @@ pub enum Handled {
 pub struct Start {
     /// Its name in this session.
     pub token: Token,
+    /// What the peer calls it.
+    pub request_id: String,
     /// What is asked.
     pub intent: Intent,
     /// The intent as it came, for its handler.

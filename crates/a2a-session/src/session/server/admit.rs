@@ -78,6 +78,7 @@ impl ServerSession {
         };
         let work = self.work(now, &intent, &tree, agents)?;
         let asked = intent.constraints.as_ref().and_then(|it| it.stream);
+        let request_id = checked.request_id.to_string();
         let stream = asked == Some(true) && self.terms.features.stream;
         let running = Running {
             request_id: checked.request_id,
@@ -91,6 +92,7 @@ impl ServerSession {
         };
         let start = Start {
             token: crate::session::requests::Token::NONE,
+            request_id,
             intent,
             tree,
             handler,
