@@ -137,7 +137,11 @@ impl Tools {
                 let changing = definition.changes_others().then(|| self.change());
                 let output = entry.tool.call(work).await?;
                 drop(changing);
-                let finished = self.finish(definition, &caller, output)?;
+                let limit = match context.takes_any_size() {
+                    true => usize::MAX,
+                    false => self.settings.inline_limit,
+                };
+                let finished = self.finish(definition, &caller, output, limit)?;
                 if let Some(key) = key {
                     cache.put(key, before, &finished);
                 }
@@ -174,6 +178,7 @@ impl Tools {
         definition: &Definition,
         caller: &Caller,
         output: Output,
+        limit: usize,
     ) -> Result<Finished, Failure> {
         if let Some(schema) = definition.output_schema()
             && let Err(violations) = schema.check(&output.data)
@@ -186,7 +191,7 @@ impl Tools {
         }
         let exit_code = exit_code(&output.data);
         let keep = |text: String| self.artifacts.keep(caller, text);
-        let cut = cut::cut(output.data, self.settings.inline_limit, keep);
+        let cut = cut::cut(output.data, limit, keep);
         Ok(Finished {
             summary: output.summary.or(cut.summary),
             data: cut.data,

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use a2e_wire::messages::base::HandshakeReason;
+use policy::TrustLevel;
 use serde::{Deserialize, Serialize};
 
 use crate::plugin::BoxFuture;
@@ -15,6 +16,40 @@ pub use a2e_session::Login;
 pub struct Identity {
     /// The agent its credential belongs to.
     pub agent: String,
+    /// What it has proved to be, if it came with a key of its own.
+    pub proven: Option<Proven>,
+}
+
+/// A DID that an agent has proved to be its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proven {
+    /// The DID in canonical form.
+    pub did: String,
+    /// How much it is trusted.
+    pub trust: TrustLevel,
+}
+
+impl Identity {
+    /// An agent by its name alone: it has shown a token, or needed none.
+    #[must_use]
+    pub fn named(agent: impl Into<String>) -> Self {
+        Self {
+            agent: agent.into(),
+            proven: None,
+        }
+    }
+
+    /// An agent that has proved a DID.
+    #[must_use]
+    pub fn proven(agent: impl Into<String>, did: impl Into<String>, trust: TrustLevel) -> Self {
+        Self {
+            agent: agent.into(),
+            proven: Some(Proven {
+                did: did.into(),
+                trust,
+            }),
+        }
+    }
 }
 
 /// To whom a session belongs: who may go on with it.
@@ -23,6 +58,9 @@ pub(crate) struct Owner {
     pub(crate) agent: String,
     /// Without authentication, the user of this machine.
     pub(crate) user: Option<u32>,
+    /// The DID it has proved. Whoever comes back must prove it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) did: Option<String>,
 }
 
 /// Where a connection comes from.
@@ -119,8 +157,7 @@ impl Authenticator for Open {
         _: &'a Login,
         _: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
-        let agent = "default".to_owned();
-        Box::pin(async move { Ok(Identity { agent }) })
+        Box::pin(async move { Ok(Identity::named("default")) })
     }
 }
 

@@ -69,7 +69,7 @@ impl Default for Counters {
 impl Counters {
     /// Counts a request; one too many is refused.
     pub(crate) fn count(&self, rules: &Rules, now: Now, asked: Asked<'_>) -> Result<(), Failure> {
-        let taken = self.take(rules, now.monotonic, asked.agent);
+        let taken = self.take(rules, now.monotonic, asked.agent());
         taken.map_err(|exceeded| rate_limited(asked.namespace(), exceeded, now))
     }
 
@@ -129,12 +129,12 @@ impl Counters {
         let repeat = rules.repeat()?;
         let hash = asked.repetition();
         let mut breakers = lock(&self.breakers);
-        if breakers.len() >= AGENTS && !breakers.contains_key(asked.agent) {
+        if breakers.len() >= AGENTS && !breakers.contains_key(asked.agent()) {
             // Whoever is counted again begins at nothing; better than to refuse or to forget no one.
             breakers.clear();
         }
         let breaker = breakers
-            .entry(asked.agent.to_owned())
+            .entry(asked.agent().to_owned())
             .or_insert_with(|| RepeatBreaker::new(repeat));
         breaker.set(repeat);
         breaker.observe(now, hash.as_bytes())
@@ -143,13 +143,15 @@ impl Counters {
 
 /// What the rules say of a request, and of all that is inside it: the strictest counts.
 fn ask<'r>(rules: &'r Rules, asked: Asked<'_>) -> Decision<'r> {
+    let proven = asked.identity.proven.as_ref();
+    let agent = Agent {
+        id: asked.agent(),
+        did: proven.map(|proven| proven.did.as_str()),
+        trust: proven.map(|proven| proven.trust),
+    };
     let decide = |capability: &str, name: &str, arguments: &dyn Arguments| {
         rules.decide(&Call {
-            agent: Agent {
-                id: asked.agent,
-                did: None,
-                trust: None,
-            },
+            agent,
             capability,
             name,
             arguments,

@@ -19,7 +19,7 @@ use crate::decision::{Asked, Holding, Verdict, not_approved, still, too_large, u
 use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, poll_caught};
 use crate::host::Host;
 use crate::metrics::Ended;
-use crate::plugin::{Asker, BoxFuture, Context, Outcome};
+use crate::plugin::{Asker, BoxFuture, Context, Outcome, Takes};
 use crate::session::{At, Session};
 
 /// How deep requests may be inside each other: a chain in a skill in a chain is three deep.
@@ -30,6 +30,7 @@ pub const MAX_DEPTH: usize = 8;
 #[derive(Debug)]
 pub struct StandIn {
     session: Arc<Session>,
+    takes: Takes,
 }
 
 /// A request on its way.
@@ -66,6 +67,7 @@ impl Context {
             events,
             outer: Some(self.clone()),
             depth,
+            takes: Takes::Usual,
         };
         // Boxed: requests inside of requests have futures inside of futures.
         Box::pin(Request::new(self.session(), self.next_id(), body, asker).run()).await
@@ -85,11 +87,19 @@ impl Host {
         let (commands, _) = mpsc::channel(1);
         StandIn {
             session: Arc::new(Session::new(at, identity, random_id(), commands)),
+            takes: Takes::Usual,
         }
     }
 }
 
 impl StandIn {
+    /// The same, whose results are not cut: it does not stay to read the rest of them.
+    #[must_use]
+    pub const fn taking_any_size(mut self) -> Self {
+        self.takes = Takes::Any;
+        self
+    }
+
     /// Asks the host for something; `id` is what the request is called on record. Dropped, it is
     /// cancelled.
     ///
@@ -105,6 +115,7 @@ impl StandIn {
             events,
             outer: None,
             depth: 0,
+            takes: self.takes,
         };
         Box::pin(Request::new(&self.session, id.into(), body.into(), asker).run()).await
     }
@@ -142,10 +153,10 @@ impl Request {
         let asked = self.asked(&line);
         let (namespace, tag) = (asked.namespace(), self.message.body.tag());
         let policies = host.policies();
-        let rules = policies.of(asked.agent);
+        let rules = policies.of(asked.agent());
         if let Err(failure) = host.inner.counters.count(rules, now, asked) {
             if let Some(log) = &host.inner.audit {
-                log.reject(None, Some(asked.agent), RATE_LIMITED);
+                log.reject(None, Some(asked.agent()), RATE_LIMITED);
             }
             return Err(failure);
         }
@@ -182,7 +193,7 @@ impl Request {
 
     fn asked<'a>(&'a self, line: &'a [u8]) -> Asked<'a> {
         Asked {
-            agent: &self.session.identity().agent,
+            identity: self.session.identity(),
             message: &self.message,
             line,
         }
@@ -224,9 +235,9 @@ impl Request {
             let (namespace, rule) = (asked.namespace(), ruling.rule);
             return Err(not_approved(namespace, rule, Some(&id)));
         }
-        inner.counters.approved(asked.agent, &holding.repetition);
+        inner.counters.approved(asked.agent(), &holding.repetition);
         // The rules may have become stricter while it was held.
-        still(self.session.at().host.policies().of(asked.agent), asked)?;
+        still(self.session.at().host.policies().of(asked.agent()), asked)?;
         match &mut entry.note {
             Some(note) => note.resume(inner.audit.as_ref()).map_err(|error| {
                 tracing::debug!(%error, "an approved request is refused");
@@ -249,11 +260,11 @@ impl Request {
         };
         let mut withdrawal = Withdrawal {
             approvals: Some(approvals.clone()),
-            agent: asked.agent.to_owned(),
+            agent: asked.agent().to_owned(),
             holding,
         };
         let question = Question {
-            agent: asked.agent.to_owned(),
+            agent: asked.agent().to_owned(),
             hash: holding.call,
             rule: rule.to_owned(),
             text,

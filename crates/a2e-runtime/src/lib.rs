@@ -96,7 +96,7 @@ mod tokens;
 pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits};
 pub use approvals::Approvals;
 pub use attempts::Limited;
-pub use auth::{Authenticator, Identity, Login, Open, Source};
+pub use auth::{Authenticator, Identity, Login, Open, Proven, Source};
 pub use client::{
     A2eError, Address, AddressError, Asking, CallOptions, Calling, Client, ClientError, Connector,
     CustomMessage, CustomRequest, Dial, Episode, Handler, HandlerId, Link, Memory, RawLink,

@@ -114,7 +114,18 @@ pub(crate) enum Asker {
         outer: Option<Context>,
         /// How many requests it is inside of.
         depth: usize,
+        /// Whether whoever asks takes results of any size.
+        takes: Takes,
     },
+}
+
+/// How large a result may be that somebody takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// As large as an agent is sent one.
+    Usual,
+    /// As large as it is.
+    Any,
 }
 
 /// Says that the request is over when it is dropped.
@@ -159,6 +170,16 @@ impl Context {
         match &self.0.asker {
             Asker::Agent(_) => 0,
             Asker::Node { depth, .. } => *depth,
+        }
+    }
+
+    /// Whether the result must not be cut to a size that suits agents: whoever asks could not read
+    /// the rest later.
+    #[must_use]
+    pub fn takes_any_size(&self) -> bool {
+        match &self.0.asker {
+            Asker::Agent(_) => false,
+            Asker::Node { takes, .. } => *takes == Takes::Any,
         }
     }
 

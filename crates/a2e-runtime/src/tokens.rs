@@ -252,7 +252,7 @@ impl Authenticator for TokenStore {
         let agent = self.current().agent_of(&login.auth_token);
         Box::pin(async move {
             match agent {
-                Some(agent) => Ok(Identity { agent }),
+                Some(agent) => Ok(Identity::named(agent)),
                 None => Err(HandshakeReason::AuthFailed),
             }
         })
@@ -263,7 +263,7 @@ impl Authenticator for TokenStore {
         let token = login.auth_token.strip_prefix(TOKEN_PREFIX)?;
         let bits = base64url::decode(token).ok()?;
         let agent = (bits.len() == 32).then(|| self.current().agent_of(&login.auth_token))??;
-        Some(Identity { agent })
+        Some(Identity::named(agent))
     }
 }
 

@@ -67,6 +67,6 @@ impl Authenticator for Named {
         _: Source,
     ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
         let agent = login.auth_token.clone();
-        Box::pin(async move { Ok(Identity { agent }) })
+        Box::pin(async move { Ok(Identity::named(agent)) })
     }
 }

@@ -117,7 +117,7 @@ impl Authenticator for Asked {
             // Others get a turn meanwhile.
             tokio::task::yield_now().await;
             match login.auth_token.as_str() {
-                "good" | "random" => Ok(Identity { agent }),
+                "good" | "random" => Ok(Identity::named(agent)),
                 "broken" => Err(HandshakeReason::ServerError),
                 _ => Err(HandshakeReason::AuthFailed),
             }
@@ -126,7 +126,7 @@ impl Authenticator for Asked {
 
     fn recognise(&self, login: &Login) -> Option<Identity> {
         let agent = "a".to_owned();
-        (login.auth_token == "random").then_some(Identity { agent })
+        (login.auth_token == "random").then(|| Identity::named(agent))
     }
 }
 

@@ -5,10 +5,12 @@ use a2e_wire::{Body, Capability, Charset, Message, Namespace, Object, Tag};
 use canonical::{Digest, Value};
 use policy::{Arguments, UnreadableArguments};
 
+use crate::auth::Identity;
+
 /// A request, as it is decided about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    pub(crate) agent: &'a str,
+    pub(crate) identity: &'a Identity,
     pub(crate) message: &'a Message<'a>,
     /// The request as received. Only its size and its hash are of interest: a member may have
     /// another name there, or none and so its default.
@@ -24,6 +26,10 @@ pub(super) struct Nested<'a> {
 }
 
 impl<'a> Asked<'a> {
+    pub(crate) fn agent(self) -> &'a str {
+        &self.identity.agent
+    }
+
     pub(crate) fn namespace(self) -> Namespace {
         self.message
             .body

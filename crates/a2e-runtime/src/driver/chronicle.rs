@@ -97,7 +97,7 @@ impl Driver {
         }
         let session = Arc::clone(&known.session);
         let note = self.note(Asked {
-            agent: &session.identity().agent,
+            identity: session.identity(),
             message: &refused.message,
             line: &refused.line,
         });

@@ -24,7 +24,7 @@ impl Driver {
         };
         let session = Arc::clone(&known.session);
         let asked = Asked {
-            agent: &session.identity().agent,
+            identity: session.identity(),
             message: &request.message,
             line: &request.line,
         };
@@ -36,7 +36,7 @@ impl Driver {
             }
         }
         let policies = self.host.policies();
-        let rules = policies.of(asked.agent);
+        let rules = policies.of(asked.agent());
         let ruling = self.host.inner.counters.decide(rules, self.now, asked);
         if let Some(note) = &mut work.note {
             note.ruled(rules, &ruling);
@@ -54,7 +54,7 @@ impl Driver {
     /// Counts a request against its agent's rate; says whether it may go on.
     pub(super) fn is_in_rate(&self, asked: Asked<'_>) -> Result<(), Failure> {
         let policies = self.host.policies();
-        let rules = policies.of(asked.agent);
+        let rules = policies.of(asked.agent());
         self.host.inner.counters.count(rules, self.now, asked)
     }
 
@@ -63,12 +63,12 @@ impl Driver {
         let Some(known) = &self.known else {
             return Ok(());
         };
-        let agent = &known.session.identity().agent;
+        let identity = known.session.identity();
         let policies = self.host.policies();
         still(
-            policies.of(agent),
+            policies.of(&identity.agent),
             Asked {
-                agent,
+                identity,
                 message: &request.message,
                 line: &request.line,
             },

@@ -8,6 +8,7 @@ use std::time::Duration;
 use a2e_session::{HostSession, Login, Now, Transmit, failures};
 use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse, Resume};
 use a2e_wire::{Body, Charset, Envelope, Message, Raw, SessionId};
+use policy::TrustLevel;
 use tokio::sync::mpsc::error::SendError;
 use tracing::Instrument;
 
@@ -110,15 +111,16 @@ impl Driver {
 
     /// Who may go on with a session of this agent; nobody, if anybody could say to be it.
     fn owner(&self, identity: &Identity) -> Option<Owner> {
-        let agent = identity.agent.clone();
-        match (self.settings.authenticator.required(), self.source) {
-            (true, _) => Some(Owner { agent, user: None }),
-            (false, Source::User(user)) => Some(Owner {
-                agent,
-                user: Some(user),
-            }),
-            (false, Source::Own | Source::Address(_)) => None,
-        }
+        let user = match (self.settings.authenticator.required(), self.source) {
+            (true, _) => None,
+            (false, Source::User(user)) => Some(user),
+            (false, Source::Own | Source::Address(_)) => return None,
+        };
+        Some(Owner {
+            agent: identity.agent.clone(),
+            user,
+            did: identity.proven.as_ref().map(|proven| proven.did.clone()),
+        })
     }
 
     /// Gives the link to the session that the agent wants to go on with; says whether it took it.
@@ -283,8 +285,10 @@ impl Driver {
             states,
             answers,
         } = restored;
-        let identity = Identity {
-            agent: owner.agent.clone(),
+        // Whoever vouched for it then, it is still itself; its next login says more.
+        let identity = match &owner.did {
+            Some(did) => Identity::proven(&owner.agent, did, TrustLevel::Own),
+            None => Identity::named(&owner.agent),
         };
         self.know(self.session.session_id().clone(), identity, true);
         self.journal = self.journal(&owner);

@@ -73,13 +73,13 @@ impl Driver {
         };
         let session = Arc::clone(&known.session);
         let asked = Asked {
-            agent: &session.identity().agent,
+            identity: session.identity(),
             message: &request.message,
             line: &request.line,
         };
         // Also what is sent again counts: its answer may be large.
         if let Err(failure) = self.is_in_rate(asked) {
-            self.count_refusal(asked.agent, RATE_LIMITED);
+            self.count_refusal(asked.agent(), RATE_LIMITED);
             self.add_work(work);
             return self.finish_work(token, Err(failure));
         }
@@ -93,7 +93,7 @@ impl Driver {
                 }
                 Begun::Reused => {
                     let namespace = work.namespace();
-                    self.count_refusal(asked.agent, ID_REUSED);
+                    self.count_refusal(asked.agent(), ID_REUSED);
                     self.add_work(work);
                     return self.finish_work(token, Err(failures::id_reused(namespace)));
                 }

@@ -15,6 +15,7 @@ fn owner() -> Owner {
     Owner {
         agent: "me".into(),
         user: None,
+        did: None,
     }
 }
 

@@ -7,6 +7,7 @@ use a2e_runtime::{
     BoxFuture, Context, Failure, Host, Identity, MAX_DEPTH, Outcome, Plugin, Serves,
 };
 use a2e_wire::{Body, Capability, ErrorCode, Message, Tag};
+use policy::TrustLevel;
 use serde_json::json;
 use store::Verdict;
 use tokio::sync::{Notify, mpsc};
@@ -133,9 +134,7 @@ async fn a_held_request_inside_one_that_is_given_up_is_withdrawn() {
         .approvals(approvals.clone())
         .audit(log(folder.path()))
         .build();
-    let stand_in = host.stand_in(Identity {
-        agent: "peer".into(),
-    });
+    let stand_in = host.stand_in(Identity::named("peer"));
     {
         let held = async {
             while approvals.list().await.unwrap().is_empty() {
@@ -175,9 +174,7 @@ async fn events_inside_reach_whoever_asked() {
 #[tokio::test]
 async fn requests_are_only_so_deep_inside_each_other() {
     let host = demo().plugin(through("twice")).build();
-    let stand_in = host.stand_in(Identity {
-        agent: "peer".into(),
-    });
+    let stand_in = host.stand_in(Identity::named("peer"));
     let failure = stand_in
         .ask("1", tool_call("twice", "{}"), None)
         .await
@@ -200,9 +197,7 @@ async fn a_request_inside_ends_with_whoever_waits_for_it() {
             ended: Arc::clone(&ended),
         })
         .build();
-    let stand_in = host.stand_in(Identity {
-        agent: "peer".into(),
-    });
+    let stand_in = host.stand_in(Identity::named("peer"));
     {
         let asked = stand_in.ask("1", tool_call("endless", "{}"), None);
         tokio::select! {
@@ -261,9 +256,7 @@ async fn a_stand_in_has_the_rights_of_its_agent() {
     ]}))
     .audit(log(folder.path()))
     .build();
-    let stand_in = host.stand_in(Identity {
-        agent: "peer".into(),
-    });
+    let stand_in = host.stand_in(Identity::named("peer"));
     let answer = stand_in.ask("a", tool_call("echo", "{}"), None).await;
     assert!(
         matches!(answer, Ok(Body::ToolCallResponse(_))),
@@ -274,4 +267,49 @@ async fn a_stand_in_has_the_rights_of_its_agent() {
     let records = recorded(folder.path());
     assert_eq!(records[0]["agent"], "peer");
     assert_eq!(records[1]["result"], "rejected");
+}
+
+/// Who has proved a DID is known to rules by it, and by how much it is trusted.
+#[tokio::test]
+async fn rules_know_who_proved_what() {
+    let host = with(&json!({"rules": [
+        {"id": "strangers", "trust": "self", "name": "clock", "then": "deny"},
+        {"id": "carol", "did": "did:web:carol.example.com", "name": "echo", "then": "deny"},
+    ]}))
+    .build();
+    let carol = "did:web:carol.example.com";
+    for (identity, tool, rule) in [
+        (
+            Identity::proven("x", "did:key:x", TrustLevel::Own),
+            "clock",
+            Some("strangers"),
+        ),
+        (
+            Identity::proven("x", "did:key:x", TrustLevel::Own),
+            "echo",
+            None,
+        ),
+        (
+            Identity::proven("x", carol, TrustLevel::Verified),
+            "clock",
+            None,
+        ),
+        (
+            Identity::proven("x", carol, TrustLevel::Verified),
+            "echo",
+            Some("carol"),
+        ),
+        // What it is called proves nothing.
+        (Identity::named(carol), "echo", None),
+        (Identity::named(carol), "clock", None),
+    ] {
+        let shown = format!("{identity:?} {tool}");
+        let stand_in = host.stand_in(identity);
+        let answer = stand_in.ask("1", tool_call(tool, "{}"), None).await;
+        let detail = answer.err().map(|failure| {
+            let detail: serde_json::Value = failure.detail.raw().deserialize().unwrap();
+            detail["rule"].as_str().unwrap().to_owned()
+        });
+        assert_eq!(detail.as_deref(), rule, "{shown}");
+    }
 }
