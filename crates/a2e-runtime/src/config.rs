@@ -6,7 +6,9 @@
 mod a2a;
 mod components;
 mod error;
+mod intents;
 mod own_tools;
+mod peers;
 mod policy;
 mod read;
 mod sandbox;
@@ -31,7 +33,9 @@ use crate::snapshot::SnapshotMode;
 pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
 pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
+pub use intents::{Intent, IntentTarget};
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
+pub use peers::{Peer, PeerIntent};
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use tree::Location;
 pub use trust::{Trust, TrustAnchor, TrustPin};
@@ -63,6 +67,10 @@ pub struct Config {
     pub a2a: A2a,
     /// Which of them are trusted, and how far.
     pub trust: Trust,
+    /// What they may ask of it; nothing, unless it stands here.
+    pub intents: Vec<Intent>,
+    /// Those that its own agents may ask.
+    pub peers: Vec<Peer>,
     /// The record of what they did.
     pub audit: Audit,
     /// What the node says about itself.
@@ -85,6 +93,8 @@ pub struct Policy {
 pub struct AgentPolicy {
     /// The agent, by the name its tokens have.
     pub name: String,
+    /// The DID that makes whoever proves it this agent.
+    pub did: Option<String>,
     /// What it may do.
     pub policy: RulesConfig,
 }
@@ -310,6 +320,8 @@ impl Default for Config {
             policy: Policy::default(),
             a2a: A2a::default(),
             trust: Trust::default(),
+            intents: Vec::new(),
+            peers: Vec::new(),
             audit: Audit::default(),
             telemetry: Telemetry::default(),
             notes: Vec::new(),
@@ -447,6 +459,8 @@ impl Config {
             }
         }
         a2a::problems(&self.a2a, &[Some(server.listen), server.tcp], &mut error);
+        intents::problems(self, &mut error);
+        peers::problems(self, &mut error);
         policy::problems(&self.policy)
             .into_iter()
             .for_each(|problem| error.add(problem));

@@ -25,8 +25,15 @@ pub(super) fn agents(field: &Field<'_>) -> Option<Vec<AgentPolicy>> {
             continue;
         };
         let name = section.required("name", field.at());
+        let did = section.field("did").map(|it| super::a2a::did(&it));
         let policy = section.given("policy");
         section.finish();
+        // A DID is enough to be an agent: the common rules are its own then.
+        let rules = match (&policy, &did) {
+            (Some(policy), _) => rules(policy),
+            (None, Some(_)) => Some(RulesConfig::default()),
+            (None, None) => None,
+        };
         let name = name.and_then(|name| {
             let text = name.word()?;
             match agents.iter().any(|agent| agent.name == text) {
@@ -34,8 +41,16 @@ pub(super) fn agents(field: &Field<'_>) -> Option<Vec<AgentPolicy>> {
                 false => Some(text),
             }
         });
-        if let (Some(name), Some(policy)) = (name, policy.and_then(|it| rules(&it))) {
-            agents.push(AgentPolicy { name, policy });
+        let did = did.flatten();
+        let taken = did.as_ref().filter(|did| {
+            let mut others = agents.iter().filter_map(|agent| agent.did.as_ref());
+            others.any(|other| other == *did)
+        });
+        if taken.is_some() {
+            field.wrong::<()>("has the DID of another agent");
+        }
+        if let (Some(name), Some(policy)) = (name, rules) {
+            agents.push(AgentPolicy { name, did, policy });
         }
     }
     Some(agents)

@@ -13,7 +13,7 @@ use super::tree::Node;
 use super::{
     Audit, CommandTool, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind,
     Problem, Proc, Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket,
-    policy, secrets, trust,
+    intents, peers, policy, secrets, trust,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -105,6 +105,8 @@ pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Con
     );
     set(&mut config.a2a, root.field("a2a"), |it| reader.a2a(it));
     set(&mut config.trust, root.field("trust"), trust::trust);
+    set(&mut config.intents, root.field("intents"), intents::intents);
+    set(&mut config.peers, root.field("peers"), peers::peers);
     set(&mut config.audit, root.field("audit"), audit);
     set(&mut config.telemetry, root.field("telemetry"), telemetry);
     root.finish();
@@ -435,7 +437,7 @@ pub(super) fn address(field: &Field<'_>) -> Option<SocketAddr> {
     }
 }
 
-fn command(field: &Field<'_>) -> Option<Vec<String>> {
+pub(super) fn command(field: &Field<'_>) -> Option<Vec<String>> {
     let words: Option<Vec<String>> = field
         .list()?
         .map(|field| field.text().map(str::to_owned))

@@ -108,7 +108,9 @@ fn the_sample_has_every_key() {
          policy: {zzzzzz: 1, repeat: {zzzzzz: 1, calls: 2, window: 1, then: hold}, rules: [{zzzzzz: 1, then: deny}]}\n\
          agents: [{zzzzzz: 1, name: a, policy: {}}]\n\
          a2a: {zzzzzz: 1, tls: {zzzzzz: 1}, policy: {zzzzzz: 1}, agents: [{zzzzzz: 1, did: 'did:key:x'}], limits: {zzzzzz: 1}}\n\
-         trust: {zzzzzz: 1, anchors: {a: {zzzzzz: 1, did: 'did:key:x'}}, pins: [{zzzzzz: 1, did: 'did:key:x'}]}\n",
+         trust: {zzzzzz: 1, anchors: {a: {zzzzzz: 1, did: 'did:key:x'}}, pins: [{zzzzzz: 1, did: 'did:key:x'}]}\n\
+         intents: {a: {zzzzzz: 1, command: [x]}}\n\
+         peers: {b: {zzzzzz: 1, did: 'did:key:x', intents: {a: {zzzzzz: 1, description: d}}}}\n",
         Format::Yaml,
     );
     let known = error
@@ -117,7 +119,7 @@ fn the_sample_has_every_key() {
     let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
     assert_eq!(
         keys.len(),
-        16 + 7
+        18 + 7
             + 2
             + 10
             + 8
@@ -133,9 +135,10 @@ fn the_sample_has_every_key() {
             + 6
             + 3
             + 9
-            + 2
+            + 3
             + (10 + 3 + 10 + 3 + 9)
-            + (6 + 3 + 3),
+            + (6 + 3 + 3)
+            + (8 + 4 + 7),
         "{error}"
     );
     for key in keys {

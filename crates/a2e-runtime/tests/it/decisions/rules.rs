@@ -99,6 +99,7 @@ async fn an_agent_has_rules_of_its_own() {
         common: rules(&json!({"default": "deny"})),
         agents: vec![AgentPolicy {
             name: "default".to_owned(),
+            did: None,
             policy: rules(&json!({"rules": [{"name": "echo", "then": "allow"}]})),
         }],
     };

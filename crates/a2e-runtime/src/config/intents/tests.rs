@@ -1,0 +1,116 @@
+use std::path::Path;
+use std::time::Duration;
+
+use super::super::{Config, Format, Surroundings};
+use super::*;
+
+fn read(text: &str) -> Result<Config, String> {
+    let surroundings = Surroundings {
+        folder: Path::new("/"),
+        variable: &|_| None,
+    };
+    let config = Config::parse(text, Format::Yaml, &surroundings);
+    config.map_err(|problems| {
+        let problems = problems.iter().map(|problem| problem.text.as_str());
+        problems.collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn valid(text: &str) -> Result<(), String> {
+    let config = read(text)?;
+    config.validate().map_err(|error| error.to_string())
+}
+
+#[test]
+fn all_that_can_be_said_of_intents_and_peers() {
+    let config = read(
+        "intents:
+  Example.Find.v1: {tool: grep}
+  example.count: {command: [seq, '{n}'], description: Counts, parameters: {n: {type: integer}}, required: [n], stdin: n, read_only: true, timeout_seconds: 3}
+peers:
+  beta:
+    did: did:web:b.example
+    url: https://b.example/a2a/handshake
+    encrypt: true
+    intents:
+      Example.Echo: {description: Says it again, parameters: {text: {type: string}}, required: [text], tags: [x], read_only: true, timeout_seconds: 9}
+      example.other: {description: Other, tool: other}
+agents: [{name: carol, did: 'did:key:z6Mk'}]
+",
+    )
+    .unwrap();
+    let [find, count] = config.intents.as_slice() else {
+        panic!("{:?}", config.intents);
+    };
+    assert_eq!(find.name.as_str(), "example.find.v1");
+    assert_eq!(find.target, IntentTarget::Tool("grep".into()));
+    let IntentTarget::Command(tool) = &count.target else {
+        panic!("{count:?}");
+    };
+    assert_eq!(tool.name, "intent:example.count");
+    assert_eq!(tool.timeout, Some(Duration::from_secs(3)));
+    let [peer] = config.peers.as_slice() else {
+        panic!("{:?}", config.peers);
+    };
+    assert_eq!((peer.name.as_str(), peer.encrypt), ("beta", true));
+    let [echo, other] = peer.intents.as_slice() else {
+        panic!("{peer:?}");
+    };
+    assert_eq!(echo.tool, "peer:beta:example.echo");
+    assert_eq!(echo.timeout, Duration::from_secs(9));
+    assert_eq!(other.tool, "other");
+    assert_eq!(config.policy.agents[0].did.as_deref(), Some("did:key:z6Mk"));
+}
+
+#[test]
+fn what_cannot_be_said_of_them() {
+    for (text, why) in [
+        ("intents: {'a b': {tool: x}}", "under the name of an intent"),
+        ("intents: {a.v1.v2: {tool: x}}", "one version at most"),
+        ("intents: {a: {tool: x}, A: {tool: x}}", "is there twice"),
+        ("intents: {a: {}}", "needs either `tool` or `command`"),
+        ("intents: {a: {tool: x, command: [y]}}", "needs either"),
+        ("intents: {a: {tool: x, stdin: y}}", "unknown key `stdin`"),
+        ("intents: {a: {command: []}}", "needs a program"),
+        ("intents: {frith.x: {tool: x}}", "are the node's own"),
+        (
+            "a2a: false\nintents: {a: {tool: x}}",
+            "`a2a` is switched off",
+        ),
+        (
+            "plugins: [{name: d, type: demo}]\nintents: {a: {command: [x]}}",
+            "a plugin of the type `tools`",
+        ),
+        ("peers: {b: {}}", "lacks `did`"),
+        ("peers: {'b b': {did: 'did:key:x'}}", "under a name of"),
+        ("peers: {b: {did: 'x'}}", "must begin with did:key"),
+        (
+            "peers: {b: {did: 'did:key:x', intents: {a: {}}}}",
+            "lacks `description`",
+        ),
+        (
+            "peers: {b: {did: 'did:key:x', intents: {a: {description: d, tool: t}, c: {description: d, tool: t}}}}",
+            "are called `t`",
+        ),
+        ("a2a: false\npeers: {b: {did: 'did:key:x'}}", "switched off"),
+        (
+            "plugins: [{name: d, type: demo}]\npeers: {b: {did: 'did:key:x'}}",
+            "a plugin of the type `tools`",
+        ),
+        (
+            "agents: [{name: a, did: 'did:key:x'}, {name: b, did: 'did:key:x'}]",
+            "has the DID of another agent",
+        ),
+    ] {
+        let error = valid(text).unwrap_err();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn commands_and_peers_need_nothing_but_the_tools() {
+    valid("intents: {a: {command: [x]}}\npeers: {b: {did: 'did:key:x'}}").unwrap();
+    let tools = "plugins: [{name: t, type: tools}]\n";
+    valid(&format!("{tools}intents: {{a: {{command: [x]}}}}")).unwrap();
+    valid("plugins: [{name: d, type: demo}]\nintents: {a: {tool: echo}}").unwrap();
+}
