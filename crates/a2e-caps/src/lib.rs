@@ -9,6 +9,7 @@
 //! - `components`: tools that are WebAssembly components (feature `wasm`)
 //! - [`endpoints`]: tools that are HTTP requests with places for arguments
 //! - [`openapi`]: tools that an OpenAPI document describes
+//! - [`peers`]: tools that are intents of other agents
 //! - [`scripts`]: tools that are programs of a folder
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
@@ -54,6 +55,7 @@ pub mod files;
 pub mod fuzzing;
 pub mod http;
 pub mod openapi;
+pub mod peers;
 mod placement;
 pub mod proc;
 pub mod scripts;

@@ -88,8 +88,8 @@ pub struct ToolFailure {
     code: ErrorCode<'static>,
     message: Cow<'static, str>,
     detail: Object<'static>,
-    /// Whether the code does not say that the same call may succeed later, and yet it may.
-    passes: bool,
+    /// Whether to try again, where that is not what its code says.
+    retryable: Option<bool>,
 }
 
 impl Output {
@@ -133,7 +133,7 @@ impl ToolFailure {
     #[must_use]
     pub fn busy(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
-            passes: true,
+            retryable: Some(true),
             ..Self::with_code(ErrorCode::RuntimeError, message).because(reason)
         }
     }
@@ -145,7 +145,7 @@ impl ToolFailure {
             code: ErrorCode::ToolError,
             message: Cow::Borrowed("the tool crashed; the host's log says more"),
             detail: Object::EMPTY,
-            passes: false,
+            retryable: None,
         }
     }
 
@@ -167,7 +167,7 @@ impl ToolFailure {
             code,
             message: message.into(),
             detail: Object::EMPTY,
-            passes: false,
+            retryable: None,
         }
     }
 
@@ -180,11 +180,23 @@ impl ToolFailure {
 
 impl From<ToolFailure> for Failure {
     fn from(failure: ToolFailure) -> Self {
-        let all = Self::new(failure.code, Namespace::Tool, failure.message);
+        let told = Self::new(failure.code, Namespace::Tool, failure.message);
         Self {
             detail: failure.detail,
-            retryable: failure.passes || all.retryable,
-            ..all
+            retryable: failure.retryable.unwrap_or(told.retryable),
+            ..told
+        }
+    }
+}
+
+/// What a tool was told by whomever it asked.
+impl From<Failure> for ToolFailure {
+    fn from(failure: Failure) -> Self {
+        Self {
+            code: failure.code,
+            message: failure.message.into(),
+            detail: failure.detail,
+            retryable: Some(failure.retryable),
         }
     }
 }

@@ -30,6 +30,10 @@ pub enum Source {
     Component(String),
     /// Another host, or a server of another protocol.
     Mounted(String),
+    /// Other agents.
+    Peers,
+    /// Commands that other agents may have run.
+    Intents,
     /// The plugin itself: what reads results that were too large.
     Artifacts,
 }
@@ -347,6 +351,8 @@ impl fmt::Display for Source {
             Self::Toolkit(name) => write!(f, "toolkit:{name}"),
             Self::Component(name) => write!(f, "component:{name}"),
             Self::Mounted(name) => write!(f, "mounted:{name}"),
+            Self::Peers => f.write_str("peers"),
+            Self::Intents => f.write_str("intents"),
             Self::Artifacts => f.write_str("artifacts"),
         }
     }

@@ -36,6 +36,10 @@ pub(super) struct Agents {
     all: RwLock<HashMap<String, Arc<Own>>>,
 }
 
+/// Agents that are remembered although they have nothing: other agents, whose names cost nothing, may
+/// be among them.
+const MAX_IDLE: usize = 10_000;
+
 /// What one agent has of its own.
 #[derive(Default)]
 pub(super) struct Own {
@@ -82,6 +86,10 @@ impl Agents {
             return own;
         }
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MAX_IDLE && !all.contains_key(agent) {
+            // Whoever has nothing is looked up again when it comes again.
+            all.retain(|_, own| Arc::strong_count(own) > 1 || !own.is_empty());
+        }
         Arc::clone(all.entry(agent.to_owned()).or_default())
     }
 
@@ -96,6 +104,11 @@ impl Own {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         put(&mut state.sources, source, offered);
         state.merged = None;
+    }
+
+    fn is_empty(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.sources.is_empty()
     }
 
     pub(super) fn has(&self, source: &Source) -> bool {
@@ -134,5 +147,28 @@ impl fmt::Debug for Loaded {
         f.debug_map()
             .entry(&self.source, &names.collect::<Vec<_>>())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_without_tools_of_their_own_are_forgotten() {
+        let agents = Agents::default();
+        agents.own("kept").set(Source::Config, Offered::default());
+        let used = agents.own("used");
+        for number in 2..MAX_IDLE {
+            agents.own(&number.to_string());
+        }
+        let count = || agents.all.read().unwrap().len();
+        assert_eq!(count(), MAX_IDLE);
+        agents.own("2");
+        assert_eq!(count(), MAX_IDLE, "one that is known needs no room");
+        agents.own("one more");
+        assert_eq!(count(), 3);
+        assert!(agents.known("kept").is_some());
+        assert!(Arc::ptr_eq(&agents.known("used").unwrap(), &used));
     }
 }

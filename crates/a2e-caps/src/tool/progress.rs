@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use a2e_runtime::Context;
-use a2e_wire::Object;
 use a2e_wire::messages::base::{
-    EventDataArtifact, EventDataLog, EventDataProgress, EventDataStatus, EventKind,
+    Event, EventDataArtifact, EventDataLog, EventDataProgress, EventDataStatus, EventKind,
 };
 use a2e_wire::messages::tool::ToolEvent;
+use a2e_wire::{NotAnObject, Object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -41,6 +41,25 @@ impl Progress {
             streaming,
             kept: Mutex::default(),
         }))
+    }
+
+    /// The request that the call is, as records call it; empty for a call that nobody requested.
+    #[must_use]
+    pub fn request_id(&self) -> &str {
+        let context = self.0.context.as_ref();
+        context.map_or("", |context| context.id().as_str())
+    }
+
+    /// Whether somebody hears of the call while it runs.
+    #[must_use]
+    pub fn is_heard(&self) -> bool {
+        self.0.streaming
+    }
+
+    /// Gives an event on that somebody else told.
+    pub async fn event(&self, event: Event<'static>) {
+        let Event { kind, data, .. } = event;
+        self.send(kind, Ok::<_, NotAnObject>(data)).await;
     }
 
     /// Says nothing but that the call gets on. Costs little, and needs no runtime.
