@@ -47,7 +47,9 @@ const RULES: &[Rule] = &[
     rule("a2a-identity", &["canonical", "a2a-wire"], &[ASYNC, CLOCK, SOCKETS]),
     rule("a2a-session", &["a2a-wire", "a2a-identity", "policy", "canonical"], &[ASYNC, CLOCK, SOCKETS]),
     rule("a2a-net", &["a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical", "strict-json"], &[]),
-    rule("bridge", &["a2e-wire", "a2e-runtime", "a2a-wire", "a2a-identity", "a2a-net", "policy"], &[]),
+    rule("bridge", &[
+        "a2e-wire", "a2e-runtime", "a2a-wire", "a2a-identity", "a2a-net", "policy", "canonical", "store",
+    ], &[]),
     rule("frith", &[
         "strict-json", "canonical", "a2e-wire", "a2a-wire", "policy", "audit", "store", "sandbox",
         "a2e-session", "a2e-runtime", "a2e-caps", "a2a-identity", "a2a-session", "a2a-net", "bridge",

@@ -1,0 +1,121 @@
+//! Peers, as the A2E side asks them.
+
+use std::fmt;
+use std::time::Duration;
+
+use a2a_identity::{Did, Peer};
+use a2a_net::{CallOptions, Client, Couriers, Encrypt, Entropy, FailedWork, NameWork, Provisional};
+use a2e_runtime::{BoxFuture, Failure, PeerAnswer, PeerRequest, Peers};
+use a2e_wire::messages::base::Event;
+use a2e_wire::{ErrorCode, Namespace};
+use canonical::{Object, Value};
+use tokio::sync::mpsc;
+use tracing::Instrument;
+
+use crate::error::to_failure;
+use crate::mapping::{self, event_of, status, to_raw, to_tree};
+use crate::trace::Trace;
+
+/// Parts of an answer that wait to be told. A slow agent slows the peer down.
+const PARTS: usize = 8;
+
+/// Asks peers over A2A: by DID, with a session that is kept, and once whatever happens.
+pub struct Outbound<C: Couriers> {
+    client: Client<C>,
+    /// For ids of traces.
+    entropy: Entropy,
+}
+
+impl<C: Couriers> Outbound<C> {
+    /// Asks with this client.
+    #[must_use]
+    pub const fn new(client: Client<C>, entropy: Entropy) -> Self {
+        Self { client, entropy }
+    }
+
+    async fn call(&self, asked: PeerRequest) -> Result<PeerAnswer, Failure> {
+        let did = Did::parse(&asked.did, Peer::Profile).map_err(|error| {
+            let text = format!("`{}` cannot be asked: {error}", asked.did);
+            Failure::new(ErrorCode::InvalidMessage, Namespace::Tool, text)
+        })?;
+        let inputs = to_tree(asked.inputs.raw()).map_err(|no_form| {
+            let text = format!("the arguments cannot be sent to a peer: {no_form}");
+            Failure::new(ErrorCode::SchemaViolation, Namespace::Tool, text)
+        })?;
+        let trace = Trace::next(&self.entropy);
+        let span = tracing::info_span!(
+            "peer_call",
+            intent = asked.intent,
+            peer = %did,
+            request_id = asked.request_id,
+            trace_id = trace.as_ref().map(|trace| trace.trace_id.as_str()),
+            span_id = trace.as_ref().map(|trace| trace.span_id.as_str()),
+        );
+        let mut intent = Object::default();
+        intent.insert("goal", Value::String(asked.intent.into()));
+        intent.insert("inputs", inputs);
+        if let Some(trace) = &trace {
+            intent.insert("extensions", trace.extensions());
+        }
+        let (chunks, parts) = mpsc::channel(PARTS);
+        let options = CallOptions {
+            timeout: asked.timeout.max(Duration::from_millis(1)),
+            encrypt: match asked.encrypt {
+                true => Encrypt::Required,
+                false => Encrypt::AsAgreed,
+            },
+            name_work: NameWork::Yes,
+            // A tool that failed may have done something; its agent decides whether to call it again.
+            failed_work: FailedWork::Leave,
+            chunks: asked.events.is_some().then_some(chunks),
+            correlation_id: Some(asked.request_id),
+        };
+        let calling = async {
+            tracing::debug!("a peer is asked");
+            let called = self
+                .client
+                .call(&did, Value::Object(intent), &options)
+                .await;
+            // So that nobody waits for more parts.
+            drop(options);
+            called
+        };
+        let telling = tell(parts, asked.events);
+        let (called, ()) = tokio::join!(calling.instrument(span), telling);
+        let answered = called.map_err(|error| to_failure(&asked.did, &error))?;
+        Ok(PeerAnswer {
+            result: to_raw(&answered.result),
+            trust: mapping::trust(answered.session.trust_level),
+            attempts: answered.attempts,
+        })
+    }
+}
+
+impl<C: Couriers> Peers for Outbound<C> {
+    fn ask(&self, asked: PeerRequest) -> BoxFuture<'_, Result<PeerAnswer, Failure>> {
+        Box::pin(self.call(asked))
+    }
+}
+
+/// Tells of the parts of an answer as they come.
+async fn tell(mut parts: mpsc::Receiver<Provisional>, to: Option<mpsc::Sender<Event<'static>>>) {
+    let Some(to) = to else {
+        return;
+    };
+    let mut attempt = 1;
+    while let Some(part) = parts.recv().await {
+        if part.attempt != attempt {
+            attempt = part.attempt;
+            let again = status("the peer is asked again; its events begin anew");
+            let _ = to.send(again).await;
+        }
+        // Who no longer listens still gets the answer.
+        let _ = to.send(event_of(&part.data)).await;
+    }
+}
+
+impl<C: Couriers> fmt::Debug for Outbound<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Outbound").field(&self.client).finish()
+    }
+}
