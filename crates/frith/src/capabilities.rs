@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use a2a_net::book::parse_did;
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
@@ -14,12 +15,12 @@ use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_caps::{Placement, commands, endpoints, files, http, openapi, scripts, time};
+use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
-    CommandTool, Config, Network, OwnTools, Plugin, PluginKind, Proc, Sandbox,
+    CommandTool, Config, IntentTarget, Network, OwnTools, Peer, Plugin, PluginKind, Proc, Sandbox,
 };
 use a2e_runtime::definitions::Definitions;
-use a2e_runtime::{DataDir, HostBuilder};
+use a2e_runtime::{DataDir, HostBuilder, Peers};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
 use store::Vault;
@@ -204,6 +205,31 @@ impl Capabilities {
             tools.push(endpoints::tool(endpoint, web)?);
         }
         Ok(tools)
+    }
+
+    /// The tools that other agents are, and the commands that they may have run.
+    pub(crate) fn of_peers(&self, config: &Config, ask: &Arc<dyn Peers>) -> Result<Described> {
+        let mut all = Described::default();
+        for intent in &config.intents {
+            let IntentTarget::Command(tool) = &intent.target else {
+                continue;
+            };
+            let tool = self.command_tool(tool);
+            let tool = tool.with_context(|| format!("`intents.{}`", intent.name))?;
+            all.add(Source::Intents, Admitted::all(vec![tool]));
+        }
+        for peer in &config.peers {
+            let whose = || format!("`peers.{}`", peer.name);
+            let did = parse_did(&peer.did).with_context(whose)?;
+            // By the one spelling that it is known by.
+            let known = Peer {
+                did: did.to_string(),
+                ..peer.clone()
+            };
+            let tools = peers::tools(&known, ask).with_context(whose)?;
+            all.add(Source::Peers, Admitted::all(tools));
+        }
+        Ok(all)
     }
 
     /// Adds the toolkits.

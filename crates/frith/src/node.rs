@@ -3,6 +3,7 @@
 mod agents;
 mod build;
 mod doors;
+mod joined;
 mod listen;
 mod manifest;
 mod operate;
@@ -38,7 +39,10 @@ use crate::vault;
 
 pub(crate) use agents::Agents;
 use agents::Needs;
+use bridge::{DidLogin, Names};
 pub(crate) use build::builder;
+pub(crate) use joined::LatePeers;
+use joined::{Joined, Plan};
 use listen::{Endpoints, listen, warn_of_plain_text};
 use operate::operations;
 use record::keep_within;
@@ -54,6 +58,10 @@ pub(crate) struct Node {
     book: Arc<BookFile>,
     /// What speaks with other agents, if anything does.
     agents: Option<Arc<Agents>>,
+    /// What joins them with the host.
+    joined: Option<Joined>,
+    /// Which agents have a DID.
+    names: Names,
     /// What it was started with, or what of a later one was taken.
     config: std::sync::Mutex<Config>,
     /// Told to read its configuration again by the operator.
@@ -90,6 +98,7 @@ pub(crate) struct Shared {
     pub(crate) capabilities: Capabilities,
     pub(crate) vault: Vault,
     pub(crate) definitions: Definitions,
+    pub(crate) peers: Arc<LatePeers>,
 }
 
 impl Node {
@@ -116,14 +125,24 @@ impl Node {
         let did = identity.identity.did().to_string();
         let store = open_store(data)?;
         let approvals = Approvals::new(store.clone(), config.global_limits.approval);
+        let book = Arc::new(BookFile::open(claim.clone(), config)?);
+        let (names, plan) = (Names::default(), Plan::of(config)?);
+        let login = Arc::new(DidLogin::new(
+            Arc::clone(&tokens),
+            identity.identity.did().to_text().context("a DID is text")?,
+            names.clone(),
+            Arc::clone(&book.books),
+            store.clone(),
+        ));
         let shared = Shared {
-            authenticator: Arc::new(Limited::new(Arc::clone(&tokens))),
+            authenticator: Arc::new(Limited::new(Arc::clone(&login))),
             snapshots: Some(snapshots(config, data)?),
             approvals: Some(approvals.clone()),
             audit: record::open(config, data, &identity, &identities)?,
             capabilities: capabilities.await??,
             vault: vault::open(data, &store).await?,
             definitions: Definitions::new(&store)?,
+            peers: Arc::default(),
         };
         let tell = |doing: String| tracing::info!("{doing}");
         let (builder, described) = builder(config, &shared, &tell).await?;
@@ -139,7 +158,6 @@ impl Node {
         let operator = CancellationToken::new();
         let (apply, applies) = mpsc::channel(1);
         let operations = operations(&shared, &approvals, &tokens, &host, apply);
-        let book = Arc::new(BookFile::open(claim.clone(), config)?);
         let agents = Agents::start(Needs {
             config,
             data,
@@ -151,6 +169,14 @@ impl Node {
         });
         let agents = agents.await?;
         endpoints.a2a = agents.as_ref().map(|agents| agents.url());
+        let joined = agents
+            .as_ref()
+            .map(|agents| Joined::new(agents, &host, &names));
+        if let Some(agents) = &agents {
+            login.resolve_with(agents.home.resolver().clone());
+            shared.peers.join(agents);
+        }
+        joined::take(plan, &names, joined.as_ref());
         let operations = book::serve(operations, &book, agents.as_ref());
         let operations = match &agents {
             Some(agents) => peers::serve(operations, agents),
@@ -169,6 +195,8 @@ impl Node {
             shared,
             book,
             agents,
+            joined,
+            names,
             config: std::sync::Mutex::new(config.clone()),
             applies: Mutex::new(applies),
             claim,

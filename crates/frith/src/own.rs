@@ -75,6 +75,7 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
         capabilities,
         vault: vault::for_now(&store).await?,
         definitions: Definitions::new(&store)?,
+        peers: Arc::default(),
     };
     let tell = |doing: String| eprintln!("frith: {}", screen::plain(doing));
     let (builder, described) = node::builder(&config, &shared, &tell).await?;

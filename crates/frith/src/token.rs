@@ -1,16 +1,20 @@
 //! `frith token`: who may come in, by the operator's socket of the running node.
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use a2a_net::book::parse_did;
 use a2e_runtime::operator::{Create, Created, Listed, Nothing, Revoke, ask};
 use a2e_runtime::{DataDir, Revoked, TokenInfo};
-use anyhow::Result;
+use anyhow::{Context, Result};
+use bridge::login_token;
 use clap::Subcommand;
 use serde_json::json;
 
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
+use crate::keystore::{Store, now, random};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -32,6 +36,21 @@ enum Action {
         #[arg(long, default_value = "")]
         label: String,
     },
+    /// Sign a credential with an agent's own key, for a host that knows the agent by its DID: good
+    /// once, and for a minute
+    Did {
+        /// The host's DID; without it, that of the node that runs on the data directory
+        #[arg(long, value_name = "DID")]
+        host_did: Option<String>,
+
+        /// The identity that signs (`frith id list` shows all)
+        #[arg(long = "as", value_name = "NAME", default_value = "default")]
+        identity: String,
+
+        /// A file with the passphrase of the key; else $FRITH_PASSPHRASE is used
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: Option<PathBuf>,
+    },
     /// List all tokens: their ids, not the tokens themselves
     List,
     /// Revoke one token by its id, or all tokens of an agent, and end the agent's sessions
@@ -45,6 +64,15 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let dir = arguments.data.dir()?;
     block_on(async {
         match &arguments.action {
+            Action::Did {
+                host_did,
+                identity,
+                passphrase_file,
+            } => {
+                let store = Store::at(Some(dir.path().to_owned()));
+                let store = store.with_passphrase(passphrase_file.clone());
+                did(&dir, host_did.as_deref(), identity, &store, as_json)
+            }
             Action::New { agent, label } => new(&dir, agent, label, as_json).await,
             Action::List => list(&dir, as_json).await,
             Action::Revoke { agent_or_id } => revoke(&dir, agent_or_id, as_json).await,
@@ -69,6 +97,50 @@ async fn new(dir: &DataDir, agent: &str, label: &str, as_json: bool) -> Result<O
         }
     }
     Ok(Outcome::Good)
+}
+
+fn did(
+    dir: &DataDir,
+    host: Option<&str>,
+    name: &str,
+    store: &Store,
+    as_json: bool,
+) -> Result<Outcome> {
+    let host = match host {
+        Some(host) => host.to_owned(),
+        None => own_did(dir)?,
+    };
+    let host = match parse_did(&host) {
+        Ok(host) => host,
+        Err(error) => return Ok(Outcome::WrongArguments(format!("--host-did: {error}"))),
+    };
+    let stored = store.open(name)?;
+    // The key that a DID itself leads to: nobody has to know a manifest to believe it.
+    let key = stored.identity.manifest_key(now());
+    let key = key.context("no key can sign now; `frith id rotate` makes one")?;
+    let secret = stored.signing_key(store, key)?;
+    let mut nonce = [0; 32];
+    random(&mut nonce)?;
+    let did = stored.identity.did();
+    let token = login_token(did, &host, now(), &nonce, (&key.kid, &secret))?;
+    match as_json {
+        true => print(&json!({"token": token, "did": did.to_string(), "host": host.to_string()}))?,
+        false => print(&token)?,
+    }
+    Ok(Outcome::Good)
+}
+
+/// The DID of the node that runs on a data directory.
+fn own_did(dir: &DataDir) -> Result<String> {
+    let file = dir.endpoints();
+    let text = std::fs::read(&file).with_context(|| {
+        let dir = dir.path().display();
+        format!("no node runs on {dir}; say for which host it is with --host-did DID")
+    })?;
+    let endpoints: serde_json::Value =
+        serde_json::from_slice(&text).with_context(|| format!("{} is damaged", file.display()))?;
+    let did = endpoints["did"].as_str().map(str::to_owned);
+    did.with_context(|| format!("{} names no DID", file.display()))
 }
 
 async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {

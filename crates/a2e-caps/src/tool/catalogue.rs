@@ -209,7 +209,12 @@ impl Source {
     /// Whether the configuration says what it has.
     const fn is_described(&self) -> bool {
         match self {
-            Self::Config | Self::Scripts | Self::Document(_) | Self::Component(_) => true,
+            Self::Config
+            | Self::Scripts
+            | Self::Document(_)
+            | Self::Component(_)
+            | Self::Peers
+            | Self::Intents => true,
             Self::BuiltIn | Self::Toolkit(_) | Self::Mounted(_) | Self::Artifacts => false,
         }
     }

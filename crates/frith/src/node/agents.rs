@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a_identity::{Did, Peer as Speaks, WebUrl};
@@ -11,8 +11,8 @@ use a2a_net::courier::Reach as Taken;
 use a2a_net::listen::{Exposure, Limits, Listeners};
 use a2a_net::tls::{Certificate, ClientTls, DevelopmentCa, Roots};
 use a2a_net::{
-    Client, ClientSettings, Clock, Entropy, Guard, Home, Loopback, Parts, Posts, Reach, Rules,
-    Server, ServerSettings, SystemNames, Web,
+    Client, ClientSettings, Clock, Entropy, Guard, Home, Identity, Loopback, Parts, Posts, Reach,
+    Rules, Server, ServerSettings, SystemNames, Web,
 };
 use a2a_session::{Method, RequireManifest, Sealing, TrustRules};
 use a2e_runtime::DataDir;
@@ -22,7 +22,7 @@ use policy::Rate;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::manifest::{Place, own_identity};
+use super::manifest::{Own, Place, own_identity};
 use crate::book::{BookFile, level};
 use crate::keystore::{Store, Stored};
 
@@ -33,6 +33,9 @@ pub(crate) struct Agents {
     pub(crate) home: Arc<Home>,
     pub(crate) book: Arc<BookFile>,
     address: SocketAddr,
+    place: Place,
+    /// Where peers are, as the configuration says.
+    places: Mutex<BTreeMap<String, String>>,
     policies: Policies,
     stop: CancellationToken,
     serving: tokio::sync::Mutex<Option<JoinHandle<()>>>,
@@ -74,7 +77,13 @@ impl Agents {
         let address = listeners.addresses().first().copied();
         let address = address.context("the A2A port has no address")?;
         let place = Place::of(a2a, address)?;
-        let identity = own_identity(&needs, &place)?;
+        let own = Own {
+            config: needs.config,
+            data: needs.data,
+            identity: needs.identity,
+            identities: needs.identities,
+        };
+        let identity = own_identity(own, &place)?;
         let Papers {
             certificate,
             client,
@@ -112,6 +121,8 @@ impl Agents {
             home,
             book: needs.book,
             address,
+            place,
+            places: Mutex::default(),
             policies,
             stop,
             serving: tokio::sync::Mutex::new(Some(serving)),
@@ -130,12 +141,27 @@ impl Agents {
         let pages = self.book.books.pages();
         self.server.set_rules(self.policies.rules(&pages)?);
         self.server.set_anchors(pages.anchors());
-        let places: BTreeMap<String, String> = pages
+        let mut places: BTreeMap<String, String> = pages
             .peers()
             .map(|peer| (peer.did.to_string(), peer.url.clone()))
             .collect();
+        // Where both speak, the configuration is right.
+        let configured = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.extend(configured.clone());
+        drop(configured);
         self.client.set_addresses(places);
         Ok(())
+    }
+
+    /// Looks for peers where the configuration says that they are.
+    pub(super) fn set_places(&self, places: BTreeMap<String, String>) -> Result<()> {
+        *self.places.lock().unwrap_or_else(PoisonError::into_inner) = places;
+        self.read_book()
+    }
+
+    /// Who the node is to others: what it offers, and with which key it signs.
+    pub(super) fn identity(&self, own: Own<'_>) -> Result<Identity> {
+        own_identity(own, &self.place)
     }
 
     /// Takes nothing new, lets requests end, and closes the sessions with others.

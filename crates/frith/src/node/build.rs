@@ -6,7 +6,7 @@ use a2e_caps::tool::Pinning;
 use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::demo::Demo;
-use a2e_runtime::{Address, Authenticator, Host, HostBuilder, Mount, Open, Policies};
+use a2e_runtime::{Address, Authenticator, Host, HostBuilder, Mount, Open, Peers, Policies};
 use anyhow::{Context, Result};
 
 use super::Shared;
@@ -34,6 +34,8 @@ pub(crate) async fn builder(
             described.extend(all.await?);
         }
     }
+    let peers: Arc<dyn Peers> = Arc::clone(&shared.peers) as Arc<dyn Peers>;
+    described.extend(capabilities.of_peers(config, &peers)?);
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
         builder = capabilities.all(builder, &shared.vault)?;

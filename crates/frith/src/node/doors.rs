@@ -2,6 +2,17 @@
 
 use a2e_runtime::config::Config;
 
+/// Takes fewer of them, and no others.
+fn keep_fewer<T: PartialEq>(key: &str, new: &mut Vec<T>, old: &[T], kept: &mut Vec<String>) {
+    let all = new.len();
+    new.retain(|one| old.contains(one));
+    if new.len() < all {
+        kept.push(format!(
+            "left out what is new in `{key}`; `frith config apply` applies it"
+        ));
+    }
+}
+
 /// Leaves as they are what decides who comes in and what runs here; says what of it has changed.
 /// Whoever can write the file and send a signal is not necessarily the operator.
 pub(super) fn keep_doors(config: &mut Config, current: &Config) -> Vec<String> {
@@ -37,6 +48,22 @@ pub(super) fn keep_doors(config: &mut Config, current: &Config) -> Vec<String> {
     );
     keep("plugins", &mut config.plugins, &current.plugins, &mut kept);
     keep("a2a", &mut config.a2a, &current.a2a, &mut kept);
+    keep_fewer("intents", &mut config.intents, &current.intents, &mut kept);
+    keep_fewer("peers", &mut config.peers, &current.peers, &mut kept);
+    // Who has a DID comes in by it.
+    let known = &current.policy.agents;
+    for agent in &mut config.policy.agents {
+        let is_known = known
+            .iter()
+            .any(|it| it.name == agent.name && it.did == agent.did);
+        if agent.did.is_some() && !is_known {
+            agent.did = None;
+            kept.push(format!(
+                "left out the new DID of the agent `{}`; `frith config apply` applies it",
+                agent.name
+            ));
+        }
+    }
     // Whom one must not speak to may become more.
     let mut tighter = current.trust.clone();
     tighter.blocked.extend(config.trust.blocked.iter().cloned());

@@ -5,17 +5,26 @@ use std::net::SocketAddr;
 use a2a_identity::{ManifestCheck, Peer, Pins, RootKeys, verify_manifest};
 use a2a_net::Identity;
 use a2a_wire::{PROFILE, limits, parse_document};
-use a2e_runtime::config::A2a;
+use a2e_runtime::DataDir;
+use a2e_runtime::config::{A2a, Config};
 use anyhow::{Context, Result, bail};
 use canonical::{Object, Value};
 use serde_json::json;
 
-use super::agents::Needs;
-use crate::keystore::{now, replace};
+use crate::keystore::{Store, Stored, now, replace};
 use crate::manifest::sign_with;
 
 /// Where other agents reach the node: `host:port`.
 pub(super) struct Place(String);
+
+/// What the node says about itself is made of this.
+#[derive(Clone, Copy)]
+pub(super) struct Own<'a> {
+    pub(super) config: &'a Config,
+    pub(super) data: &'a DataDir,
+    pub(super) identity: &'a Stored,
+    pub(super) identities: &'a Store,
+}
 
 /// The file in the data directory.
 const FILE: &str = "agent-manifest.json";
@@ -49,7 +58,7 @@ impl Place {
 
 /// Who the node is to others: its signed manifest, and the key that signs its messages. The manifest is kept, so that whoever pinned it
 /// finds it again after a restart; it is made anew when there is something new to say.
-pub(super) fn own_identity(needs: &Needs<'_>, place: &Place) -> Result<Identity> {
+pub(super) fn own_identity(needs: Own<'_>, place: &Place) -> Result<Identity> {
     let file = needs.data.path().join(FILE);
     let draft = draft(needs, place)?;
     let tree = match kept(needs, &file, &draft) {
@@ -70,14 +79,16 @@ pub(super) fn own_identity(needs: &Needs<'_>, place: &Place) -> Result<Identity>
 }
 
 /// What there is to say.
-fn draft(needs: &Needs<'_>, place: &Place) -> Result<Object<'static>> {
+fn draft(needs: Own<'_>, place: &Place) -> Result<Object<'static>> {
     let config = needs.config;
+    let offered = config.intents.iter().map(|intent| intent.name.as_str());
+    let capabilities: Vec<&str> = ["frith.ping"].into_iter().chain(offered).collect();
     let draft = json!({
         "manifest_version": "1.0",
         "agent_did": needs.identity.identity.did().to_string(),
         "agent_id": config.host_id,
         "endpoints": place.endpoints(),
-        "capabilities": ["frith.ping"],
+        "capabilities": capabilities,
         "metadata": {"profile": PROFILE},
         "expires_at": null,
     });
@@ -94,7 +105,7 @@ fn draft(needs: &Needs<'_>, place: &Place) -> Result<Object<'static>> {
 
 /// The manifest that is kept, if it says the same and its signature is good for a while.
 fn kept(
-    needs: &Needs<'_>,
+    needs: Own<'_>,
     file: &std::path::Path,
     draft: &Object<'static>,
 ) -> Option<Object<'static>> {

@@ -1,14 +1,18 @@
 //! Another configuration for a node that runs: all of it, or nothing.
 
+use a2a_net::Identity;
 use a2a_net::book::Book;
 use a2e_runtime::config::Config;
 use a2e_runtime::{HostBuilder, Policies, Tls};
 use anyhow::{Context, Result, anyhow};
 
 use super::doors::keep_doors;
-use super::{Consent, Node, builder, guard};
+use super::joined::{self, Plan};
+use super::manifest::Own;
+use super::{Consent, Node, builder, guard, identity};
 use crate::book;
 use crate::capabilities::Described;
+use crate::keystore::Store;
 
 /// All that a configuration changes, ready to be used.
 struct Ready {
@@ -17,6 +21,9 @@ struct Ready {
     /// None if those there are stay.
     policies: Option<Policies>,
     book: Book,
+    plan: Plan,
+    /// What other agents are told about the node, if it speaks with any.
+    identity: Option<Identity>,
 }
 
 impl Node {
@@ -75,6 +82,8 @@ impl Node {
             }
         };
         let book = book::configured(&config.trust).context("`trust`")?;
+        let plan = Plan::of(config)?;
+        let identity = self.identity(config)?;
         // Last, since these two take at once what is good. A certificate is read from the same files.
         let tls = self.tls.as_ref().map(Tls::reload).transpose();
         tls.context("the certificate")?;
@@ -85,7 +94,25 @@ impl Node {
             described,
             policies,
             book,
+            plan,
+            identity,
         })
+    }
+
+    /// Who the node is to others. Its keys are read again: one that was rotated is shown from then on.
+    fn identity(&self, config: &Config) -> Result<Option<Identity>> {
+        let Some(agents) = &self.agents else {
+            return Ok(None);
+        };
+        let data = self.claim.dir();
+        let identities = Store::at(Some(data.path().to_owned()));
+        let own = Own {
+            config,
+            data,
+            identity: &identity(&identities)?,
+            identities: &identities,
+        };
+        agents.identity(own).map(Some)
     }
 
     /// Nothing here can fail.
@@ -98,6 +125,10 @@ impl Node {
         }
         self.http.set_guard(guard(&config));
         self.book.books.configure(ready.book);
+        joined::take(ready.plan, &self.names, self.joined.as_ref());
+        if let (Some(agents), Some(identity)) = (&self.agents, ready.identity) {
+            agents.server.set_identity(identity);
+        }
         if let Some(Err(error)) = self.agents.as_ref().map(|agents| agents.read_book()) {
             tracing::error!("kept the old rules for other agents: {error:#}");
         }

@@ -4,6 +4,7 @@
 mod approve;
 mod audit;
 mod audit_hostile;
+mod bridged;
 #[cfg(feature = "wasm")]
 mod components;
 mod declared;
