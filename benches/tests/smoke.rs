@@ -83,6 +83,13 @@ fn a2a_load_runs() {
     );
 }
 
+#[test]
+fn bridge_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_bridge"));
+    assert!(text.contains("agent, node, node, tool"), "{text}");
+    assert!(text.contains("x the sum of its parts"), "{text}");
+}
+
 fn smoke(program: &str) -> String {
     let output = Command::new(program).arg("--smoke").output();
     let text = output.map(|output| [output.stdout, output.stderr].concat());

@@ -2,6 +2,7 @@
 
 mod a2a;
 mod a2e;
+mod bridge;
 mod python;
 mod tools;
 mod wire;
@@ -20,7 +21,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             single("store")?;
             tools::run()?;
             a2e::run()?;
-            a2a::run()
+            a2a::run()?;
+            bridge::run()
         }
         ["wire"] => wire::run(),
         [name @ ("identity" | "policy" | "audit" | "store")] => single(name),
@@ -28,8 +30,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["a2e"] => a2e::run(),
         ["a2a"] => a2a::run(),
         ["a2a-load"] => a2a::load(),
+        ["bridge"] => bridge::run(),
         _ => Err(
-            "usage: cargo xtask bench [wire | identity | policy | audit | store | tools | a2e | a2a | a2a-load]"
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | tools | a2e | a2a | a2a-load | bridge]"
                 .into(),
         ),
     }

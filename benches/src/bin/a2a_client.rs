@@ -1,13 +1,13 @@
 //! Our A2A client under load: the one of a node, with its audit log, over real connections.
 //!
-//! usage: a2a_client handshake|request TRANSPORT ORIGIN CA
+//! usage: a2a_client handshake|request|named TRANSPORT ORIGIN CA
 //!        a2a_client sizes ORIGIN CA
 //!        a2a_client hold SESSIONS ORIGIN CA
 //!
-//! ORIGIN is where the server's manifest is, CA whom its certificate is by. The first two obey, see
-//! `benches::client`. `sizes` prints the bytes of the six messages of a handshake and of a request and
-//! its response. `hold` opens sessions, makes a call in each, says so, and keeps them until its input
-//! ends.
+//! ORIGIN is where the server's manifest is, CA whom its certificate is by. The first three obey,
+//! see `benches::client`; `named` makes requests whose work has a name. `sizes` prints the bytes of
+//! the six messages of a handshake and of a request and its response. `hold` opens sessions, makes a
+//! call in each, says so, and keeps them until its input ends.
 #![expect(clippy::print_stdout, reason = "this is how it answers")]
 
 use std::error::Error;
@@ -29,7 +29,7 @@ const TEXT: &str = "grey fox";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    const USAGE: &str = "usage: a2a_client handshake|request TRANSPORT ORIGIN CA | sizes ORIGIN CA | hold SESSIONS ORIGIN CA";
+    const USAGE: &str = "usage: a2a_client handshake|request|named TRANSPORT ORIGIN CA | sizes ORIGIN CA | hold SESSIONS ORIGIN CA";
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -45,7 +45,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
         ["request", carrier, origin, ca] => {
             let party = Party::open(origin, Path::new(ca)).await?;
             let client = party.client(named(carrier)?, Closing::Sent);
-            obey(|| ping(&party, &client)).await?;
+            // A request that is done once, not work that is kept to be asked for again.
+            obey(|| ping(&party, &client, NameWork::No)).await?;
+        }
+        ["named", carrier, origin, ca] => {
+            let party = Party::open(origin, Path::new(ca)).await?;
+            let client = party.client(named(carrier)?, Closing::Sent);
+            obey(|| ping(&party, &client, NameWork::Yes)).await?;
         }
         ["sizes", origin, ca] => {
             let sizes = sizes(&Party::open(origin, Path::new(ca)).await?).await?;
@@ -58,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             for _ in 0..sessions.parse()? {
                 // Each has sessions of its own.
                 let client = party.client(Carrier::Http2, Closing::Sent);
-                ping(&party, &client).await?;
+                ping(&party, &client, NameWork::No).await?;
                 held.push(client);
             }
             println!("{}", held.len());
@@ -76,11 +82,14 @@ fn named(name: &str) -> Result<Carrier, String> {
 }
 
 /// One request, answered with what it had echoed.
-async fn ping(party: &Party, client: &Caller) -> Result<(), Box<dyn Error>> {
+async fn ping(
+    party: &Party,
+    client: &Caller,
+    name_work: NameWork,
+) -> Result<(), Box<dyn Error>> {
     let intent = json!({"goal": "frith.ping", "inputs": {"echo": TEXT}});
     let options = CallOptions {
-        // A request that is done once, not work that is kept to be asked for again.
-        name_work: NameWork::No,
+        name_work,
         ..CallOptions::default()
     };
     let intent = Value::from_serialize(&intent)?;
@@ -95,6 +104,6 @@ async fn ping(party: &Party, client: &Caller) -> Result<(), Box<dyn Error>> {
 /// The sizes of messages, in the order in which they are sent.
 async fn sizes(party: &Party) -> Result<Vec<usize>, Box<dyn Error>> {
     let client = party.client(Carrier::Http2, Closing::Sent);
-    ping(party, &client).await?;
+    ping(party, &client, NameWork::No).await?;
     Ok(party.sizes.take())
 }

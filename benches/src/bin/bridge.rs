@@ -1,0 +1,191 @@
+//! A call through both protocols beside the sum of its parts, in one run.
+//!
+//! usage: bridge [--smoke] [--out FOLDER]
+//!
+//! The whole is an agent that calls a tool of its node A, which is an intent of node B, which is a tool
+//! there: `echo`, which does nothing. The parts are the same tool called by an agent of A (A2E), and
+//! an intent that echoes, asked of B by the client of a node (A2A), as work that has a name. All nodes
+//! are processes as `frith up` starts them, with an audit log at the default `sync`; one call is in
+//! flight at a time.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a report"
+)]
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use benches::arguments::{Arguments, Programs};
+use benches::client::Client;
+use benches::node::Node;
+use benches::report::{Figure, figures};
+use benches::{Effort, median};
+use serde_json::{Value, json};
+
+const FULL: Effort = Effort {
+    rounds: 41,
+    slice: Duration::from_millis(100),
+};
+
+const SMOKE: Effort = Effort {
+    rounds: 1,
+    slice: Duration::from_millis(1),
+};
+
+/// How much more than the sum of its parts the whole may take.
+const AT_MOST: f64 = 1.1;
+
+/// B. What is different from the defaults lets one agent ask as often as it can.
+const OFFER: &str = "\
+server: {listen: '127.0.0.1:0'}
+plugins: [{name: demo, type: demo}]
+intents: {bench.echo: {tool: echo}}
+a2a:
+  listen: '127.0.0.1:0'
+  policy: {rate_limit: 10000000, rate_period: 1}
+telemetry: {log: error}
+";
+
+fn main() -> ExitCode {
+    match Arguments::read("bridge").and_then(|arguments| run(&arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bridge: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> io::Result<()> {
+    let effort = if arguments.smoke { SMOKE } else { FULL };
+    let frith = arguments.programs.own.join("frith");
+    let b = Node::start(&frith, OFFER)?;
+    let a = Node::start(&frith, &asking(&b)?)?;
+    let mut agent = Agent::of(&a)?;
+    let mut peer = Client::start(&mut asker(&arguments.programs, &b)?)?;
+    // Sessions are there before anything is measured.
+    agent.call("there")?;
+    peer.tell(1, Duration::ZERO)?;
+    let [mut here, mut between, mut through] = [(); 3].map(|()| Vec::new());
+    for _ in 0..effort.rounds {
+        here.push(agent.measure("echo", effort.slice)?);
+        between.push(1.0 / peer.tell(1, effort.slice)?.rate);
+        through.push(agent.measure("there", effort.slice)?);
+    }
+    let (here, between, through) = (median(here), median(between), median(through));
+    let micros = |seconds: f64| seconds * 1e6;
+    let shown = [
+        Figure::new(
+            "A2E: an agent calls a tool of its node",
+            micros(here),
+            "µs",
+            None,
+        ),
+        Figure::new("A2A: a node asks another", micros(between), "µs", None),
+        Figure::new(
+            "through both: agent, node, node, tool",
+            micros(through),
+            "µs",
+            None,
+        ),
+    ];
+    let (table, _) = figures("one call", &shown);
+    println!("{table}");
+    let ratio = through / (here + between);
+    let mark = if ratio > AT_MOST { " !" } else { "" };
+    println!("the whole is {ratio:.2}x the sum of its parts, at most {AT_MOST:.2}x{mark}");
+    if let Some(out) = &arguments.out {
+        fs::create_dir_all(out)?;
+        let figures: Vec<Value> = shown.iter().map(Figure::to_json).collect();
+        let json = json!({"figures": figures, "ratio": ratio, "at_most": AT_MOST});
+        fs::write(out.join("bridge.json"), format!("{json:#}\n"))?;
+        println!("see {}/bridge.json", out.display());
+    }
+    Ok(())
+}
+
+/// A: knows B by its DID, and the authority that B's certificate is by.
+fn asking(b: &Node) -> io::Result<String> {
+    let (did, url) = (b.endpoint("did", "")?, b.endpoint("a2a", "")?);
+    let authority = b.authority();
+    Ok(format!(
+        "server: {{listen: '127.0.0.1:0'}}
+plugins: [{{name: tools, type: tools}}, {{name: demo, type: demo}}]
+a2a: {{listen: '127.0.0.1:0', tls: {{roots: ['{}']}}}}
+peers:
+  beta:
+    did: '{did}'
+    url: '{url}'
+    intents:
+      bench.echo: {{tool: there, description: Echoes, parameters: {{text: {{type: string}}}}}}
+telemetry: {{log: error}}
+",
+        authority.display()
+    ))
+}
+
+/// The client of a node, which asks B for an echo.
+fn asker(programs: &Programs, b: &Node) -> io::Result<Command> {
+    let mut command = Command::new(programs.own.join("a2a_client"));
+    command.args(["named", "h2", b.endpoint("a2a", "")?]);
+    command.arg(b.authority());
+    Ok(command)
+}
+
+/// An agent on its node's Unix socket.
+struct Agent {
+    wire: BufReader<UnixStream>,
+    calls: u64,
+}
+
+impl Agent {
+    fn of(node: &Node) -> io::Result<Self> {
+        let stream = UnixStream::connect(node.endpoint("unix", "unix:")?)?;
+        let mut agent = Self {
+            wire: BufReader::new(stream),
+            calls: 0,
+        };
+        let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"],
+            "auth_token": node.token()?});
+        let answer = agent.ask(&hello)?;
+        match answer.get("ok").and_then(Value::as_bool) {
+            Some(true) => Ok(agent),
+            _ => Err(io::Error::other(format!("not let in: {answer}"))),
+        }
+    }
+
+    fn ask(&mut self, message: &Value) -> io::Result<Value> {
+        writeln!(self.wire.get_mut(), "{message}")?;
+        let mut line = String::new();
+        self.wire.read_line(&mut line)?;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Calls a tool, which gives back what it is given.
+    fn call(&mut self, tool: &str) -> io::Result<()> {
+        self.calls += 1;
+        let arguments = json!({"text": "grey fox"});
+        let answer = self.ask(
+            &json!({"type": "tool/call/req", "id": format!("c{}", self.calls),
+            "tool_name": tool, "arguments": arguments, "streaming": false}),
+        )?;
+        match answer.pointer("/data/data") == Some(&arguments) {
+            true => Ok(()),
+            false => Err(io::Error::other(format!("no echo: {answer}"))),
+        }
+    }
+
+    /// Calls a tool for about a slice of time; seconds a call.
+    fn measure(&mut self, tool: &str, slice: Duration) -> io::Result<f64> {
+        let (start, mut calls) = (Instant::now(), 0_u32);
+        while calls == 0 || start.elapsed() < slice {
+            self.call(tool)?;
+            calls += 1;
+        }
+        Ok(start.elapsed().as_secs_f64() / f64::from(calls))
+    }
+}
