@@ -199,6 +199,7 @@ impl<C: Couriers> Inner<C> {
             client: self,
             held,
             request_id: Some(outgoing.request_id.clone()),
+            unheard: Some((room, asking, now)),
         };
         let answer = self.exchange(
             held,
@@ -214,11 +215,16 @@ impl<C: Couriers> Inner<C> {
         if !matches!(outcome, Outcome::Error(CallError::TimedOut, _)) {
             question.request_id = None;
         }
+        let room = question.unheard.take();
         drop(question);
         lock(&held.session).forget(&outgoing.request_id);
-        let written = self.record(room, held, (&outgoing.request_id, asking), &outcome, now);
-        let settled = match written {
-            Ok(written) => written.settled().await,
+        let written = room.map(|(room, asking, began)| {
+            let question = (&outgoing.request_id, asking);
+            self.record(room, held, question, &outcome, began)
+        });
+        let settled = match written.transpose() {
+            Ok(Some(written)) => written.settled().await,
+            Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
         settled.map_err(|error| (CallError::Audit(error), sent))?;
@@ -236,7 +242,7 @@ impl<C: Couriers> Inner<C> {
         }
     }
 
-    fn record(
+    pub(super) fn record(
         &self,
         room: Room,
         held: &Held<C::Courier>,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2a_session::{ClientEvent, Failure};
-use a2a_wire::RequestId;
+use a2a_session::{ClientEvent, Failure, Now};
+use a2a_wire::{ErrorCode, RequestId};
 use bytes::Bytes;
 use canonical::Value;
 use tokio::sync::mpsc;
@@ -12,6 +12,7 @@ use super::call::Asking;
 use super::error::{CallError, Told};
 use super::pool::Held;
 use super::{Couriers, Inner, Provisional};
+use crate::record::Room;
 use crate::standing::lock;
 use crate::transport::{CarryError, Courier, Place, Reply};
 
@@ -134,6 +135,8 @@ pub(super) struct Question<'a, C: Couriers> {
     pub(super) client: &'a Arc<Inner<C>>,
     pub(super) held: &'a Arc<Held<C::Courier>>,
     pub(super) request_id: Option<RequestId>,
+    /// Room for its record, what is asked, and since when: until it is on record.
+    pub(super) unheard: Option<(Room, &'a Asking<'a>, Now)>,
 }
 
 impl<C: Couriers> Drop for Question<'_, C> {
@@ -148,6 +151,24 @@ impl<C: Couriers> Drop for Question<'_, C> {
             session.forget(request_id);
             session.cancel(now, request_id, &mut random)
         };
+        if let Some((room, asking, began)) = self.unheard.take() {
+            let failure =
+                Failure::new(ErrorCode::Cancelled, "nobody waits for the answer any more");
+            let given_up = Outcome::Error(
+                CallError::Refused(Told {
+                    failure,
+                    signed: false,
+                    status: 0,
+                    retry_after: None,
+                }),
+                None,
+            );
+            // If it cannot be written, the log itself says so later.
+            let question = (request_id, asking);
+            let _ = self
+                .client
+                .record(room, self.held, question, &given_up, began);
+        }
         if let Ok(cancel) = cancel {
             let held = Arc::clone(self.held);
             let telling = async move { held.tell(now, cancel.message).await };
@@ -157,6 +178,6 @@ impl<C: Couriers> Drop for Question<'_, C> {
 }
 
 fn not_believed(cause: &'static str) -> Outcome {
-    let failure = Failure::new(a2a_wire::ErrorCode::UnverifiedAgent, cause);
+    let failure = Failure::new(ErrorCode::UnverifiedAgent, cause);
     Outcome::Error(CallError::NotBelieved(failure), None)
 }

@@ -216,13 +216,15 @@ fn a_cancelled_call_ends_on_the_other_node() {
     let (events, answered) = answer(&mut wire);
     assert_eq!(events[0]["data"]["message"], "started\n", "{events:?}");
     assert_eq!(answered["code"], "timeout", "{answered}");
-    let [_, _, received, done] = loop {
+    let [_, sent, received, done] = loop {
         let story = pair.story("c1");
         if story.iter().all(|record| !record.is_null()) {
             break story;
         }
     };
-    assert_eq!(received["response_status"], "CANCELLED", "{received}");
+    for record in [sent, received] {
+        assert_eq!(record["response_status"], "CANCELLED", "{record}");
+    }
     assert_eq!(done["response_status"], "cancelled", "{done}");
     // And it is not in the way of what comes next.
     let (_, answered) = call(&mut wire, "c2", "time_there", &json!({}));
