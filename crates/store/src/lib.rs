@@ -7,6 +7,7 @@
 //! - [`RateBuckets`]: how far rates are used up
 //! - [`HeldCalls`] and [`Approvals`]: calls that wait for the operator, from both sides
 //! - [`Pins`]: what was approved and must not change unseen
+//! - [`Memories`]: what agents remember, found by key, label and words
 //! - [`Secrets`]: sealed by a [`Cipher`] before they get here
 //!
 //! A [`Store`] gives them out for an owner: `store.for_agent(&agent).results()` reaches the results
@@ -17,7 +18,8 @@
 //! code that is not async [waits](Pending::wait). Time is an argument, in milliseconds since 1970:
 //! what is kept outlives every monotonic clock.
 //!
-//! It is deliberately no place for any data: there are no queries, no protocol types, no
+//! It is deliberately no place for any data: it answers what a trait asks and no other query, and has no
+//! protocol types, no
 //! cryptography and no clock here. The audit chain is not here either: that is a file of its own,
 //! which nothing ever changes.
 //!
@@ -46,6 +48,7 @@ mod approvals;
 mod error;
 mod key;
 mod limits;
+mod memories;
 mod memory;
 mod pending;
 mod pins;
@@ -64,6 +67,11 @@ pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verd
 pub use error::Error;
 pub use key::{Passphrase, StoreKey};
 pub use limits::{Limit, Limits, MAX_NAME};
+pub use memories::{
+    Entry, EntryNumber, Forgotten, Found, MAX_COUNTED, MAX_FOUND, MAX_KEY, MAX_KEYS, MAX_QUERY,
+    MAX_TAG, MAX_TAGS, Memories, Near, NewEntry, Overflow, Rooms, Text, Tier, TierSize, Unread,
+    Unwanted, Vectors, Wanted,
+};
 pub use memory::Memory;
 pub use pending::{Pending, Promise, wait};
 pub use pins::{Advanced, Compared, Pin, PinKind, Pins};

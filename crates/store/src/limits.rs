@@ -23,6 +23,10 @@ pub struct Limits {
     pub pins: Limit,
     /// Secrets of an agent, encrypted.
     pub secrets: Limit,
+    /// Memory entries of an agent, and of all agents together where they share them.
+    pub memories: Limit,
+    /// Memories (tiers of spaces) of an agent, and of all agents together where they share them.
+    pub memory_spaces: usize,
 }
 
 /// What one agent may have of one kind.
@@ -59,6 +63,8 @@ impl Default for Limits {
             approvals: limit(96 * KIB, 64, 4 * MIB),
             pins: limit(0, 100_000, 64 * MIB),
             secrets: limit(64 * KIB, 1_000, 4 * MIB),
+            memories: limit(MIB, 4_000_000, 4 * 1024 * MIB),
+            memory_spaces: 10_000,
         }
     }
 }

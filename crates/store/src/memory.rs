@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::approvals::{self, Approvals, HeldCalls};
 use crate::limits::Size;
+use crate::memories::{self, Memories, Vectors};
 use crate::pins::{self, PinKind, Pins};
 use crate::rate_buckets::{self, RateBuckets};
 use crate::replay_ids::{self, ReplayIds};
@@ -34,6 +35,7 @@ pub(crate) struct Tables {
     pub(crate) approvals: approvals::Table,
     pub(crate) pins: Shelves<String, pins::Pin>,
     pub(crate) secrets: Shelves<String, Vec<u8>>,
+    pub(crate) memories: memories::Table,
 }
 
 impl Memory {
@@ -84,6 +86,14 @@ impl Backend for Memory {
         Arc::new(pins::InMemory::new(self, kind))
     }
 
+    fn memories(&self, owner: &Owner, session: &SessionId, space: &str) -> Arc<dyn Memories> {
+        Arc::new(memories::InMemory::new(self, owner, session, space))
+    }
+
+    fn vectors(&self, model: &str) -> Arc<dyn Vectors> {
+        Arc::new(memories::VectorsInMemory::new(self, model))
+    }
+
     fn sealed_values(&self, owner: &Owner) -> Arc<dyn SealedValues> {
         Arc::new(secrets::InMemory::new(self, owner))
     }
@@ -96,6 +106,7 @@ impl Backend for Memory {
             tables.replay_ids.sweep(now),
             tables.rate_buckets.sweep(now),
             tables.approvals.sweep(now),
+            tables.memories.sweep(now),
         ];
         Pending::ready(Ok(Swept {
             removed: removed.iter().sum(),

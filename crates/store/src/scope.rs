@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::approvals::{Approvals, HeldCalls};
 use crate::limits::check_name;
+use crate::memories::{Memories, Vectors};
 use crate::pins::{PinKind, Pins};
 use crate::rate_buckets::RateBuckets;
 use crate::replay_ids::ReplayIds;
@@ -54,6 +55,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn approvals(&self) -> Arc<dyn Approvals>;
     /// See [`Pins`].
     fn pins(&self, kind: &PinKind) -> Arc<dyn Pins>;
+    /// See [`Memories`].
+    fn memories(&self, owner: &Owner, session: &SessionId, space: &str) -> Arc<dyn Memories>;
+    /// See [`Vectors`].
+    fn vectors(&self, model: &str) -> Arc<dyn Vectors>;
     /// See [`SealedValues`].
     fn sealed_values(&self, owner: &Owner) -> Arc<dyn SealedValues>;
     /// See [`Store::sweep`].
@@ -94,6 +99,13 @@ impl Store {
     #[must_use]
     pub fn approvals(&self) -> Arc<dyn Approvals> {
         self.0.approvals()
+    }
+
+    /// The vectors that a model makes of what agents remember: of all agents. No agent's code may have
+    /// it.
+    #[must_use]
+    pub fn vectors(&self, model: &str) -> Arc<dyn Vectors> {
+        self.0.vectors(model)
     }
 
     /// What is pinned of one kind.
@@ -149,6 +161,12 @@ impl Scope {
     #[must_use]
     pub fn rate_buckets(&self) -> Arc<dyn RateBuckets> {
         self.backend.rate_buckets(&self.owner)
+    }
+
+    /// What is remembered in a space, by one session.
+    #[must_use]
+    pub fn memories(&self, session: &SessionId, space: &str) -> Arc<dyn Memories> {
+        self.backend.memories(&self.owner, session, space)
     }
 
     /// Calls that wait for the operator.

@@ -25,6 +25,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::approvals::{self, Approvals, HeldCalls};
+use crate::memories::{self, Memories, Vectors};
 use crate::pins::{self, PinKind, Pins};
 use crate::rate_buckets::{self, RateBuckets};
 use crate::replay_ids::{self, ReplayIds};
@@ -79,6 +80,7 @@ pub(crate) struct Database {
     readers: readers::Readers,
     writer: writer::Writer,
     syncer: sync::Syncer,
+    vectors: memories::VectorCache,
 }
 
 /// How long a connection waits for a lock of another process, such as a checkpoint by `sqlite3`.
@@ -133,6 +135,7 @@ impl Sqlite {
             readers: readers::Readers::new(path.clone()),
             writer,
             syncer,
+            vectors: memories::VectorCache::default(),
         })))
     }
 
@@ -183,6 +186,10 @@ impl Database {
         &self.limits
     }
 
+    pub(crate) const fn vectors(&self) -> &memories::VectorCache {
+        &self.vectors
+    }
+
     pub(crate) const fn run(&self) -> i64 {
         self.run
     }
@@ -215,6 +222,14 @@ impl Backend for Sqlite {
 
     fn pins(&self, kind: &PinKind) -> Arc<dyn Pins> {
         Arc::new(pins::InSqlite::new(&self.0, kind))
+    }
+
+    fn memories(&self, owner: &Owner, session: &SessionId, space: &str) -> Arc<dyn Memories> {
+        Arc::new(memories::InSqlite::new(&self.0, owner, session, space))
+    }
+
+    fn vectors(&self, model: &str) -> Arc<dyn Vectors> {
+        Arc::new(memories::VectorsInSqlite::new(&self.0, model))
     }
 
     fn sealed_values(&self, owner: &Owner) -> Arc<dyn SealedValues> {

@@ -6,7 +6,7 @@ use super::check::TableUse;
 use crate::limits::Size;
 use crate::scope::Swept;
 use crate::{Error, Limit, UnixMillis};
-use crate::{approvals, pins, rate_buckets, replay_ids, results, secrets, snapshots};
+use crate::{approvals, memories, pins, rate_buckets, replay_ids, results, secrets, snapshots};
 
 /// A table whose rows count for their owner: it has the columns `owner`, `bytes` and, unless its
 /// rows stay for good, `expires`. [`metered!`] makes it, and the triggers that count.
@@ -115,7 +115,7 @@ pub const USAGE: &str = "SELECT entries, bytes FROM usage WHERE kind = ?1 AND ow
 /// How many rows of a table one sweep removes: about ten milliseconds of the writer's time.
 pub(super) const SWEEP: usize = 2_000;
 
-const TABLES: [&Metered; 7] = [
+const TABLES: [&Metered; 8] = [
     &results::TABLE,
     &snapshots::TABLE,
     &replay_ids::TABLE,
@@ -123,6 +123,7 @@ const TABLES: [&Metered; 7] = [
     &approvals::TABLE,
     &pins::TABLE,
     &secrets::TABLE,
+    &memories::TABLE,
 ];
 
 impl Metered {
@@ -191,6 +192,8 @@ pub(super) fn sweep(
     }
     // Names of agents that have nothing any more; agents are free for who makes them up.
     let mut forget = connection.prepare_cached("DELETE FROM usage WHERE entries = 0")?;
+    forget.execute([])?;
+    let mut forget = connection.prepare_cached(memories::SWEEP_PLACES)?;
     forget.execute([])?;
     Ok(swept)
 }

@@ -2,6 +2,9 @@
 //! ends it runs against.
 
 mod approvals;
+mod memories;
+mod memories_found;
+mod memories_room;
 mod pins;
 mod rate_buckets;
 mod replay_ids;
@@ -10,5 +13,7 @@ mod scopes;
 mod secrets;
 mod snapshots;
 mod sweep;
+mod vectors;
 
+pub(crate) use memories::{entry, session};
 pub(crate) use secrets::cipher;

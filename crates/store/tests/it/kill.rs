@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use store::{Error, Options, Sqlite, Store, SyncMode, Use};
+use store::{Error, NewEntry, Options, Rooms, Sqlite, Store, SyncMode, Tier, Use, Wanted};
 
+use crate::contract::{entry, session};
 use crate::subject::{NOW, ada, at, folder, hash};
 
 /// How often the writer is killed in each of four tests.
@@ -37,24 +38,27 @@ fn writer() {
     );
     let scope = store.for_agent(&ada());
     let (ids, results) = (scope.replay_ids(), scope.results());
+    let memories = scope.memories(&session("s"), "default");
     let mut out = std::io::stdout().lock();
     let mut waiting = std::collections::VecDeque::new();
     loop {
         while waiting.len() < WINDOW {
             let id = next.to_string();
-            // Of each number an id, and a request with its answer.
+            // Of each number an id, a request with its answer, and memories in bulk.
             let used = ids.use_once(NOW, &id, at(60));
             let begun = results.begin(NOW, &id, hash(1));
             let answer = vec![b'x'; usize::try_from(next % 3000).unwrap()];
             let finished = results.finish(NOW, &id, Some(answer));
-            waiting.push_back((next, used, begun, finished));
+            let kept = memories.put(NOW, bulk(next), Rooms::default());
+            waiting.push_back((next, used, begun, finished, kept));
             next += 1;
         }
-        let (number, used, begun, finished) = waiting.pop_front().unwrap();
+        let (number, used, begun, finished, kept) = waiting.pop_front().unwrap();
         let outcome = used
             .wait()
             .and_then(|_| begun.wait())
-            .and_then(|_| finished.wait());
+            .and_then(|_| finished.wait())
+            .and_then(|()| kept.wait()?.into_iter().collect());
         match outcome {
             Ok(()) => writeln!(out, "ack {number}").unwrap(),
             Err(error) => {
@@ -64,6 +68,21 @@ fn writer() {
         }
     }
 }
+
+/// Entries that one request keeps.
+fn bulk(number: u64) -> Vec<NewEntry> {
+    let one = |part: u64| NewEntry {
+        expires: at(60),
+        ..entry(
+            Tier::Episodic,
+            &format!("{number} {part}"),
+            &format!("word{number}"),
+        )
+    };
+    (0..BULK).map(one).collect()
+}
+
+const BULK: u64 = 5;
 
 fn start(mut command: Command, path: &Path, first: u64) -> Child {
     command
@@ -109,8 +128,42 @@ fn look(path: &Path, numbers: &[u64]) {
         let result = scope.results().result(NOW, &id).wait();
         assert_eq!(result, Ok(Some(answer)), "{number} was acknowledged");
     }
+    look_at_memories(&store, numbers);
     // Ids are limited, and these are not needed any more.
     store.sweep(at(1_000_000)).wait().unwrap();
+}
+
+/// What was kept together is there together, with what finds it.
+fn look_at_memories(store: &Store, numbers: &[u64]) {
+    let memories = store.for_agent(&ada()).memories(&session("s"), "default");
+    for number in numbers {
+        let wanted = Wanted {
+            tiers: vec![Tier::Episodic],
+            query: format!("word{number}"),
+            limit: 100,
+            ..Wanted::default()
+        };
+        let found = memories.find(NOW, &wanted).wait().unwrap();
+        let keys = found.entries.iter().map(|(entry, _)| entry.key.as_str());
+        let mut keys: Vec<&str> = keys
+            .filter(|key| key.starts_with(&format!("{number} ")))
+            .collect();
+        keys.sort_unstable();
+        let expected: Vec<String> = (0..BULK).map(|part| format!("{number} {part}")).collect();
+        assert_eq!(keys, expected, "{number} was acknowledged");
+    }
+    let (mut after, mut count) = (0, 0);
+    loop {
+        let page = memories
+            .page(NOW, Tier::Episodic, after, 1000)
+            .wait()
+            .unwrap();
+        let Some((last, _)) = page.last() else {
+            break;
+        };
+        (after, count) = (*last, count + page.len() as u64);
+    }
+    assert_eq!(count % BULK, 0, "something was kept in part");
 }
 
 /// Kills writers, each at a random point of its life, that of making the database included.

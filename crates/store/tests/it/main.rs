@@ -3,8 +3,10 @@
 
 mod contract;
 mod files;
+mod forgotten;
 mod keys;
 mod kill;
+mod memory_model;
 mod model;
 mod restart;
 mod subject;

@@ -145,6 +145,7 @@ fn limits() -> Limits {
         approvals: limit(15, 2, 90),
         pins: limit(0, 3, 196),
         secrets: limit(40, 3, 100),
+        ..Limits::default()
     }
 }
 
