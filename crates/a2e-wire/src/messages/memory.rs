@@ -20,6 +20,9 @@ open_enum! {
 
 record! {
     /// One thing remembered.
+    ///
+    /// In an answer `score` is how well it fits what was asked; a copy has also the `weight` that it
+    /// was kept with.
     MemoryEntry<'a> {
         key: MemoryKey<'a>,
         content: Raw<'a>,
@@ -31,6 +34,7 @@ record! {
         created_at: Timestamp = (now),
         updated_at: Timestamp = (now),
     }
+    sparse { weight: Real, }
 }
 
 record! {
@@ -44,11 +48,14 @@ record! {
 
 record! {
     /// Answers [`MemoryInitRequest`].
+    ///
+    /// `tiers` has the `entries` and `bytes` of each tier.
     MemoryInitResponse<'a> {
         memory_id: MemoryId<'a>,
         namespace: Cow<'a, str>,
         success: bool = true,
     }
+    sparse { tiers: Object<'a>, }
 }
 
 record! {
@@ -69,6 +76,9 @@ record! {
 
 record! {
     /// Looks for entries; all that is given must match.
+    ///
+    /// With `after` it is the next part of a copy of the tier: entries in the order they were written,
+    /// and nothing else is asked of them.
     MemoryRetrieveRequest<'a> {
         memory_id: MemoryId<'a> = "",
         keys: Vec<MemoryKey<'a>> = [],
@@ -78,14 +88,18 @@ record! {
         limit: i64 = 10,
         min_score: Real = 0.0,
     }
+    sparse { after: i64, }
 }
 
 record! {
     /// Answers [`MemoryRetrieveRequest`].
+    ///
+    /// `more` says that there may be more than `total`; `next` is the `after` of the next part of a copy.
     MemoryRetrieveResponse<'a> {
         entries: Vec<MemoryEntry<'a>> = [],
         total: i64 = 0,
     }
+    sparse { more: bool, next: i64, }
 }
 
 record! {
