@@ -11,6 +11,7 @@
 //! - [`openapi`]: tools that an OpenAPI document describes
 //! - [`peers`]: tools that are intents of other agents
 //! - [`scripts`]: tools that are programs of a folder
+//! - [`memory`]: the capability `memory`: what agents remember
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
 //! - [`workplace`]: where foreign programs run
@@ -54,6 +55,7 @@ pub mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
+pub mod memory;
 pub mod openapi;
 pub mod peers;
 mod placement;
