@@ -7,6 +7,7 @@ mod a2a;
 mod components;
 mod error;
 mod intents;
+mod memory;
 mod own_tools;
 mod peers;
 mod policy;
@@ -34,6 +35,7 @@ pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
 pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
 pub use intents::{Intent, IntentTarget};
+pub use memory::{Embedder, Memory};
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use peers::{Peer, PeerIntent};
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
@@ -175,6 +177,8 @@ pub enum PluginKind {
     Toolkits,
     /// Processes.
     Proc(Proc),
+    /// What agents remember.
+    Memory(Memory),
     /// Another A2E host.
     Mounted(Mounted),
 }

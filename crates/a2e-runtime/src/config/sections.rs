@@ -26,6 +26,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 #[derive(Clone, Copy)]
 enum Kind {
     Demo,
+    Memory,
     Mounted,
     Proc,
     Toolkits,
@@ -169,6 +170,7 @@ impl Reader<'_> {
         let kind = kind.and_then(|it| {
             it.choice(&[
                 ("demo", Kind::Demo),
+                ("memory", Kind::Memory),
                 ("mounted", Kind::Mounted),
                 ("proc", Kind::Proc),
                 ("toolkits", Kind::Toolkits),
@@ -186,6 +188,7 @@ impl Reader<'_> {
         let kind = match kind? {
             Kind::Demo => Some(PluginKind::Demo),
             Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
+            Kind::Memory => Some(PluginKind::Memory(self.memory(&mut section))),
             Kind::Toolkits => Some(PluginKind::Toolkits),
             Kind::Proc => Some(PluginKind::Proc(proc(&mut section))),
             Kind::Tools => Some(PluginKind::Tools(Box::new(self.own_tools(&mut section)))),
