@@ -3,12 +3,13 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use a2a_net::book::parse_did;
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
+use a2e_caps::memory::{Endpoint, EndpointSettings, Memory, Reader, Settings as MemorySettings};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
 use a2e_caps::shares::{Kind, Shares};
 use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source, Tool};
@@ -17,13 +18,15 @@ use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
-    CommandTool, Config, IntentTarget, Network, OwnTools, Peer, Plugin, PluginKind, Proc, Sandbox,
+    CommandTool, Config, Embedder, IntentTarget, Memory as MemoryConfig, Network, OwnTools, Peer,
+    Plugin, PluginKind, Proc, Sandbox,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
-use store::Vault;
+use store::{Overflow, Rooms, Store, Vault};
+use tokio_util::sync::CancellationToken;
 
 use crate::components::Loader;
 
@@ -37,6 +40,8 @@ pub(crate) struct Capabilities {
     components: Loader,
     /// Where scripts are kept as they were when they were read.
     scripts: PathBuf,
+    /// Ends whoever reads entries for the configuration before.
+    reading: Mutex<CancellationToken>,
 }
 
 /// The tools that a configuration describes, by where they come from.
@@ -104,6 +109,7 @@ impl Capabilities {
             web,
             components: Loader::new(limits.max_components_per_agent),
             scripts: data.path().join("scripts"),
+            reading: Mutex::default(),
         })
     }
 
@@ -131,9 +137,15 @@ impl Capabilities {
     }
 
     /// Adds all capabilities, as a node has them that is told nothing else.
-    pub(crate) fn all(&self, builder: HostBuilder, vault: &Vault) -> Result<HostBuilder> {
+    pub(crate) fn all(
+        &self,
+        builder: HostBuilder,
+        vault: &Vault,
+        store: &Store,
+    ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
         let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits"))?);
+        let builder = builder.plugin(Memory::new(store.clone(), MemorySettings::default()));
         Ok(self.proc(builder, &Proc::default()))
     }
 
@@ -251,6 +263,59 @@ impl Capabilities {
             max_running: proc.max_procs,
         });
         builder.plugin(procs).plugin(Resize)
+    }
+
+    /// Adds memories.
+    pub(crate) fn memory(
+        &self,
+        builder: HostBuilder,
+        plugin: &Plugin,
+        memory: &MemoryConfig,
+        store: &Store,
+    ) -> Result<HostBuilder> {
+        let until = CancellationToken::new();
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *reading, until.clone()).cancel();
+        drop(reading);
+        let text = || format!("the embedder of the plugin `{}`", plugin.name);
+        let reader = memory.embedder.as_ref();
+        let reader = reader.map(|embedder| self.reader(embedder, store, until).with_context(text));
+        let settings = MemorySettings {
+            placement: placement(plugin),
+            rooms: Rooms {
+                working: memory.working_limit,
+                episodic: memory.episodic_limit,
+                semantic: memory.semantic_limit,
+                overflow: match memory.evict {
+                    true => Overflow::Evict,
+                    false => Overflow::Refuse,
+                },
+            },
+            readers: memory.semantic_readers.clone(),
+            writers: memory.semantic_writers.clone(),
+            reader: reader.transpose()?,
+            ..MemorySettings::default()
+        };
+        Ok(builder.plugin(Memory::new(store.clone(), settings)))
+    }
+
+    /// Has a model read what agents remember.
+    fn reader(
+        &self,
+        embedder: &Embedder,
+        store: &Store,
+        until: CancellationToken,
+    ) -> Result<Reader> {
+        let web = Web::new(Arc::clone(&self.web), &embedder.private_hosts)?;
+        let settings = EndpointSettings {
+            url: embedder.url.clone(),
+            model: embedder.model.clone(),
+            key: embedder.api_key.as_ref().map(|key| key.reveal().to_owned()),
+            timeout: embedder.timeout,
+        };
+        let endpoint = Endpoint::new(&settings, &web).map_err(anyhow::Error::msg)?;
+        let clock = MemorySettings::default().clock;
+        Ok(Reader::start(Arc::new(endpoint), store, clock, until))
     }
 
     fn command_tool(&self, tool: &CommandTool) -> Result<Arc<dyn Tool>, TemplateError> {

@@ -10,6 +10,7 @@ mod operate;
 mod peers;
 mod record;
 mod reload;
+mod sweep;
 
 use std::io::Write;
 use std::path::Path;
@@ -97,6 +98,7 @@ pub(crate) struct Shared {
     pub(crate) audit: Option<audit::Log>,
     pub(crate) capabilities: Capabilities,
     pub(crate) vault: Vault,
+    pub(crate) store: store::Store,
     pub(crate) definitions: Definitions,
     pub(crate) peers: Arc<LatePeers>,
 }
@@ -141,6 +143,7 @@ impl Node {
             audit: record::open(config, data, &identity, &identities)?,
             capabilities: capabilities.await??,
             vault: vault::open(data, &store).await?,
+            store: store.clone(),
             definitions: Definitions::new(&store)?,
             peers: Arc::default(),
         };
@@ -187,6 +190,7 @@ impl Node {
         if let Some(log) = &shared.audit {
             tokio::spawn(keep_within(log.clone(), config.audit.retention));
         }
+        tokio::spawn(sweep::run(shared.store.clone(), operator.clone()));
         let node = Self {
             host,
             http,

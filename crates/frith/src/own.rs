@@ -76,6 +76,7 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
         vault: vault::for_now(&store).await?,
         definitions: Definitions::new(&store)?,
         peers: Arc::default(),
+        store,
     };
     let tell = |doing: String| eprintln!("frith: {}", screen::plain(doing));
     let (builder, described) = node::builder(&config, &shared, &tell).await?;

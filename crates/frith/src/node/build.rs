@@ -38,7 +38,7 @@ pub(crate) async fn builder(
     described.extend(capabilities.of_peers(config, &peers)?);
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
-        builder = capabilities.all(builder, &shared.vault)?;
+        builder = capabilities.all(builder, &shared.vault, &shared.store)?;
         // The tools to try a host with.
         builder = builder.plugin(Demo::default());
     }
@@ -53,6 +53,9 @@ pub(crate) async fn builder(
             PluginKind::Tools(_) => capabilities.tools(builder, plugin)?,
             PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
+            PluginKind::Memory(memory) => {
+                capabilities.memory(builder, plugin, memory, &shared.store)?
+            }
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted, &shared.definitions)?;
                 let text = format!("the plugin `{}` at {}", plugin.name, mount.address);

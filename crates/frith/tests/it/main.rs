@@ -13,6 +13,7 @@ mod identity;
 mod identity_hostile;
 mod local;
 mod manifests;
+mod memory;
 mod mounted;
 mod newcomer;
 mod node;
@@ -100,11 +101,11 @@ fn a_host_can_be_asked_from_the_command_line() {
     assert_eq!(status, 0, "{error}");
     assert!(out.starts_with("the host answers in"), "{out}");
     let (_, out, _) = on_own_host(&["caps"]);
-    for name in ["tools   ", "toolkits", "proc    "] {
+    for name in ["tools   ", "toolkits", "proc    ", "memory  "] {
         assert!(out.contains(&format!("{name}     yes")), "{out}");
     }
     assert!(
-        out.contains("memory       no   (no plugin loaded)"),
+        out.contains("chains       no   (no plugin loaded)"),
         "{out}"
     );
     let (_, out, _) = on_own_host(&["tools"]);
