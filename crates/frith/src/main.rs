@@ -23,6 +23,7 @@ mod id;
 mod keystore;
 mod log;
 mod manifest;
+mod memory;
 mod node;
 mod own;
 mod peer;
@@ -87,6 +88,9 @@ enum Command {
     /// List the toolkits of a node, show one, or configure it
     #[command(after_help = EXIT_STATUS)]
     Toolkits(toolkits::Arguments),
+    /// What an agent remembers: search, get, put, forget, stats, export, import
+    #[command(after_help = EXIT_STATUS)]
+    Memory(memory::Arguments),
     /// Run a program in the sandbox of a node: its output as it comes, and its exit status
     #[command(after_help = RUN_EXIT_STATUS)]
     Run(run::Arguments),
@@ -199,6 +203,7 @@ fn main() -> ExitCode {
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
         Some(Command::Toolkits(options)) => toolkits::run(&options, arguments.json),
+        Some(Command::Memory(options)) => memory::run(&options, arguments.json),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Doctor(options)) => doctor::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),

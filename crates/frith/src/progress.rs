@@ -1,5 +1,7 @@
 //! How a call gets on, for whoever waits for it: a bar on a terminal, lines or JSON elsewhere.
 
+mod counted;
+
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +13,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::screen::{json, one_line, plain};
+
+pub(crate) use counted::Counted;
 
 /// Everything goes to standard error, so that standard output is the result alone.
 pub(crate) struct Progress {
