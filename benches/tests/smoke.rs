@@ -38,6 +38,13 @@ fn store_runs() {
     assert!(rows >= 8, "{text}");
 }
 
+#[test]
+fn memory_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_memory"));
+    let rows = text.lines().filter(|line| line.contains('x')).count();
+    assert!(rows >= 7, "{text}");
+}
+
 /// With or without ripgrep and bubblewrap, which only `cargo xtask bench tools` installs.
 #[test]
 fn tools_run() {
