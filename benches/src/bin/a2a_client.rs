@@ -82,11 +82,7 @@ fn named(name: &str) -> Result<Carrier, String> {
 }
 
 /// One request, answered with what it had echoed.
-async fn ping(
-    party: &Party,
-    client: &Caller,
-    name_work: NameWork,
-) -> Result<(), Box<dyn Error>> {
+async fn ping(party: &Party, client: &Caller, name_work: NameWork) -> Result<(), Box<dyn Error>> {
     let intent = json!({"goal": "frith.ping", "inputs": {"echo": TEXT}});
     let options = CallOptions {
         name_work,

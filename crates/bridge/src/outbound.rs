@@ -69,6 +69,7 @@ impl<C: Couriers> Outbound<C> {
             failed_work: FailedWork::Leave,
             chunks: asked.events.is_some().then_some(chunks),
             correlation_id: Some(asked.request_id),
+            setbacks: None,
         };
         let calling = async {
             tracing::debug!("a peer is asked");

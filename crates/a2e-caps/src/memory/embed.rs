@@ -128,7 +128,8 @@ impl Embedder for Endpoint {
                     bytes: body.to_string().into_bytes(),
                 }),
             };
-            let output = self.service.send(request).await;
+            // Asked by the host, and by no agent.
+            let output = self.service.send(&Arc::from(""), request).await;
             let output = output.map_err(|failure| failure.to_string())?;
             if let Some(error) = output.error {
                 return Err(error);

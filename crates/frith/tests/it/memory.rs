@@ -28,17 +28,35 @@ fn start(folder: &Path) -> Node {
 fn what_is_put_is_found_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let node = start(folder.path());
-    said(&node, &["put", "pet", "a dog called Rex", "--tag", "family"]);
-    said(&node, &["put", r#"{"user": 1}"#, r#"{"tea": "green"}"#, "--tier", "semantic"]);
+    said(
+        &node,
+        &["put", "pet", "a dog called Rex", "--tag", "family"],
+    );
+    said(
+        &node,
+        &[
+            "put",
+            r#"{"user": 1}"#,
+            r#"{"tea": "green"}"#,
+            "--tier",
+            "semantic",
+        ],
+    );
     let (status, _, error) = memory(&node, &["put", "note", "-"], "from outside\n");
     assert_eq!(status, 0, "{error}");
     let node = start(&node.crash());
     let out = said(&node, &["search", "what is my dog called"]);
-    assert!(out.contains("episodic pet  a dog called Rex  [family]\n"), "{out}");
+    assert!(
+        out.contains("episodic pet  a dog called Rex  [family]\n"),
+        "{out}"
+    );
     assert!(out.ends_with("1 of 1\n"), "{out}");
     let out = said(&node, &["search", "--json", "tea"]);
     let found: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&found["key"]["user"], &found["tier"]), (&1.into(), &"semantic".into()));
+    assert_eq!(
+        (&found["key"]["user"], &found["tier"]),
+        (&1.into(), &"semantic".into())
+    );
     let out = said(&node, &["get", "note"]);
     assert!(out.contains("\"content\": \"from outside\""), "{out}");
     assert_eq!(said(&node, &["search", "zebra"]), "nothing fits\n");
@@ -47,7 +65,12 @@ fn what_is_put_is_found_after_a_crash() {
     assert!(error.contains("nothing has the key none"), "{error}");
     let out = said(&node, &["stats"]);
     assert!(out.contains("episodic          2 entries"), "{out}");
-    assert_eq!(said(&node, &["stats", "--namespace", "other", "--json"]).matches(":0").count(), 6);
+    assert_eq!(
+        said(&node, &["stats", "--namespace", "other", "--json"])
+            .matches(":0")
+            .count(),
+        6
+    );
     assert_eq!(said(&node, &["forget", "--tag", "family"]), "forgot 1\n");
     assert_eq!(said(&node, &["search", "dog"]), "nothing fits\n");
     let (status, ..) = memory(&node, &["forget"], "");
@@ -74,13 +97,22 @@ fn a_copy_goes_out_and_in() {
     let into = ["import", file, "--namespace", "other", "--tier", "semantic"];
     let (status, _, error) = memory(&node, &into, "");
     assert_eq!((status, error.as_str()), (0, "remembered 1200 entries\n"));
-    let found = said(&node, &["search", "line 777", "--namespace", "other", "--limit", "1"]);
+    let found = said(
+        &node,
+        &["search", "line 777", "--namespace", "other", "--limit", "1"],
+    );
     assert!(found.contains("{\"n\":777}  line 777"), "{found}");
     // What cannot be read is named, and the rest is there.
     let mixed = "{\"key\": \"a\", \"content\": 1}\nnonsense\n{\"content\": 1}\n";
     let (status, _, error) = memory(&node, &["import", "-"], mixed);
     assert_eq!(status, 1, "{error}");
     assert!(error.starts_with("line 2: "), "{error}");
-    assert!(error.contains("\nline 3: ") && error.contains("remembered 1 entries\n"), "{error}");
-    assert!(error.ends_with("2 entries could not be remembered\n"), "{error}");
+    assert!(
+        error.contains("\nline 3: ") && error.contains("remembered 1 entries\n"),
+        "{error}"
+    );
+    assert!(
+        error.ends_with("2 entries could not be remembered\n"),
+        "{error}"
+    );
 }

@@ -161,6 +161,10 @@ fn mistakes_are_named() {
         let error = read(text).unwrap_err();
         assert!(error.contains(wrong), "{text}: {error}");
     }
+}
+
+#[test]
+fn what_is_at_a_limit_is_taken() {
     // A port that is not opened needs no certificate.
     assert!(read("a2a: {enabled: false, listen: '0.0.0.0:1'}").is_ok());
     assert!(read("a2a: {listen: '[::1]:1', limits: {sessions: 1000000}}").is_ok());
