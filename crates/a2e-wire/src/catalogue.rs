@@ -53,7 +53,7 @@ pub fn structs() -> Vec<Struct> {
         McpServerConfig McpServerInfo McpResource McpResourceContent McpPrompt McpPromptArgument
         McpPromptMessage McpRoot
         SourceRef SubagentConfig TaskDefinition SubagentInfo SubagentMessagePayload
-        PlanSummary TaskSummary BoardTask PlanBoard
+        PlanSummary TaskSummary TaskChange BoardTask PlanBoard
     }
 }
 

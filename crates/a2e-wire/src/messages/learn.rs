@@ -157,6 +157,10 @@ record! {
         last_called: Timestamp = 0.0,
         p95_duration_ms: Real = 0.0,
     }
+    sparse {
+        decayed_score: Real,
+        weight: Real,
+    }
 }
 
 record! {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::record::record;
-use crate::{Map, Object, PlanId, TaskId};
+use crate::{Map, Object, PlanId, TaskId, Timestamp};
 
 record! {
     /// A plan, as it is listed.
@@ -12,16 +12,44 @@ record! {
         name: Cow<'a, str>,
         columns: Vec<Cow<'a, str>>,
     }
+    sparse {
+        description: Cow<'a, str>,
+        tasks: i64,
+        created_at: Timestamp,
+    }
 }
 
 record! {
-    /// A task, as it is listed.
+    /// One change of a task.
+    TaskChange<'a> {
+        at: Timestamp,
+        by: Cow<'a, str>,
+        version: i64,
+        field: Cow<'a, str>,
+        before: Cow<'a, str>,
+        after: Cow<'a, str>,
+    }
+}
+
+record! {
+    /// A task, as it is listed. One that was asked for by its id comes in full.
     TaskSummary<'a> {
         task_id: TaskId<'a>,
         title: Cow<'a, str>,
         status: Cow<'a, str>,
         assignee: Cow<'a, str>,
         plan_id: PlanId<'a>,
+    }
+    sparse {
+        deps: Vec<Cow<'a, str>>,
+        blocked_by: Vec<Cow<'a, str>>,
+        position: i64,
+        version: i64,
+        description: Cow<'a, str>,
+        metadata: Object<'a>,
+        created_at: Timestamp,
+        updated_at: Timestamp,
+        history: Vec<TaskChange<'a>>,
     }
 }
 
@@ -32,6 +60,10 @@ record! {
         title: Cow<'a, str>,
         status: Cow<'a, str>,
         assignee: Cow<'a, str>,
+    }
+    sparse {
+        blocked_by: Vec<Cow<'a, str>>,
+        version: i64,
     }
 }
 
@@ -74,13 +106,22 @@ record! {
 }
 
 record! {
-    /// Changes what is given of a task.
+    /// Changes what is given of a task, if it still has the version that was seen; `clear` names what
+    /// is to be empty.
     TaskUpdateRequest<'a> {
         plan_id: PlanId<'a>,
         task_id: TaskId<'a>,
         status: Cow<'a, str> = "",
         assignee: Cow<'a, str> = "",
         deps: Vec<Cow<'a, str>> = [],
+    }
+    sparse {
+        title: Cow<'a, str>,
+        description: Cow<'a, str>,
+        metadata: Object<'a>,
+        position: i64,
+        seen_version: i64,
+        clear: Vec<Cow<'a, str>>,
     }
 }
 
@@ -89,6 +130,9 @@ record! {
     TaskListRequest<'a> {
         plan_id: PlanId<'a> = "",
         status: Cow<'a, str> = "",
+    }
+    sparse {
+        task_id: TaskId<'a>,
     }
 }
 
@@ -106,6 +150,9 @@ record! {
         plan_id: PlanId<'a> = "",
         columns: Vec<Cow<'a, str>> = [],
     }
+    sparse {
+        error: Cow<'a, str>,
+    }
 }
 
 record! {
@@ -122,13 +169,21 @@ record! {
         task_id: TaskId<'a> = "",
         status: Cow<'a, str> = "",
     }
+    sparse {
+        error: Cow<'a, str>,
+        blocked_by: Vec<Cow<'a, str>>,
+    }
 }
 
 record! {
-    /// Answers [`TaskUpdateRequest`].
+    /// Answers [`TaskUpdateRequest`] with the task as it is now.
     TaskUpdateResponse<'a> {
         success: bool = false,
         task_id: TaskId<'a> = "",
+    }
+    sparse {
+        error: Cow<'a, str>,
+        task: TaskSummary<'a>,
     }
 }
 
