@@ -8,6 +8,8 @@
 //! - [`HeldCalls`] and [`Approvals`]: calls that wait for the operator, from both sides
 //! - [`Pins`]: what was approved and must not change unseen
 //! - [`Memories`]: what agents remember, found by key, label and words
+//! - [`Learning`]: what is learned from, and what was learned
+//! - [`Plans`]: tasks in columns, and what became of them
 //! - [`Secrets`]: sealed by a [`Cipher`] before they get here
 //!
 //! A [`Store`] gives them out for an owner: `store.for_agent(&agent).results()` reaches the results
@@ -47,11 +49,13 @@
 mod approvals;
 mod error;
 mod key;
+mod learning;
 mod limits;
 mod memories;
 mod memory;
 mod pending;
 mod pins;
+mod plans;
 mod rate_buckets;
 mod replay_ids;
 mod results;
@@ -66,6 +70,7 @@ mod value;
 pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict};
 pub use error::Error;
 pub use key::{Passphrase, StoreKey};
+pub use learning::{Component, Learning, Refinement, Sample, SampleKind};
 pub use limits::{Limit, Limits, MAX_NAME};
 pub use memories::{
     Entry, EntryNumber, Forgotten, Found, MAX_COUNTED, MAX_FOUND, MAX_KEY, MAX_KEYS, MAX_QUERY,
@@ -75,6 +80,7 @@ pub use memories::{
 pub use memory::Memory;
 pub use pending::{Pending, Promise, wait};
 pub use pins::{Advanced, Compared, Pin, PinKind, Pins};
+pub use plans::{Author, Change, Changed, NewTask, Plan, Plans, Task, TaskChange};
 pub use rate_buckets::{Bucket, RateBuckets};
 pub use replay_ids::{ReplayIds, Use};
 pub use results::{Begun, Results};

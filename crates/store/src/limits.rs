@@ -27,6 +27,22 @@ pub struct Limits {
     pub memories: Limit,
     /// Memories (tiers of spaces) of an agent, and of all agents together where they share them.
     pub memory_spaces: usize,
+    /// Feedback and experiences of an agent.
+    pub samples: Limit,
+    /// Components of which an agent knows how they do; a value is what it knows of one.
+    pub components: Limit,
+    /// The state that an agent's refinements change; only the value counts, there is one.
+    pub learned: Limit,
+    /// Refinements of an agent that are on record; a value is one with its way back.
+    pub refinements: Limit,
+    /// Plans of an agent.
+    pub plans: Limit,
+    /// Tasks of all plans of an agent.
+    pub tasks: Limit,
+    /// How many tasks one plan may have: what a change looks at.
+    pub tasks_of_plan: usize,
+    /// Changes of tasks that are remembered of an agent; a value has no limit of its own.
+    pub task_changes: Limit,
 }
 
 /// What one agent may have of one kind.
@@ -65,6 +81,14 @@ impl Default for Limits {
             secrets: limit(64 * KIB, 1_000, 4 * MIB),
             memories: limit(MIB, 4_000_000, 4 * 1024 * MIB),
             memory_spaces: 10_000,
+            samples: limit(256 * KIB, 1_000_000, 1024 * MIB),
+            components: limit(32 * KIB, 10_000, 64 * MIB),
+            learned: limit(MIB, 1, MIB),
+            refinements: limit(2 * MIB, 1_000, 64 * MIB),
+            plans: limit(16 * KIB, 1_000, 4 * MIB),
+            tasks: limit(128 * KIB, 20_000, 64 * MIB),
+            tasks_of_plan: 2_000,
+            task_changes: limit(0, 100_000, 32 * MIB),
         }
     }
 }

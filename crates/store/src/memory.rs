@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::approvals::{self, Approvals, HeldCalls};
+use crate::learning::{self, Learning};
 use crate::limits::Size;
 use crate::memories::{self, Memories, Vectors};
 use crate::pins::{self, PinKind, Pins};
+use crate::plans::{self, Plans};
 use crate::rate_buckets::{self, RateBuckets};
 use crate::replay_ids::{self, ReplayIds};
 use crate::results::{self, Results};
@@ -34,6 +36,8 @@ pub(crate) struct Tables {
     pub(crate) rate_buckets: Shelves<String, Vec<u8>>,
     pub(crate) approvals: approvals::Table,
     pub(crate) pins: Shelves<String, pins::Pin>,
+    pub(crate) learning: learning::Table,
+    pub(crate) plans: plans::Table,
     pub(crate) secrets: Shelves<String, Vec<u8>>,
     pub(crate) memories: memories::Table,
 }
@@ -92,6 +96,14 @@ impl Backend for Memory {
 
     fn vectors(&self, model: &str) -> Arc<dyn Vectors> {
         Arc::new(memories::VectorsInMemory::new(self, model))
+    }
+
+    fn learning(&self, owner: &Owner) -> Arc<dyn Learning> {
+        Arc::new(learning::InMemory::new(self, owner))
+    }
+
+    fn plans(&self, owner: &Owner) -> Arc<dyn Plans> {
+        Arc::new(plans::InMemory::new(self, owner))
     }
 
     fn sealed_values(&self, owner: &Owner) -> Arc<dyn SealedValues> {

@@ -4,9 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::approvals::{Approvals, HeldCalls};
+use crate::learning::Learning;
 use crate::limits::check_name;
 use crate::memories::{Memories, Vectors};
 use crate::pins::{PinKind, Pins};
+use crate::plans::Plans;
 use crate::rate_buckets::RateBuckets;
 use crate::replay_ids::ReplayIds;
 use crate::results::Results;
@@ -59,6 +61,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn memories(&self, owner: &Owner, session: &SessionId, space: &str) -> Arc<dyn Memories>;
     /// See [`Vectors`].
     fn vectors(&self, model: &str) -> Arc<dyn Vectors>;
+    /// See [`Learning`].
+    fn learning(&self, owner: &Owner) -> Arc<dyn Learning>;
+    /// See [`Plans`].
+    fn plans(&self, owner: &Owner) -> Arc<dyn Plans>;
     /// See [`SealedValues`].
     fn sealed_values(&self, owner: &Owner) -> Arc<dyn SealedValues>;
     /// See [`Store::sweep`].
@@ -173,6 +179,18 @@ impl Scope {
     #[must_use]
     pub fn held_calls(&self) -> Arc<dyn HeldCalls> {
         self.backend.held_calls(&self.owner)
+    }
+
+    /// What was learned.
+    #[must_use]
+    pub fn learning(&self) -> Arc<dyn Learning> {
+        self.backend.learning(&self.owner)
+    }
+
+    /// Plans and their tasks.
+    #[must_use]
+    pub fn plans(&self) -> Arc<dyn Plans> {
+        self.backend.plans(&self.owner)
     }
 }
 

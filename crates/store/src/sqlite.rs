@@ -25,8 +25,10 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::approvals::{self, Approvals, HeldCalls};
+use crate::learning::{self, Learning};
 use crate::memories::{self, Memories, Vectors};
 use crate::pins::{self, PinKind, Pins};
+use crate::plans::{self, Plans};
 use crate::rate_buckets::{self, RateBuckets};
 use crate::replay_ids::{self, ReplayIds};
 use crate::results::{self, Results};
@@ -230,6 +232,14 @@ impl Backend for Sqlite {
 
     fn vectors(&self, model: &str) -> Arc<dyn Vectors> {
         Arc::new(memories::VectorsInSqlite::new(&self.0, model))
+    }
+
+    fn learning(&self, owner: &Owner) -> Arc<dyn Learning> {
+        Arc::new(learning::InSqlite::new(&self.0, owner))
+    }
+
+    fn plans(&self, owner: &Owner) -> Arc<dyn Plans> {
+        Arc::new(plans::InSqlite::new(&self.0, owner))
     }
 
     fn sealed_values(&self, owner: &Owner) -> Arc<dyn SealedValues> {

@@ -1,5 +1,6 @@
 //! The SQL of some operations, so that the benchmark can run the same statements without us.
 
+pub use crate::learning::ADD_SAMPLE;
 pub use crate::memories::statements::{
     BY_KEY as MEMORY_BY_KEY, INSERT as MEMORY_INSERT, LATEST_MATCHING as MEMORY_MATCHING,
 };

@@ -6,7 +6,10 @@ use super::check::TableUse;
 use crate::limits::Size;
 use crate::scope::Swept;
 use crate::{Error, Limit, UnixMillis};
-use crate::{approvals, memories, pins, rate_buckets, replay_ids, results, secrets, snapshots};
+use crate::{
+    approvals, learning, memories, pins, plans, rate_buckets, replay_ids, results, secrets,
+    snapshots,
+};
 
 /// A table whose rows count for their owner: it has the columns `owner`, `bytes` and, unless its
 /// rows stay for good, `expires`. [`metered!`] makes it, and the triggers that count.
@@ -115,7 +118,7 @@ pub const USAGE: &str = "SELECT entries, bytes FROM usage WHERE kind = ?1 AND ow
 /// How many rows of a table one sweep removes: about ten milliseconds of the writer's time.
 pub(super) const SWEEP: usize = 2_000;
 
-const TABLES: [&Metered; 8] = [
+const TABLES: [&Metered; 15] = [
     &results::TABLE,
     &snapshots::TABLE,
     &replay_ids::TABLE,
@@ -124,6 +127,13 @@ const TABLES: [&Metered; 8] = [
     &pins::TABLE,
     &secrets::TABLE,
     &memories::TABLE,
+    &plans::PLANS,
+    &plans::TASKS,
+    &plans::CHANGES,
+    &learning::SAMPLES,
+    &learning::COMPONENTS,
+    &learning::LEARNED,
+    &learning::REFINEMENTS,
 ];
 
 impl Metered {

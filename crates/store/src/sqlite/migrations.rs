@@ -5,7 +5,10 @@ use std::path::Path;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::Error;
-use crate::{approvals, memories, pins, rate_buckets, replay_ids, results, secrets, snapshots};
+use crate::{
+    approvals, learning, memories, pins, plans, rate_buckets, replay_ids, results, secrets,
+    snapshots,
+};
 
 /// Each step makes the next version of the one before it. A step that was published never changes;
 /// a new table or column is a new step at the end, with a sample of the version before it in
@@ -20,6 +23,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     pins::SCHEMA,
     secrets::SCHEMA,
     memories::SCHEMA,
+    plans::SCHEMA,
+    learning::SCHEMA,
 ];
 
 /// What the store knows of itself, and how much each owner has of each kind: kept by triggers, so

@@ -2,10 +2,12 @@
 //! ends it runs against.
 
 mod approvals;
+mod learning;
 mod memories;
 mod memories_found;
 mod memories_room;
 mod pins;
+mod plans;
 mod rate_buckets;
 mod replay_ids;
 mod results;
@@ -15,5 +17,7 @@ mod snapshots;
 mod sweep;
 mod vectors;
 
+pub(crate) use learning::{component, experience, refinement};
 pub(crate) use memories::{entry, session};
+pub(crate) use plans::{by, plan, task};
 pub(crate) use secrets::cipher;

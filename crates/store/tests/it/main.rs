@@ -1,13 +1,19 @@
 //! Stores, as their users meet them.
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
 
 mod contract;
 mod files;
 mod forgotten;
 mod keys;
 mod kill;
+mod learning_kill;
 mod memory_model;
 mod model;
+mod plan_model;
 mod restart;
 mod subject;
 mod versions;

@@ -15,11 +15,11 @@ use store::{
     Use, Wanted, wait,
 };
 
-use crate::contract::{cipher, entry, session};
+use crate::contract::{by, cipher, component, entry, experience, plan, refinement, session, task};
 use crate::subject::{NOW, ada, at, folder, hash};
 
 /// The version of this program's databases.
-const NEWEST: i64 = 9;
+const NEWEST: i64 = 11;
 
 fn open(path: &Path) -> Result<Store, Error> {
     Sqlite::open(&Options::new(path)).map(Store::new)
@@ -74,6 +74,19 @@ fn fill(store: &Store) {
     let entries = vec![entry(Tier::Episodic, "pet", "a dog called Rex")];
     let outcomes = memories.put(NOW, entries, Rooms::default()).wait().unwrap();
     assert_eq!(outcomes, [Ok(())]);
+    let plans = scope.plans();
+    plans.create(plan("p")).wait().unwrap();
+    plans.add(by("ada", 0), "p", task("1")).wait().unwrap();
+    let learning = scope.learning();
+    let known = vec![component("c", "known")];
+    learning
+        .record(vec![experience("{}")], known)
+        .wait()
+        .unwrap();
+    learning
+        .refine(refinement("r", "after", "before"))
+        .wait()
+        .unwrap();
 }
 
 fn bucket() -> Bucket {
@@ -122,6 +135,13 @@ fn look(store: &Store, version: i64) {
     };
     let found = scope.memories(&session("s"), "default").find(NOW, &wanted);
     assert_eq!(found.wait().unwrap().total, usize::from(has(9)));
+    let planned = scope.plans().task("p", "1").wait().unwrap();
+    assert_eq!(
+        planned.map(|(_, changes)| changes.len()),
+        has(10).then_some(1)
+    );
+    let snapshot = scope.learning().snapshot("r").wait().unwrap();
+    assert_eq!(snapshot, has(11).then(|| b"before".to_vec()));
 }
 
 #[test]
