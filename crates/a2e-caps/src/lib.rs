@@ -14,6 +14,7 @@
 //! - [`memory`]: the capability `memory`: what agents remember
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
+//! - [`planning`]: the capability `planning`: plans, whose tasks stand in columns
 //! - [`workplace`]: where foreign programs run
 //! - [`shares`]: what one agent can have under way at a time
 //!
@@ -52,6 +53,7 @@ pub mod commands;
 pub mod components;
 pub mod endpoints;
 pub mod files;
+mod fresh;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
@@ -59,6 +61,7 @@ pub mod memory;
 pub mod openapi;
 pub mod peers;
 mod placement;
+pub mod planning;
 pub mod proc;
 pub mod scripts;
 pub mod shares;

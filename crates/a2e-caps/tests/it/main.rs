@@ -25,6 +25,7 @@ mod openapi;
 mod openapi_refused;
 mod own_tools;
 mod pinning;
+mod planning;
 mod ranking;
 mod searching;
 mod sqlite;
