@@ -15,6 +15,7 @@
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
 //! - [`planning`]: the capability `planning`: plans, whose tasks stand in columns
+//! - [`learning`]: the capability `learning`: feedback, experiences, and what follows from them
 //! - [`workplace`]: where foreign programs run
 //! - [`shares`]: what one agent can have under way at a time
 //!
@@ -58,11 +59,13 @@ mod fresh;
 pub mod fuzzing;
 pub mod http;
 pub mod memory;
+pub mod learning;
 pub mod openapi;
 pub mod peers;
 mod placement;
 pub mod planning;
 pub mod proc;
+mod ranking;
 pub mod scripts;
 pub mod shares;
 mod template;

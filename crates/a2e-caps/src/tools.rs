@@ -13,8 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use a2e_runtime::definitions::quarantined;
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
-use a2e_wire::messages::tool::{ToolCallRequest, ToolCallResponse, ToolListResponse, ToolResult};
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session, Weights};
+use a2e_wire::messages::tool::{
+    ToolCallRequest, ToolCallResponse, ToolDefinition, ToolListRequest, ToolListResponse,
+    ToolResult,
+};
 use a2e_wire::{
     Body, Capability, Envelope, ErrorCode, Message, MessageId, Namespace, Object, Raw, Tag,
     Timestamp,
@@ -22,6 +25,7 @@ use a2e_wire::{
 use serde_json::json;
 
 use crate::placement::{Placement, placed};
+use crate::ranking;
 use crate::tool::{
     Call, Caller, Catalogue, Definition, DefinitionError, Output, Progress, Source, Violation,
 };
@@ -37,6 +41,8 @@ pub struct Tools {
     settings: Settings,
     catalogue: Arc<Catalogue>,
     artifacts: Arc<Artifacts>,
+    /// Ranks what a search finds.
+    weights: Option<Arc<dyn Weights>>,
     /// Counts what may have changed the results of tools, of all sessions: they share the world.
     changes: AtomicU64,
 }
@@ -88,8 +94,34 @@ impl Tools {
             settings,
             catalogue,
             artifacts,
+            weights: None,
             changes: AtomicU64::new(0),
         })
+    }
+
+    /// Ranks what a search finds by how well it has done for the agent, too.
+    #[must_use]
+    pub fn ranked_by(mut self, weights: Arc<dyn Weights>) -> Self {
+        self.weights = Some(weights);
+        self
+    }
+
+    /// The tools that are asked for.
+    async fn list(&self, request: &ToolListRequest<'_>, agent: &str) -> ToolListResponse<'static> {
+        let tools = self.catalogue.current_for(agent).await.list(request);
+        let Some(weights) = self.weights.as_ref().filter(|_| !request.query.is_empty()) else {
+            return ToolListResponse { tools };
+        };
+        let weight = |tool: &ToolDefinition<'static>| {
+            // Who names a tool means it.
+            match tool.name.eq_ignore_ascii_case(request.query.trim()) {
+                true => f64::INFINITY,
+                false => weights.weight(agent, &tool.name),
+            }
+        };
+        ToolListResponse {
+            tools: ranking::by_weight(tools, weight),
+        }
     }
 
     async fn call(
@@ -234,8 +266,7 @@ impl Plugin for Tools {
             match request.body {
                 Body::ToolListRequest(list) => {
                     let agent = &context.identity().agent;
-                    let tools = self.catalogue.current_for(agent).await.list(&list);
-                    Ok(Outcome::answer(ToolListResponse { tools }))
+                    Ok(Outcome::answer(self.list(&list, agent).await))
                 }
                 Body::ToolCallRequest(call) => self.call(&request.envelope.id, call, context).await,
                 _ => Ok(Outcome::Pass),

@@ -21,6 +21,7 @@ mod large_results;
 mod memory;
 mod memory_embed;
 mod memory_quality;
+mod learning;
 mod openapi;
 mod openapi_refused;
 mod own_tools;

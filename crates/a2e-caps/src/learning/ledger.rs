@@ -1,0 +1,393 @@
+//! What one agent has learned: in memory for quick answers, in the store before any answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use serde_json::{Value, json};
+use store::{Error, Learning, Refinement};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::Settings;
+use super::component::{Component, number};
+use super::edits::{self, Edit, WEIGHTS};
+use super::entry::{Entry, shown, value};
+use super::proposal::{self, Proposal, Review};
+use super::samples::Checked;
+use super::strategy::{Random, Strategy};
+
+/// An agent's ledger.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    kept: Arc<dyn Learning>,
+    /// One change at a time: what is in memory is what is in the store.
+    book: Mutex<Book>,
+    /// Read by whoever ranks, without waiting.
+    weights: ArcSwap<BTreeMap<String, f64>>,
+}
+
+#[derive(Debug)]
+struct Book {
+    /// That of no name is of all samples together.
+    components: BTreeMap<String, Component>,
+    /// The learned state, to the byte as it is kept.
+    state: Vec<u8>,
+}
+
+/// What came of applying a proposal.
+#[derive(Debug, PartialEq)]
+pub(super) struct Outcome {
+    pub(super) applied: usize,
+    pub(super) failed: usize,
+    pub(super) error: String,
+}
+
+/// All samples together.
+const ALL: &str = "";
+
+/// Components that an agent has statistics of, all of them together included; of further ones only the
+/// samples are kept.
+pub const MAX_KNOWN: usize = 9_000;
+
+/// The state of who has learned nothing.
+const NOTHING: &[u8] = b"{}";
+
+/// Proposals of one plan.
+pub const MAX_PLANNED: usize = 1_000;
+
+/// Proposals beside those of weights that are looked at in one adapt.
+const ADAPTED: usize = 32;
+
+/// Entries of the history that a review looks at.
+const REVIEWED: usize = 50;
+
+impl Ledger {
+    /// Reads what is kept.
+    pub(super) fn open(kept: Arc<dyn Learning>) -> Result<Self, Error> {
+        let read = |it: store::Component| {
+            let known = serde_json::from_slice(&it.known);
+            let known = known.map_err(|error| Error::Damaged {
+                why: format!("what is known of `{}`: {error}", it.name),
+            })?;
+            Ok((it.name, known))
+        };
+        let components = kept.components().wait()?.into_iter();
+        let book = Book {
+            components: components.map(read).collect::<Result<_, Error>>()?,
+            state: kept.state().wait()?.unwrap_or_else(|| NOTHING.to_vec()),
+        };
+        Ok(Self {
+            kept,
+            weights: ArcSwap::from_pointee(book.weights()),
+            book: Mutex::new(book),
+        })
+    }
+
+    /// The weight of a component that has one.
+    pub(super) fn weight(&self, component: &str) -> Option<f64> {
+        self.weights.load().get(component).copied()
+    }
+
+    /// The same of all.
+    pub(super) fn weights(&self) -> Arc<BTreeMap<String, f64>> {
+        self.weights.load_full()
+    }
+
+    /// Keeps samples; says how many of them all there are now.
+    pub(super) async fn record(&self, checked: Checked, half_life: Duration) -> Result<u64, Error> {
+        let mut book = self.book.lock().await;
+        let mut changed: BTreeMap<String, Component> = BTreeMap::new();
+        let mut new = 0_usize;
+        for observed in &checked.seen {
+            // The whole comes first: there is always room for it.
+            let whole = observed.is_whole.then_some(ALL).into_iter();
+            let all = whole.chain(observed.names.iter().map(|name| &**name));
+            for name in all {
+                let is_new = !book.components.contains_key(name) && !changed.contains_key(name);
+                if is_new && book.components.len() + new >= MAX_KNOWN {
+                    continue;
+                }
+                new += usize::from(is_new);
+                let component = changed.entry(name.to_owned()).or_insert_with(|| {
+                    let known = book.components.get(name);
+                    known.cloned().unwrap_or_default()
+                });
+                component.see(&observed.seen, half_life);
+            }
+        }
+        let components = changed
+            .iter_mut()
+            .map(|(name, component)| store::Component {
+                name: name.clone(),
+                known: component.written(),
+            });
+        let components = components.collect();
+        self.kept.record(checked.samples, components).await?;
+        book.components.extend(changed);
+        Ok(book.count())
+    }
+
+    /// What is known of a component; of all without a name.
+    pub(super) async fn components(&self, name: &str) -> Vec<(String, Component)> {
+        let book = self.book.lock().await;
+        let named = book.named(name);
+        named
+            .map(|(name, it)| (name.to_owned(), it.clone()))
+            .collect()
+    }
+
+    /// How many samples there are.
+    pub(super) async fn count(&self) -> u64 {
+        self.book.lock().await.count()
+    }
+
+    /// What would help.
+    pub(super) async fn plan(&self, name: &str, scope: &str, settings: &Settings) -> Vec<Proposal> {
+        let book = self.book.lock().await;
+        let mut planned = book.planned(name, scope, settings.min_experiences);
+        // The surest first; stable.
+        planned.sort_by(|one, other| other.confidence.total_cmp(&one.confidence));
+        planned.truncate(MAX_PLANNED);
+        planned
+    }
+
+    pub(super) fn review(&self, proposal: &Proposal, threshold: f64) -> Result<Review, Error> {
+        let history = self.history(REVIEWED)?;
+        Ok(proposal.review(&history, threshold))
+    }
+
+    /// Learns from what there is: weights by a strategy, and whatever else is planned and approved.
+    /// Says how many proposals were applied.
+    pub(super) async fn adapt(
+        &self,
+        name: &str,
+        strategy: Strategy,
+        settings: &Settings,
+    ) -> Result<usize, Error> {
+        let mut book = self.book.lock().await;
+        let mut proposals = self.weighed(&book, name, (strategy, settings));
+        let others = book.planned(name, "local", settings.min_experiences);
+        // Weights are the strategy's, and what is as wanted needs no change.
+        let state = book.value();
+        let is_news = |it: &Proposal| {
+            let is_other = it.edits.iter().all(|edit| !is_weight(edit));
+            is_other && edits::apply(&state, &it.edits).state != state
+        };
+        proposals.extend(others.into_iter().filter(is_news).take(ADAPTED));
+        let history = self.history(REVIEWED)?;
+        let mut applied = 0;
+        for proposal in &proposals {
+            let review = proposal.review(&history, settings.confidence_threshold);
+            if review.approved {
+                self.apply_to(&mut book, proposal).await?;
+                applied += 1;
+            } else {
+                self.reject(proposal, &review.reasons).await?;
+            }
+        }
+        Ok(applied)
+    }
+
+    pub(super) async fn apply(&self, proposal: &Proposal) -> Result<Outcome, Error> {
+        self.apply_to(&mut self.book.lock().await, proposal).await
+    }
+
+    /// Takes a refinement back: the state is what it was before it, to the byte.
+    pub(super) async fn roll_back(&self, id: &str) -> Result<bool, Error> {
+        let mut book = self.book.lock().await;
+        let Some(snapshot) = self.kept.snapshot(id).await? else {
+            return Ok(false);
+        };
+        let entry = Entry {
+            action: "rollback".to_owned(),
+            status: "rolled_back".to_owned(),
+            before: shown(&book.state),
+            after: shown(&snapshot),
+            ..Entry::of(id)
+        };
+        let refinement = Refinement {
+            id: id.to_owned(),
+            entry: serde_json::to_vec(&entry).unwrap_or_default(),
+            state: Some(snapshot.clone()),
+            snapshot: None,
+            spends: true,
+        };
+        self.kept.refine(refinement).await?;
+        self.put_state(&mut book, snapshot);
+        Ok(true)
+    }
+
+    /// Refinements of the past, the newest first.
+    pub(super) fn history(&self, at_most: usize) -> Result<Vec<Entry>, Error> {
+        let entries = self.kept.refinements(at_most).wait()?;
+        let read = entries.iter().map(|it| serde_json::from_slice(it));
+        let read: Result<_, _> = read.collect();
+        read.map_err(|error| Error::Damaged {
+            why: format!("a refinement on record: {error}"),
+        })
+    }
+
+    /// Samples of a kind, page by page.
+    pub(super) fn samples(
+        &self,
+        kind: store::SampleKind,
+        after: i64,
+        at_most: usize,
+    ) -> Result<Vec<(i64, Vec<u8>)>, Error> {
+        self.kept.samples(kind, after, at_most).wait()
+    }
+
+    /// Proposals of the weights that a strategy finds, no more edits in each than one may have.
+    fn weighed(
+        &self,
+        book: &Book,
+        name: &str,
+        (strategy, settings): (Strategy, &Settings),
+    ) -> Vec<Proposal> {
+        let current = self.weights.load();
+        let named: BTreeMap<&str, &Component> = book.named(name).collect();
+        let mut random = Random::new(seed());
+        let found = strategy.weights(&named, &current, &mut random);
+        let differs = |(name, weight): &(&String, &f64)| current.get(*name) != Some(*weight);
+        let edits = found.iter().filter(differs).map(|(name, weight)| Edit {
+            target: "router_weight".to_owned(),
+            op: "update".to_owned(),
+            path: format!("{WEIGHTS}{name}"),
+            old_value: current.get(name).map_or(Value::Null, |old| json!(old)),
+            new_value: json!(weight),
+            reason: strategy.name().to_owned(),
+        });
+        let edits: Vec<Edit> = edits.collect();
+        let count = number(book.count());
+        let least = number(settings.min_experiences);
+        let proposals = edits.chunks(edits::MAX_EDITS).map(|edits| Proposal {
+            id: hex_id(),
+            scope: "local".to_owned(),
+            component: name.to_owned(),
+            summary: format!("weights by {} of {count} samples", strategy.name()),
+            edits: edits.to_vec(),
+            // The more is known, the surer.
+            confidence: count / (count + least).max(1.0),
+            strategy: strategy.name().to_owned(),
+        });
+        proposals.collect()
+    }
+
+    async fn apply_to(
+        &self,
+        book: &mut MutexGuard<'_, Book>,
+        proposal: &Proposal,
+    ) -> Result<Outcome, Error> {
+        let before = book.value();
+        let applied = edits::apply(&before, &proposal.edits);
+        let failed = applied.failed.len();
+        let error = match (proposal.edits.is_empty(), applied.applied) {
+            (true, _) => "the proposal has no edits".to_owned(),
+            _ => applied.failed.join("; ").chars().take(1000).collect(),
+        };
+        let is_changed = applied.applied > 0;
+        let state = serde_json::to_vec(&applied.state).unwrap_or_default();
+        let entry = Entry {
+            scope: proposal.scope.clone(),
+            component_name: proposal.component.clone(),
+            action: "apply".to_owned(),
+            status: if is_changed { "applied" } else { "failed" }.to_owned(),
+            edits: proposal.edits.clone(),
+            applied_edits: applied.applied,
+            failed_edits: failed,
+            before: shown(&book.state),
+            after: shown(&state),
+            error: (!error.is_empty()).then(|| error.clone()),
+            ..Entry::of(&proposal.id)
+        };
+        let refinement = Refinement {
+            id: proposal.id.clone(),
+            entry: serde_json::to_vec(&entry).unwrap_or_default(),
+            state: is_changed.then(|| state.clone()),
+            snapshot: is_changed.then(|| book.state.clone()),
+            spends: false,
+        };
+        self.kept.refine(refinement).await?;
+        if is_changed {
+            self.put_state(book, state);
+        }
+        Ok(Outcome {
+            applied: entry.applied_edits,
+            failed,
+            error,
+        })
+    }
+
+    async fn reject(&self, proposal: &Proposal, reasons: &[String]) -> Result<(), Error> {
+        let entry = Entry {
+            scope: proposal.scope.clone(),
+            component_name: proposal.component.clone(),
+            action: "review".to_owned(),
+            status: "rejected".to_owned(),
+            edits: proposal.edits.clone(),
+            error: Some(reasons.join("; ")),
+            ..Entry::of(&proposal.id)
+        };
+        let refinement = Refinement {
+            id: proposal.id.clone(),
+            entry: serde_json::to_vec(&entry).unwrap_or_default(),
+            ..Refinement::default()
+        };
+        self.kept.refine(refinement).await
+    }
+
+    fn put_state(&self, book: &mut Book, state: Vec<u8>) {
+        book.state = state;
+        self.weights.store(Arc::new(book.weights()));
+    }
+}
+
+impl Book {
+    fn value(&self) -> Value {
+        value(&self.state)
+    }
+
+    fn count(&self) -> u64 {
+        self.components.get(ALL).map_or(0, |all| all.score.count)
+    }
+
+    /// One component, or all of them.
+    fn named(&self, name: &str) -> impl Iterator<Item = (&str, &Component)> {
+        let all = self.components.iter().filter(|(known, _)| *known != ALL);
+        let named = all.filter(move |(known, _)| name.is_empty() || *known == name);
+        named.map(|(name, component)| (&**name, component))
+    }
+
+    fn planned(&self, name: &str, scope: &str, min_samples: u64) -> Vec<Proposal> {
+        proposal::planned(self.named(name), scope, min_samples, hex_id)
+    }
+
+    /// The numbers among the weights of the state.
+    fn weights(&self) -> BTreeMap<String, f64> {
+        let state = self.value();
+        let weights = state["router"]["weights"].as_object();
+        let weights = weights.into_iter().flatten();
+        let weights = weights.filter_map(|(name, weight)| Some((name.clone(), weight.as_f64()?)));
+        weights
+            .map(|(name, weight)| (name, weight.clamp(0.0, 1.0)))
+            .collect()
+    }
+}
+
+fn is_weight(edit: &Edit) -> bool {
+    edit.path.starts_with(WEIGHTS)
+}
+
+fn hex_id() -> String {
+    let mut bytes = [0; 6];
+    // Without random bytes two refinements may have one name, and nothing worse.
+    let _ = getrandom::fill(&mut bytes);
+    hex::encode(bytes)
+}
+
+fn seed() -> u64 {
+    let mut bytes = [0; 8];
+    let _ = getrandom::fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
