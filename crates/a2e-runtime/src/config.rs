@@ -7,9 +7,11 @@ mod a2a;
 mod components;
 mod error;
 mod intents;
+mod learning;
 mod memory;
 mod own_tools;
 mod peers;
+mod planning;
 mod policy;
 mod read;
 mod sandbox;
@@ -35,9 +37,11 @@ pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
 pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
 pub use intents::{Intent, IntentTarget};
+pub use learning::{CustomStrategy, Learning};
 pub use memory::{Embedder, Memory};
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use peers::{Peer, PeerIntent};
+pub use planning::Planning;
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use tree::Location;
 pub use trust::{Trust, TrustAnchor, TrustPin};
@@ -179,6 +183,10 @@ pub enum PluginKind {
     Proc(Proc),
     /// What agents remember.
     Memory(Memory),
+    /// Plans.
+    Planning(Planning),
+    /// What agents learn.
+    Learning(Learning),
     /// Another A2E host.
     Mounted(Mounted),
 }

@@ -9,7 +9,9 @@ use a2a_net::book::parse_did;
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
+use a2e_caps::learning::{Learning, Ledgers, Settings as LearningSettings, Strategy};
 use a2e_caps::memory::{Endpoint, EndpointSettings, Memory, Reader, Settings as MemorySettings};
+use a2e_caps::planning::{Planning, Sharing};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
 use a2e_caps::shares::{Kind, Shares};
 use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source, Tool};
@@ -18,8 +20,9 @@ use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
-    CommandTool, Config, Embedder, IntentTarget, Memory as MemoryConfig, Network, OwnTools, Peer,
-    Plugin, PluginKind, Proc, Sandbox,
+    CommandTool, Config, CustomStrategy, Embedder, IntentTarget, Learning as LearningConfig,
+    Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin, PluginKind,
+    Proc, Sandbox,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};
@@ -141,11 +144,23 @@ impl Capabilities {
         &self,
         builder: HostBuilder,
         vault: &Vault,
-        store: &Store,
+        (store, ledgers): (&Store, &Arc<Ledgers>),
     ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
         let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits"))?);
         let builder = builder.plugin(Memory::new(store.clone(), MemorySettings::default()));
+        let builder = planning(
+            builder,
+            store,
+            PlanningConfig::default(),
+            Placement::named("planning"),
+        );
+        let builder = learning(
+            builder,
+            ledgers,
+            LearningConfig::default(),
+            Placement::named("learning"),
+        );
         Ok(self.proc(builder, &Proc::default()))
     }
 
@@ -199,12 +214,20 @@ impl Capabilities {
     }
 
     /// Adds the tools.
-    pub(crate) fn tools(&self, builder: HostBuilder, plugin: &Plugin) -> Result<HostBuilder> {
+    pub(crate) fn tools(
+        &self,
+        builder: HostBuilder,
+        plugin: &Plugin,
+        weights: Option<Arc<Ledgers>>,
+    ) -> Result<HostBuilder> {
         let tools = self.make_tools(ToolSettings {
             placement: placement(plugin),
             ..ToolSettings::default()
         })?;
-        Ok(builder.plugin(tools))
+        Ok(builder.plugin(match weights {
+            Some(weights) => tools.ranked_by(weights),
+            None => tools,
+        }))
     }
 
     /// The tools that are described and not written.
@@ -361,7 +384,49 @@ impl Capabilities {
     }
 }
 
-fn placement(plugin: &Plugin) -> Placement {
+/// Adds what agents learn.
+pub(crate) fn learning(
+    builder: HostBuilder,
+    ledgers: &Arc<Ledgers>,
+    config: LearningConfig,
+    placement: Placement,
+) -> HostBuilder {
+    let percent = u32::try_from(config.confidence_percent).unwrap_or(100);
+    let settings = LearningSettings {
+        min_experiences: config.min_experiences as u64,
+        adapt_every: config.adapt_every as u64,
+        confidence_threshold: f64::from(percent) / 100.0,
+        half_life: config.half_life,
+        custom: match config.custom {
+            CustomStrategy::Thompson => Strategy::Thompson,
+            CustomStrategy::Ppo => Strategy::Ppo,
+            CustomStrategy::Ucb1 => Strategy::Ucb1,
+            CustomStrategy::EpsilonGreedy => Strategy::EpsilonGreedy,
+            CustomStrategy::Softmax => Strategy::Softmax,
+        },
+    };
+    let learning = Learning::new(Arc::clone(ledgers), settings, placement);
+    let transcript = learning.transcript();
+    builder.plugin(learning).plugin(transcript)
+}
+
+/// Adds plans.
+pub(crate) fn planning(
+    builder: HostBuilder,
+    store: &Store,
+    config: PlanningConfig,
+    placement: Placement,
+) -> HostBuilder {
+    let sharing = match config.shared {
+        true => Sharing::All,
+        false => Sharing::Own,
+    };
+    let planning = Planning::new(store.clone(), sharing, placement);
+    let removal = planning.removal();
+    builder.plugin(planning).plugin(removal)
+}
+
+pub(crate) fn placement(plugin: &Plugin) -> Placement {
     Placement {
         name: plugin.name.clone(),
         priority: plugin.priority,

@@ -22,19 +22,25 @@ pub(crate) struct Arguments {
     /// `tcp:ADDRESS:PORT`, `tls:ADDRESS:PORT`, `unix:PATH`, or `cmd:PROGRAM ARGUMENTS` to start one
     /// (words are split at spaces); without it, the node that runs on this machine, or else a host
     /// inside this process
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", global = true)]
     host: Option<Address>,
 
     #[command(flatten)]
     data: DataArguments,
 
     /// Trust the certificates in this PEM file instead of the system's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     ca: Option<PathBuf>,
 
     /// The credential, if the host asks for one; without it, for the node on this machine, the one
     /// in its data directory
-    #[arg(long, env = "FRITH_TOKEN", hide_env_values = true, default_value = "")]
+    #[arg(
+        long,
+        env = "FRITH_TOKEN",
+        hide_env_values = true,
+        default_value = "",
+        global = true
+    )]
     token: String,
 }
 

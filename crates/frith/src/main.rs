@@ -21,6 +21,7 @@ mod endorse;
 mod hint;
 mod id;
 mod keystore;
+mod learn;
 mod log;
 mod manifest;
 mod memory;
@@ -28,6 +29,7 @@ mod node;
 mod own;
 mod peer;
 mod pending;
+mod plan;
 mod progress;
 mod resolve;
 mod run;
@@ -94,6 +96,12 @@ enum Command {
     /// Run a program in the sandbox of a node: its output as it comes, and its exit status
     #[command(after_help = RUN_EXIT_STATUS)]
     Run(run::Arguments),
+    /// What an agent has learned: stats, adapt, history, rollback, export
+    #[command(after_help = EXIT_STATUS)]
+    Learn(learn::Arguments),
+    /// Plans of the agents of a node: create, list, board, add, move, show, remove
+    #[command(after_help = EXIT_STATUS)]
+    Plan(plan::Arguments),
     /// Show which guards stand around what agents run, and try to get past each
     #[command(after_help = EXIT_STATUS)]
     Doctor(doctor::Arguments),
@@ -205,6 +213,8 @@ fn main() -> ExitCode {
         Some(Command::Toolkits(options)) => toolkits::run(&options, arguments.json),
         Some(Command::Memory(options)) => memory::run(&options, arguments.json),
         Some(Command::Run(options)) => run::run(&options),
+        Some(Command::Learn(options)) => learn::run(&options, arguments.json),
+        Some(Command::Plan(options)) => plan::run(&options, arguments.json),
         Some(Command::Doctor(options)) => doctor::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),
         Some(Command::Token(options)) => token::run(&options, arguments.json),

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
+use a2e_caps::learning::Ledgers;
 use a2e_runtime::config::{Config, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::operator::{News, Server as OperatorServer};
@@ -98,7 +99,9 @@ pub(crate) struct Shared {
     pub(crate) audit: Option<audit::Log>,
     pub(crate) capabilities: Capabilities,
     pub(crate) vault: Vault,
-    pub(crate) store: store::Store,
+    pub(crate) store: ::store::Store,
+    /// What agents have learned: there is one of it, whatever the configuration says.
+    pub(crate) ledgers: Arc<Ledgers>,
     pub(crate) definitions: Definitions,
     pub(crate) peers: Arc<LatePeers>,
 }
@@ -144,6 +147,7 @@ impl Node {
             capabilities: capabilities.await??,
             vault: vault::open(data, &store).await?,
             store: store.clone(),
+            ledgers: Arc::new(Ledgers::new(store.clone())),
             definitions: Definitions::new(&store)?,
             peers: Arc::default(),
         };

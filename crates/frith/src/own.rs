@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use a2e_caps::learning::Ledgers;
 use a2e_runtime::config::Config;
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::demo::Demo;
@@ -76,6 +77,7 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
         vault: vault::for_now(&store).await?,
         definitions: Definitions::new(&store)?,
         peers: Arc::default(),
+        ledgers: Arc::new(Ledgers::new(store.clone())),
         store,
     };
     let tell = |doing: String| eprintln!("frith: {}", screen::plain(doing));

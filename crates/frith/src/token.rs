@@ -196,7 +196,7 @@ async fn revoke(dir: &DataDir, agent_or_id: &str, as_json: bool) -> Result<Outco
 }
 
 /// How long ago something was, in the largest unit that fits.
-fn age(now: u64, then: u64) -> String {
+pub(crate) fn age(now: u64, then: u64) -> String {
     let seconds = now.saturating_sub(then);
     let units = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
     match units.iter().find(|(length, _)| seconds >= *length) {

@@ -13,7 +13,7 @@ use super::tree::Node;
 use super::{
     Audit, CommandTool, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind,
     Problem, Proc, Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket,
-    intents, peers, policy, secrets, trust,
+    intents, learning, peers, planning, policy, secrets, trust,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -26,8 +26,10 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 #[derive(Clone, Copy)]
 enum Kind {
     Demo,
+    Learning,
     Memory,
     Mounted,
+    Planning,
     Proc,
     Toolkits,
     Tools,
@@ -170,8 +172,10 @@ impl Reader<'_> {
         let kind = kind.and_then(|it| {
             it.choice(&[
                 ("demo", Kind::Demo),
+                ("learning", Kind::Learning),
                 ("memory", Kind::Memory),
                 ("mounted", Kind::Mounted),
+                ("planning", Kind::Planning),
                 ("proc", Kind::Proc),
                 ("toolkits", Kind::Toolkits),
                 ("tools", Kind::Tools),
@@ -187,9 +191,11 @@ impl Reader<'_> {
         set(&mut enabled, section.field("enabled"), |it| it.boolean());
         let kind = match kind? {
             Kind::Demo => Some(PluginKind::Demo),
+            Kind::Learning => Some(PluginKind::Learning(learning::learning(&mut section))),
             Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
             Kind::Memory => Some(PluginKind::Memory(self.memory(&mut section))),
             Kind::Toolkits => Some(PluginKind::Toolkits),
+            Kind::Planning => Some(PluginKind::Planning(planning::planning(&mut section))),
             Kind::Proc => Some(PluginKind::Proc(proc(&mut section))),
             Kind::Tools => Some(PluginKind::Tools(Box::new(self.own_tools(&mut section)))),
         };

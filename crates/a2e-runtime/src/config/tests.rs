@@ -1,6 +1,7 @@
 use super::*;
 
 mod own_tools;
+mod stateful;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/frith.sample.yaml");
 
@@ -89,7 +90,7 @@ fn mistakes(text: &str, format: Format) -> String {
 #[test]
 fn the_sample_is_good_and_shows_the_defaults() {
     let config = Config::load(Path::new(SAMPLE)).unwrap();
-    assert_eq!(config.plugins.len(), 6);
+    assert_eq!(config.plugins.len(), 8);
     let rest = Config {
         plugins: Vec::new(),
         ..config
@@ -102,7 +103,7 @@ fn the_sample_has_every_key() {
     let sample = std::fs::read_to_string(SAMPLE).unwrap();
     let error = mistakes(
         "zzzzzz: 1\nserver: {zzzzzz: 1, tls: {zzzzzz: 1, key: k, certificate: c}}\n\
-         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}, {zzzzzz: 1, name: b, type: proc}, {zzzzzz: 1, name: m, type: memory, embedder: {zzzzzz: 1, url: u, model: m}}, {zzzzzz: 1, name: c, type: tools, commands: [{zzzzzz: 1, name: d, description: e, command: [f]}], endpoints: [{zzzzzz: 1, name: d, description: e, url: f}], openapi: [{zzzzzz: 1, document: d}], components: [{zzzzzz: 1, name: g, path: h}]}]\n\
+         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}, {zzzzzz: 1, name: b, type: proc}, {zzzzzz: 1, name: m, type: memory, embedder: {zzzzzz: 1, url: u, model: m}}, {zzzzzz: 1, name: i, type: planning}, {zzzzzz: 1, name: j, type: learning}, {zzzzzz: 1, name: c, type: tools, commands: [{zzzzzz: 1, name: d, description: e, command: [f]}], endpoints: [{zzzzzz: 1, name: d, description: e, url: f}], openapi: [{zzzzzz: 1, document: d}], components: [{zzzzzz: 1, name: g, path: h}]}]\n\
          sandbox: {zzzzzz: 1}\n\
          global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\naudit: {zzzzzz: 1}\n\
          policy: {zzzzzz: 1, repeat: {zzzzzz: 1, calls: 2, window: 1, then: hold}, rules: [{zzzzzz: 1, then: deny}]}\n\
@@ -137,6 +138,7 @@ fn the_sample_has_every_key() {
             + 9
             + 3
             + (10 + 3 + 10 + 3 + 9)
+            + (6 + 11)
             + (6 + 3 + 3)
             + (8 + 4 + 7),
         "{error}"
@@ -215,7 +217,7 @@ telemetry: [1]
 4:3: unknown key `lisen` in `server`; did you mean `listen`?
 5:8: `server.tls` lacks `key`
 7:5: `plugins[0]` lacks `name`
-8:21: `plugins[1].type` must be one of demo, memory, mounted, proc, toolkits, tools; did you mean `demo`?
+8:21: `plugins[1].type` must be one of demo, learning, memory, mounted, planning, proc, toolkits, tools; did you mean `demo`?
 9:27: unknown key `url` in `plugins[2]`; known are name, type, priority, exclusive, enabled
 10:5: `plugins[3]` needs either `command` or `url`
 11:35: `plugins[4].url` must begin with one of http://, https://, ws://, wss://, tcp:, unix:

@@ -10,7 +10,7 @@ use a2e_runtime::{Address, Authenticator, Host, HostBuilder, Mount, Open, Peers,
 use anyhow::{Context, Result};
 
 use super::Shared;
-use crate::capabilities::Described;
+use crate::capabilities::{self, Described};
 
 /// The host that a configuration describes. Other hosts are asked what they have; one that cannot be
 /// reached is an error, so that nobody finds out later that half of the tools are missing.
@@ -38,7 +38,7 @@ pub(crate) async fn builder(
     described.extend(capabilities.of_peers(config, &peers)?);
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
-        builder = capabilities.all(builder, &shared.vault, &shared.store)?;
+        builder = capabilities.all(builder, &shared.vault, (&shared.store, &shared.ledgers))?;
         // The tools to try a host with.
         builder = builder.plugin(Demo::default());
     }
@@ -50,8 +50,19 @@ pub(crate) async fn builder(
             PluginKind::Demo => {
                 builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
             }
-            PluginKind::Tools(_) => capabilities.tools(builder, plugin)?,
+            PluginKind::Tools(_) => {
+                let weights = ranks_tools(config).then(|| Arc::clone(&shared.ledgers));
+                capabilities.tools(builder, plugin, weights)?
+            }
             PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
+            PluginKind::Learning(config) => {
+                let placement = capabilities::placement(plugin);
+                capabilities::learning(builder, &shared.ledgers, *config, placement)
+            }
+            PluginKind::Planning(config) => {
+                let placement = capabilities::placement(plugin);
+                capabilities::planning(builder, &shared.store, *config, placement)
+            }
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Memory(memory) => {
                 capabilities.memory(builder, plugin, memory, &shared.store)?
@@ -94,6 +105,12 @@ fn bare(config: &Config, shared: &Shared) -> HostBuilder {
         builder = builder.policies(policies);
     }
     builder
+}
+
+/// Whether a search for tools ranks by what was learned.
+fn ranks_tools(config: &Config) -> bool {
+    let mut plugins = config.plugins.iter().filter(|plugin| plugin.enabled);
+    plugins.any(|plugin| matches!(&plugin.kind, PluginKind::Learning(it) if it.rank_tools))
 }
 
 fn mount(plugin: &Plugin, mounted: &Mounted, definitions: &Definitions) -> Result<Mount> {

@@ -11,6 +11,7 @@ mod declared;
 mod foreign;
 mod identity;
 mod identity_hostile;
+mod learning;
 mod local;
 mod manifests;
 mod memory;
@@ -20,6 +21,7 @@ mod node;
 mod own_host;
 mod peers;
 mod pinned;
+mod planning;
 mod sandboxed;
 mod secrets;
 mod seed004;
@@ -101,7 +103,9 @@ fn a_host_can_be_asked_from_the_command_line() {
     assert_eq!(status, 0, "{error}");
     assert!(out.starts_with("the host answers in"), "{out}");
     let (_, out, _) = on_own_host(&["caps"]);
-    for name in ["tools   ", "toolkits", "proc    ", "memory  "] {
+    for name in [
+        "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning",
+    ] {
         assert!(out.contains(&format!("{name}     yes")), "{out}");
     }
     assert!(

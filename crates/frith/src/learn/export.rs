@@ -1,0 +1,106 @@
+//! `frith learn export`: samples of the agent, page by page, as what models are trained with.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use a2e_caps::learning::export::{Pairs, lived, rated};
+use a2e_runtime::{CallOptions, Client, CustomMessage, CustomRequest};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Format;
+use crate::screen::shown;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Samples {
+    kind: String,
+    after: i64,
+}
+
+impl CustomMessage for Samples {
+    const TYPE: &'static str = "learn/samples/req";
+}
+
+impl CustomRequest for Samples {
+    type Response = Page;
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Page {
+    samples: Vec<Value>,
+    next: Option<i64>,
+}
+
+impl CustomMessage for Page {
+    const TYPE: &'static str = "learn/samples/resp";
+}
+
+/// Where lines go, and how many went there.
+struct Lines {
+    out: Box<dyn Write>,
+    count: usize,
+}
+
+pub(super) async fn run(client: &Client, format: Format, output: Option<&Path>) -> Result<()> {
+    let out: Box<dyn Write> = match output {
+        Some(path) => {
+            let file = File::create_new(path);
+            let file = file.with_context(|| format!("cannot write {}", shown(path)))?;
+            Box::new(BufWriter::new(file))
+        }
+        None => Box::new(BufWriter::new(std::io::stdout())),
+    };
+    let mut lines = Lines { out, count: 0 };
+    match format {
+        Format::Dpo => {
+            let mut pairs = Pairs::default();
+            each(client, "feedback", |it| lines.write(pairs.add(it))).await?;
+            pairs
+                .finish()
+                .try_for_each(|pair| lines.write(Some(pair)))?;
+        }
+        Format::Reward => {
+            each(client, "feedback", |it| lines.write(rated(it))).await?;
+            each(client, "experience", |it| lines.write(lived(it))).await?;
+        }
+    }
+    lines.out.flush()?;
+    if let Some(path) = output {
+        eprintln!("wrote {} samples to {}", lines.count, shown(path));
+    }
+    Ok(())
+}
+
+/// Calls a function with every sample of a kind.
+async fn each(
+    client: &Client,
+    kind: &str,
+    mut take: impl FnMut(&Value) -> Result<()>,
+) -> Result<()> {
+    let mut after = 0;
+    loop {
+        let request = Samples {
+            kind: kind.to_owned(),
+            after,
+        };
+        let page = client.rpc_custom(&request, CallOptions::default()).await;
+        let page = page.context("cannot read the samples")?;
+        page.samples.iter().try_for_each(&mut take)?;
+        match page.next {
+            Some(next) => after = next,
+            None => return Ok(()),
+        }
+    }
+}
+
+impl Lines {
+    fn write(&mut self, sample: Option<Value>) -> Result<()> {
+        if let Some(sample) = sample {
+            writeln!(self.out, "{sample}")?;
+            self.count += 1;
+        }
+        Ok(())
+    }
+}
