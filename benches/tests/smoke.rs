@@ -45,6 +45,13 @@ fn memory_runs() {
     assert!(rows >= 7, "{text}");
 }
 
+#[test]
+fn learn_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_learn"));
+    let rows = text.lines().filter(|line| line.starts_with("  ")).count();
+    assert_eq!(rows, 10, "{text}");
+}
+
 /// With or without ripgrep and bubblewrap, which only `cargo xtask bench tools` installs.
 #[test]
 fn tools_run() {

@@ -20,20 +20,21 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             single("audit")?;
             single("store")?;
             single("memory")?;
+            single("learn")?;
             tools::run()?;
             a2e::run()?;
             a2a::run()?;
             bridge::run()
         }
         ["wire"] => wire::run(),
-        [name @ ("identity" | "policy" | "audit" | "store" | "memory")] => single(name),
+        [name @ ("identity" | "policy" | "audit" | "store" | "memory" | "learn")] => single(name),
         ["tools"] => tools::run(),
         ["a2e"] => a2e::run(),
         ["a2a"] => a2a::run(),
         ["a2a-load"] => a2a::load(),
         ["bridge"] => bridge::run(),
         _ => Err(
-            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | tools | a2e | a2a | a2a-load | bridge]"
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | a2e | a2a | a2a-load | bridge]"
                 .into(),
         ),
     }
