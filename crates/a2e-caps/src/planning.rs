@@ -193,7 +193,7 @@ impl Desk {
             Err(why) => Err((why, None)),
         };
         let (error, current) = match changed {
-            Ok(task) => (None, Some(task)),
+            Ok(task) => (None, Some(Box::new(task))),
             Err((why, current)) => (Some(why), current),
         };
         let summary = match current {
@@ -284,7 +284,7 @@ impl Desk {
 }
 
 /// A task as it was made, or why not and how it is.
-type Told = Result<store::Task, (Cow<'static, str>, Option<store::Task>)>;
+type Told = Result<store::Task, (Cow<'static, str>, Option<Box<store::Task>>)>;
 
 fn told(changed: Changed) -> Told {
     match changed {
@@ -294,7 +294,7 @@ fn told(changed: Changed) -> Told {
                 "somebody has changed the task: it is at version {} now, and `task` is how it is",
                 task.version
             );
-            Err((why.into(), Some(*task)))
+            Err((why.into(), Some(task)))
         }
         Changed::UnknownDependency(id) => {
             let id: String = id.chars().take(64).collect();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Pairs of answers to one prompt, of which one was better: for direct preference optimization.
 ///
@@ -74,7 +74,8 @@ fn corrected(feedback: &Value, response: &str) -> Option<String> {
     if correction.is_empty() {
         return None;
     }
-    let place = |index: usize| usize::try_from(feedback["correction_span"][index].as_u64()?).ok();
+    let span = feedback.get("correction_span");
+    let place = |index: usize| usize::try_from(span?.get(index)?.as_u64()?).ok();
     let (Some(start), Some(end)) = (place(0), place(1)) else {
         return Some(correction.to_owned());
     };
@@ -108,11 +109,16 @@ pub fn lived(experience: &Value) -> Option<Value> {
         "episode_id",
         "step",
     ];
-    let mut sample = json!({"reward": experience["reward"].as_f64()?});
+    let mut sample = Map::new();
+    sample.insert(
+        "reward".to_owned(),
+        experience.get("reward")?.as_f64()?.into(),
+    );
     for field in fields {
-        sample[field] = experience[field].clone();
+        let value = experience.get(field).cloned().unwrap_or_default();
+        sample.insert(field.to_owned(), value);
     }
-    Some(sample)
+    Some(Value::Object(sample))
 }
 
 #[cfg(test)]

@@ -366,7 +366,7 @@ impl Book {
     /// The numbers among the weights of the state.
     fn weights(&self) -> BTreeMap<String, f64> {
         let state = self.value();
-        let weights = state["router"]["weights"].as_object();
+        let weights = state.pointer("/router/weights").and_then(Value::as_object);
         let weights = weights.into_iter().flatten();
         let weights = weights.filter_map(|(name, weight)| Some((name.clone(), weight.as_f64()?)));
         weights
