@@ -58,8 +58,8 @@ mod fresh;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod http;
-pub mod memory;
 pub mod learning;
+pub mod memory;
 pub mod openapi;
 pub mod peers;
 mod placement;

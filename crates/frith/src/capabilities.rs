@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use a2a_net::book::parse_did;
 use a2e_caps::commands::{Template, TemplateError};
@@ -21,15 +21,14 @@ use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
     CommandTool, Config, CustomStrategy, Embedder, IntentTarget, Learning as LearningConfig,
-    Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin, PluginKind,
-    Proc, Sandbox,
+    Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
+    PluginKind, Proc, Sandbox,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
 use store::{Overflow, Rooms, Store, Vault};
-use tokio_util::sync::CancellationToken;
 
 use crate::components::Loader;
 
@@ -43,8 +42,6 @@ pub(crate) struct Capabilities {
     components: Loader,
     /// Where scripts are kept as they were when they were read.
     scripts: PathBuf,
-    /// Ends whoever reads entries for the configuration before.
-    reading: Mutex<CancellationToken>,
 }
 
 /// The tools that a configuration describes, by where they come from.
@@ -112,7 +109,6 @@ impl Capabilities {
             web,
             components: Loader::new(limits.max_components_per_agent),
             scripts: data.path().join("scripts"),
-            reading: Mutex::default(),
         })
     }
 
@@ -296,13 +292,9 @@ impl Capabilities {
         memory: &MemoryConfig,
         store: &Store,
     ) -> Result<HostBuilder> {
-        let until = CancellationToken::new();
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *reading, until.clone()).cancel();
-        drop(reading);
         let text = || format!("the embedder of the plugin `{}`", plugin.name);
         let reader = memory.embedder.as_ref();
-        let reader = reader.map(|embedder| self.reader(embedder, store, until).with_context(text));
+        let reader = reader.map(|embedder| self.reader(embedder, store).with_context(text));
         let settings = MemorySettings {
             placement: placement(plugin),
             rooms: Rooms {
@@ -323,12 +315,7 @@ impl Capabilities {
     }
 
     /// Has a model read what agents remember.
-    fn reader(
-        &self,
-        embedder: &Embedder,
-        store: &Store,
-        until: CancellationToken,
-    ) -> Result<Reader> {
+    fn reader(&self, embedder: &Embedder, store: &Store) -> Result<Reader> {
         let web = Web::new(Arc::clone(&self.web), &embedder.private_hosts)?;
         let settings = EndpointSettings {
             url: embedder.url.clone(),
@@ -338,7 +325,7 @@ impl Capabilities {
         };
         let endpoint = Endpoint::new(&settings, &web).map_err(anyhow::Error::msg)?;
         let clock = MemorySettings::default().clock;
-        Ok(Reader::start(Arc::new(endpoint), store, clock, until))
+        Ok(Reader::start(Arc::new(endpoint), store, clock))
     }
 
     fn command_tool(&self, tool: &CommandTool) -> Result<Arc<dyn Tool>, TemplateError> {

@@ -233,7 +233,7 @@ impl<'c> Opened<'c> {
             tags: which.tags.iter().map(|tag| tag.clone().into()).collect(),
             tier: which
                 .tier
-                .map_or(MemoryTier::Other("".into()), Tier::to_wire),
+                .map_or_else(|| MemoryTier::Other("".into()), Tier::to_wire),
             ..MemoryRetrieveRequest::new()
         }
     }
@@ -311,7 +311,7 @@ impl<'c> Opened<'c> {
             tags: which.tags.iter().map(|tag| tag.clone().into()).collect(),
             tier: which
                 .tier
-                .map_or(MemoryTier::Other("".into()), Tier::to_wire),
+                .map_or_else(|| MemoryTier::Other("".into()), Tier::to_wire),
         };
         let answer = self.client.request(request).await;
         let deleted = answer.context("it cannot be forgotten")?.deleted;

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use store::{Near, Store, UnixMillis, Unread};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::entry::push_words;
 use crate::http::{Hidden, Request, RequestContent, Service, Statuses, Web};
@@ -48,9 +48,15 @@ pub struct EndpointSettings {
     pub timeout: Duration,
 }
 
-/// Has entries read that nobody has read yet, for as long as it lives.
+/// Has entries read that nobody has read yet, until its last clone is dropped.
 #[derive(Clone)]
 pub struct Reader {
+    reading: Reading,
+    _until: Arc<DropGuard>,
+}
+
+#[derive(Clone)]
+struct Reading {
     embedder: Arc<dyn Embedder>,
     more: Arc<Notify>,
 }
@@ -158,36 +164,35 @@ fn in_order(mut points: Vec<Point>, count: usize) -> Result<Vec<Vec<f32>>, Strin
 }
 
 impl Reader {
-    /// Has a model read what is in a store, until it is cancelled.
-    pub fn start(
-        embedder: Arc<dyn Embedder>,
-        store: &Store,
-        clock: fn() -> UnixMillis,
-        until: CancellationToken,
-    ) -> Self {
-        let reader = Self {
+    /// Has a model read what is in a store.
+    pub fn start(embedder: Arc<dyn Embedder>, store: &Store, clock: fn() -> UnixMillis) -> Self {
+        let reading = Reading {
             embedder,
             more: Arc::new(Notify::new()),
         };
-        let (own, store) = (reader.clone(), store.clone());
+        let until = CancellationToken::new();
+        let (own, store, ended) = (reading.clone(), store.clone(), until.clone());
         tokio::spawn(async move {
-            until.run_until_cancelled(own.run(&store, clock)).await;
+            ended.run_until_cancelled(own.run(&store, clock)).await;
         });
-        reader
+        Self {
+            reading,
+            _until: Arc::new(until.drop_guard()),
+        }
     }
 
     /// There is something new to read.
     pub(super) fn tell(&self) {
-        self.more.notify_one();
+        self.reading.more.notify_one();
     }
 
     /// A query as a point; nothing if the model does not answer in time.
     pub(super) async fn near(&self, query: &str) -> Option<Near> {
         let texts = [cut(query.to_owned())];
-        let points = tokio::time::timeout(QUERY, self.embedder.embed(&texts)).await;
+        let points = tokio::time::timeout(QUERY, self.reading.embedder.embed(&texts)).await;
         match points {
             Ok(Ok(mut points)) => points.pop().map(|vector| Near {
-                model: self.embedder.model().to_owned(),
+                model: self.reading.embedder.model().to_owned(),
                 vector,
             }),
             Ok(Err(error)) => {
@@ -200,7 +205,9 @@ impl Reader {
             }
         }
     }
+}
 
+impl Reading {
     async fn run(&self, store: &Store, clock: fn() -> UnixMillis) {
         let vectors = store.vectors(self.embedder.model());
         let mut wait = FIRST_WAIT;
@@ -264,7 +271,7 @@ fn cut(mut text: String) -> String {
 
 impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Reader({})", self.embedder.model())
+        write!(f, "Reader({})", self.reading.embedder.model())
     }
 }
 

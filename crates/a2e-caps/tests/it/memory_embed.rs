@@ -9,7 +9,6 @@ use a2e_runtime::{BoxFuture, Host};
 use serde_json::{Value, json};
 use store::{Store, UnixMillis};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use crate::endpoints::web;
 use crate::http::{Server, answer};
@@ -65,18 +64,15 @@ fn clock() -> UnixMillis {
     UnixMillis(1_770_000_000_000)
 }
 
-/// A host whose memories a model reads, until the guard is dropped.
-fn read_by(model: Arc<dyn Embedder>, store: &Store) -> (Host, tokio_util::sync::DropGuard) {
-    let until = CancellationToken::new();
-    let reader = Reader::start(model, store, clock, until.clone());
+/// A host whose memories a model reads.
+fn read_by(model: Arc<dyn Embedder>, store: &Store) -> Host {
     let settings = Settings {
-        reader: Some(reader),
+        reader: Some(Reader::start(model, store, clock)),
         clock,
         ..Settings::default()
     };
     let memory = Memory::new(store.clone(), settings);
-    let host = Host::builder().plugin(memory).authenticator(Named).build();
-    (host, until.drop_guard())
+    Host::builder().plugin(memory).authenticator(Named).build()
 }
 
 async fn keep(agent: &mut Agent, key: &str, content: &str) {
@@ -110,15 +106,15 @@ async fn find_at_last(agent: &mut Agent, query: &str, expected: &[&str]) {
 async fn entries_are_read_in_the_background_and_again_by_another_model() {
     let store = store();
     let model = Ideas::new("one");
-    let (host, guard) = read_by(Arc::clone(&model) as _, &store);
+    let host = read_by(Arc::clone(&model) as _, &store);
     let mut agent = Agent::connect_as(&host, "ada", &["memory"]).await;
     keep(&mut agent, "1", "we have a dog").await;
     keep(&mut agent, "2", "the hammer is in the shed").await;
     model.until(2).await;
     find_at_last(&mut agent, "puppy", &["1"]).await;
-    drop((agent, host, guard));
+    drop((agent, host));
     let other = Ideas::new("two");
-    let (host, _guard) = read_by(Arc::clone(&other) as _, &store);
+    let host = read_by(Arc::clone(&other) as _, &store);
     let mut agent = Agent::connect_as(&host, "ada", &["memory"]).await;
     agent.ids = "B";
     other.until(2).await;
@@ -165,7 +161,7 @@ async fn a_model_that_fails_leaves_the_words() {
     let model = Endpoint::new(&settings(server.url("/v1"), None), &web(&server)).unwrap();
     let error = model.embed(&["a".to_owned()]).await.unwrap_err();
     assert!(error.contains("500"), "{error}");
-    let (host, _guard) = read_by(Arc::new(model), &store());
+    let host = read_by(Arc::new(model), &store());
     let mut agent = Agent::connect_as(&host, "ada", &["memory"]).await;
     keep(&mut agent, "1", "we have a dog").await;
     assert_eq!(find(&mut agent, "dog").await, ["1"]);

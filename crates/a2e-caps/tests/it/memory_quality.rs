@@ -131,6 +131,12 @@ fn told(name: &str, qualities: &BTreeMap<&'static str, Quality>) -> String {
     text
 }
 
+/// The figures are what these tests are for.
+#[expect(clippy::print_stdout, reason = "shown by --no-capture")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
 #[test]
 fn words_find_what_has_them() {
     let corpus = Corpus::new();
@@ -138,7 +144,7 @@ fn words_find_what_has_them() {
     let kept = keep(&corpus);
     let qualities = ask(&corpus, &kept.memories, |_| None);
     let report = told("by words", &qualities);
-    println!("{report}");
+    say(&report);
     for class in LEXICAL {
         assert!(qualities[class].recall() >= 0.95, "{class}\n{report}");
         assert!(qualities[class].asked >= 50.0, "{class}\n{report}");
@@ -166,7 +172,7 @@ fn serve() -> Option<Served> {
         .args(["-c", "import wordllama"])
         .output();
     if !has_it.is_ok_and(|output| output.status.success()) {
-        println!("skipped: {} has no wordllama", python.display());
+        say(&format!("skipped: {} has no wordllama", python.display()));
         return None;
     }
     let mut process = Command::new(python)
@@ -227,7 +233,7 @@ async fn meaning_finds_what_words_do_not() {
         })
     });
     let report = told("by words", &by_words) + &told("by words and meaning", &by_both);
-    println!("{report}");
+    say(&report);
     for class in LEXICAL.into_iter().chain([PARAPHRASES]) {
         assert!(
             by_both[class].recall() >= by_words[class].recall(),

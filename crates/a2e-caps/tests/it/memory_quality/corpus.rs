@@ -155,7 +155,7 @@ impl Corpus {
             for number in 1..=20 {
                 let thing = THINGS[(number * 7 + row as usize) % THINGS.len()];
                 let answer = self.add(format!("Bin {row}{number} has the {thing}"));
-                if (number + row as usize) % 7 == 0 {
+                if (number + row as usize).is_multiple_of(7) {
                     self.ask(
                         "short words",
                         format!("what is in bin {row}{number}"),
