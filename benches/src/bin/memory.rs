@@ -104,6 +104,18 @@ fn entry(number: usize) -> NewEntry {
     }
 }
 
+/// The word of an entry that the fewest others have.
+fn rarest(number: usize) -> String {
+    let entry = entry(number);
+    let words = entry.text.body.split(' ');
+    let rank = |word: &&str| {
+        word.trim_start_matches('w')
+            .parse::<u64>()
+            .unwrap_or_default()
+    };
+    words.max_by_key(rank).unwrap_or_default().to_owned()
+}
+
 struct Subject {
     entries: usize,
     bare: Connection,
@@ -221,22 +233,22 @@ impl Subject {
     }
 
     fn searches(&self, effort: Effort) -> Fallible<()> {
-        // Words that few, some and most entries have.
-        let rare = VOCABULARY - 1000;
-        for (name, words, target) in [
-            ("one rare word", vec![rare], Some(1.0 / 1.3)),
-            ("a rare and a common word", vec![rare, 3], None),
-            ("two common words", vec![2, 3], None),
-            ("three common words", vec![2, 3, 5], None),
+        // The rarest word of some entries, and words that most entries have.
+        let rare: Vec<String> = (0..50)
+            .map(|turn| rarest(turn * self.entries / 50))
+            .collect();
+        for (name, is_rare, common, target) in [
+            ("one rare word", true, "", Some(1.0 / 1.3)),
+            ("a rare and a common word", true, "w3", None),
+            ("two common words", false, "w2 w3", None),
+            ("three common words", false, "w2 w3 w5", None),
         ] {
             let turn = Cell::new(0);
             let next = |between: &str| {
-                turn.set((turn.get() + 1) % 50);
-                let rare_by = |word: u64| if word == rare { turn.get() } else { 0 };
-                let words: Vec<String> = words
-                    .iter()
-                    .map(|word| format!("w{}", word + rare_by(*word)))
-                    .collect();
+                turn.set((turn.get() + 1) % rare.len());
+                let rare = rare.get(turn.get()).filter(|_| is_rare);
+                let words = rare.map(String::as_str).into_iter();
+                let words: Vec<&str> = words.chain(common.split_whitespace()).collect();
                 words.join(between)
             };
             self.contest(
