@@ -22,7 +22,7 @@ use a2a_identity::SigningKey;
 use a2e_caps::learning::Ledgers;
 use a2e_runtime::config::{Config, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
-use a2e_runtime::operator::{News, Server as OperatorServer};
+use a2e_runtime::operator::News;
 use a2e_runtime::{
     Approvals, Authenticator, Claim, DataDir, FileStore, Guard, Host, HttpServer, Limited,
     MemoryStore, SnapshotStore, Tls, TokenStore,
@@ -30,6 +30,7 @@ use a2e_runtime::{
 use anyhow::{Context, Result};
 use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::book::{self, BookFile};
@@ -41,12 +42,12 @@ use crate::vault;
 
 pub(crate) use agents::Agents;
 use agents::Needs;
-use bridge::{DidLogin, Names};
+use bridge::Names;
 pub(crate) use build::builder;
 pub(crate) use joined::LatePeers;
 use joined::{Joined, Plan};
 use listen::{Endpoints, listen, warn_of_plain_text};
-use operate::operations;
+use operate::{operations, serve as serve_operator};
 use record::keep_within;
 
 /// A node that takes connections.
@@ -119,11 +120,7 @@ impl Node {
         warn_of_plain_text(config);
         let claim = data.claim()?;
         // The guards of the sandbox are tried while everything else is opened.
-        let capabilities = tokio::task::spawn_blocking({
-            let (config, file) = (config.clone(), file.map(Path::to_owned));
-            let data = data.clone();
-            move || Capabilities::new(&config, file.as_deref(), &data)
-        });
+        let capabilities = capabilities(config, file, data);
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
         let identities = Store::at(Some(data.path().to_owned()));
         let identity = identity(&identities).context("the node's identity cannot be used")?;
@@ -132,13 +129,7 @@ impl Node {
         let approvals = Approvals::new(store.clone(), config.global_limits.approval);
         let book = Arc::new(BookFile::open(claim.clone(), config)?);
         let (names, plan) = (Names::default(), Plan::of(config)?);
-        let login = Arc::new(DidLogin::new(
-            Arc::clone(&tokens),
-            identity.identity.did().to_text().context("a DID is text")?,
-            names.clone(),
-            Arc::clone(&book.books),
-            store.clone(),
-        ));
+        let login = joined::login(&tokens, &identity, &names, &book, &store)?;
         let shared = Shared {
             authenticator: Arc::new(Limited::new(Arc::clone(&login))),
             snapshots: Some(snapshots(config, data)?),
@@ -162,7 +153,6 @@ impl Node {
         let http = HttpServer::new(host.clone(), guard(config));
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         endpoints.did = did;
-        let operator = CancellationToken::new();
         let (apply, applies) = mpsc::channel(1);
         let operations = operations(&shared, &approvals, &tokens, &host, apply);
         let agents = Agents::start(Needs {
@@ -176,21 +166,14 @@ impl Node {
         });
         let agents = agents.await?;
         endpoints.a2a = agents.as_ref().map(|agents| agents.url());
-        let joined = agents
-            .as_ref()
-            .map(|agents| Joined::new(agents, &host, &names));
-        if let Some(agents) = &agents {
+        let joined = agents.as_ref().map(|agents| {
             login.resolve_with(agents.home.resolver().clone());
             shared.peers.join(agents);
-        }
+            Joined::new(agents, &host, &names)
+        });
         joined::take(plan, &names, joined.as_ref());
         let operations = book::serve(operations, &book, agents.as_ref());
-        let operations = match &agents {
-            Some(agents) => peers::serve(operations, agents),
-            None => peers::serve_none(operations),
-        };
-        let server = OperatorServer::bind(&claim, operations)?;
-        tokio::spawn(server.run(operator.clone()));
+        let operator = serve_operator(&claim, operations, agents.as_ref())?;
         if let Some(log) = &shared.audit {
             tokio::spawn(keep_within(log.clone(), config.audit.retention));
         }
@@ -313,6 +296,16 @@ impl Node {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+fn capabilities(
+    config: &Config,
+    file: Option<&Path>,
+    data: &DataDir,
+) -> JoinHandle<Result<Capabilities>> {
+    let (config, file) = (config.clone(), file.map(Path::to_owned));
+    let data = data.clone();
+    tokio::task::spawn_blocking(move || Capabilities::new(&config, file.as_deref(), &data))
 }
 
 fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {

@@ -7,12 +7,14 @@ use a2a_identity::Did;
 use a2a_net::book::parse_did;
 use a2a_net::{Entropy, Posts};
 use a2e_runtime::config::{Config, Intent, IntentTarget};
-use a2e_runtime::{BoxFuture, Failure, Host, PeerAnswer, PeerRequest, Peers};
+use a2e_runtime::{BoxFuture, Failure, Host, PeerAnswer, PeerRequest, Peers, TokenStore};
 use a2e_wire::{ErrorCode, Namespace};
 use anyhow::{Context, Result};
-use bridge::{Exposed, Inbound, Names, Outbound, Target};
+use bridge::{DidLogin, Exposed, Inbound, Names, Outbound, Target};
 
 use super::agents::Agents;
+use crate::book::BookFile;
+use crate::keystore::Stored;
 use crate::peer::endpoint;
 
 /// What a configuration says of other agents, ready to be used.
@@ -66,6 +68,24 @@ impl Joined {
             inbound: Inbound::new(agents.server.clone(), host.clone(), names.clone()),
         }
     }
+}
+
+/// Who may come in: with a token, or with a DID that is an agent's.
+pub(super) fn login(
+    tokens: &Arc<TokenStore>,
+    identity: &Stored,
+    names: &Names,
+    book: &BookFile,
+    store: &store::Store,
+) -> Result<Arc<DidLogin<Arc<TokenStore>>>> {
+    let own = identity.identity.did().to_text();
+    Ok(Arc::new(DidLogin::new(
+        Arc::clone(tokens),
+        own.context("the node's DID is no text")?,
+        names.clone(),
+        Arc::clone(&book.books),
+        store.clone(),
+    )))
 }
 
 /// Goes by a plan; without an A2A port only who an agent is matters.

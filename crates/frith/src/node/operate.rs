@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::operator::{News, Nothing, Operations};
-use a2e_runtime::{Approvals, Host, TokenStore};
+use a2e_runtime::operator::{News, Nothing, Operations, Server};
+use a2e_runtime::{Approvals, Claim, Host, TokenStore};
+use anyhow::Result;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::record::purge_log;
-use super::{Apply, Shared};
+use super::{Agents, Apply, Shared, peers};
 use crate::audit::purge;
 use crate::config::Applied;
 
@@ -33,6 +35,22 @@ pub(super) fn operations(
         .add_telling("config.apply", move |_: Nothing, news| {
             ask_to_apply(apply.clone(), news)
         })
+}
+
+/// Has the operator's socket served, until it is told to stop.
+pub(super) fn serve(
+    claim: &Claim,
+    operations: Operations,
+    agents: Option<&Arc<Agents>>,
+) -> Result<CancellationToken> {
+    let operations = match agents {
+        Some(agents) => peers::serve(operations, agents),
+        None => peers::serve_none(operations),
+    };
+    let stop = CancellationToken::new();
+    let server = Server::bind(claim, operations)?;
+    tokio::spawn(server.run(stop.clone()));
+    Ok(stop)
 }
 
 /// Hands the operator's wish to whoever reads the configuration.
