@@ -72,6 +72,8 @@ pub enum CancelReason {
     Timeout,
     /// Its session ended.
     SessionEnded,
+    /// Its agent wants it no longer.
+    Withdrawn,
 }
 
 /// Why a session ended.

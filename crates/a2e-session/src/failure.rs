@@ -154,6 +154,13 @@ pub mod failures {
         )
     }
 
+    /// A request that its agent has withdrawn.
+    #[must_use]
+    pub fn withdrawn(namespace: Namespace) -> Failure {
+        let text = "the request was withdrawn";
+        Failure::new(ErrorCode::Timeout, namespace, text).because("withdrawn")
+    }
+
     /// A request that the end of its session cut off.
     #[must_use]
     pub fn closing(namespace: Namespace) -> Failure {

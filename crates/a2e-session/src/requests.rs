@@ -208,6 +208,13 @@ impl Requests {
         waiting.into_iter().map(|waiting| waiting.request)
     }
 
+    /// Takes one that waits.
+    pub(crate) fn take_waiting_one(&mut self, token: Token) -> Option<Request> {
+        let is_it = |waiting: &Waiting| waiting.request.token == token;
+        let index = self.waiting.iter().position(is_it)?;
+        self.waiting.remove(index).map(|waiting| waiting.request)
+    }
+
     /// Takes all that still send events.
     pub(crate) fn take_streams(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.streams).into_keys().collect()

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use a2e_session::{AgentSession, Call, CallError, Connected, Refused};
-use a2e_wire::{Body, Message, MessageId};
+use a2e_wire::messages::base::Error;
+use a2e_wire::{Body, ErrorCode, Message, MessageId};
 use tokio_util::sync::CancellationToken;
 
 use super::CallOptions;
@@ -48,7 +49,7 @@ struct Slot {
     streams: bool,
 }
 
-/// A call under way. Dropping it forgets the call.
+/// A call under way. Dropping it withdraws the call.
 pub(super) struct Open<'s> {
     shared: &'s Shared,
     call: Call,
@@ -271,6 +272,15 @@ impl State {
     }
 }
 
+/// Says to a host that the answer to a request is of no use any more.
+fn withdrawn() -> Body<'static> {
+    let error = Error {
+        message: "the agent waits for this no longer".into(),
+        ..Error::new(ErrorCode::Timeout)
+    };
+    error.into()
+}
+
 /// Whether a process runs now.
 fn is_started(response: &Message<'_>) -> bool {
     matches!(&response.body, Body::ProcSpawnResponse(response) if response.ok)
@@ -310,8 +320,16 @@ impl Drop for Open<'_> {
     fn drop(&mut self) {
         if !self.done {
             let mut state = self.shared.lock();
+            let is_open = state.calls.remove(&self.call);
+            if is_open.is_some_and(|slot| slot.outcome.is_none()) {
+                let id = state.session.request_id(self.call);
+                // A host that is told so stops working on it; others pass over it.
+                let _ = state
+                    .session
+                    .reply(self.shared.clock.now(), id, withdrawn());
+                state.wake_driver();
+            }
             state.session.forget(self.call);
-            state.calls.remove(&self.call);
             state.wake_queue();
         }
     }

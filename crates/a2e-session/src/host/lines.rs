@@ -124,7 +124,7 @@ impl HostSession {
     fn handle_other(&mut self, now: Now, message: Box<Message<'static>>, line: &[u8]) {
         let tag = message.body.tag();
         let refusal = match tag {
-            Some(tag) if !expects_answer(tag) => return self.take_reply(message),
+            Some(tag) if !expects_answer(tag) => return self.take_reply(now, message),
             None if !looks_like_request(message.type_name()) => return,
             Some(tag) if !tag.may_be_sent_by(Sender::Agent) => Some(failures::wrong_direction(tag)),
             Some(tag) => self.gate(tag.namespace()),
@@ -178,8 +178,13 @@ impl HostSession {
         })
     }
 
-    /// An answer to a request of the host's goes to whoever asked; other stray messages nowhere.
-    fn take_reply(&mut self, message: Box<Message<'static>>) {
+    /// An answer to a request of the host's goes to whoever asked; other stray messages nowhere. An
+    /// `error` about a request of the agent's own withdraws it.
+    fn take_reply(&mut self, now: Now, message: Box<Message<'static>>) {
+        let is_error = matches!(message.body, Body::Error(_));
+        if is_error && self.withdraw(now, &message.envelope.req_id) {
+            return;
+        }
         let is_reply = message.body.tag().is_some_and(|tag| {
             tag.kind() == MessageKind::Response && tag.may_be_sent_by(Sender::Agent)
         });

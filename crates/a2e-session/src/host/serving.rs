@@ -65,6 +65,30 @@ impl HostSession {
         self.start_requests(now);
     }
 
+    /// Ends the open request of this id, which its agent wants no longer; says whether there is one.
+    pub(super) fn withdraw(&mut self, now: Now, id: &MessageId<'static>) -> bool {
+        let mut open = self.requests.open();
+        let found = open.find(|(_, known)| !id.is_empty() && *known == id);
+        let Some(token) = found.map(|(token, _)| token) else {
+            return false;
+        };
+        drop(open);
+        match self.requests.take_waiting_one(token) {
+            Some(Request { message, .. }) => {
+                let namespace = message.body.tag().map_or(Namespace::Base, Tag::namespace);
+                let failure = failures::withdrawn(namespace).into_message();
+                self.send(now, message.envelope.id, failure.into());
+            }
+            None => self.fail(now, token, failures::withdrawn),
+        }
+        // Also one that waits may have begun: it was held, and let go on.
+        let withdrawn = HostEvent::Cancel(token, CancelReason::Withdrawn);
+        self.events.push_back(withdrawn);
+        self.start_requests(now);
+        self.close_if_drained();
+        true
+    }
+
     /// Sends an event of a request, numbered behind its earlier ones.
     ///
     /// # Errors

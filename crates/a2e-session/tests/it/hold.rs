@@ -127,3 +127,35 @@ fn the_end_of_a_session_ends_them() {
             .contains(&HostEvent::Closed(CloseReason::Shutdown))
     );
 }
+
+/// A request that is withdrawn ends at once, whether it runs, waits or is held; it has one response.
+#[test]
+fn a_request_can_be_withdrawn() {
+    let mut host = Host::active(limits());
+    for id in ["1", "2", "3"] {
+        host.say(&call(id));
+    }
+    let first = host.started().remove(0);
+    let withdraw = |id: &str| {
+        json!({"a2e": "1.0", "type": "error", "id": format!("w{id}"), "req_id": id,
+            "code": "timeout", "message": "no longer"})
+    };
+    // It waits; what runs goes on.
+    let said = host.say(&withdraw("2"));
+    assert_eq!(said[0]["req_id"], "2");
+    assert_eq!(said[0]["detail"]["reason"], "withdrawn");
+    // It runs; the next one starts in its place.
+    let said = host.say(&withdraw("1"));
+    assert_eq!(kinds(&said), ["timeout"]);
+    let cancel = HostEvent::Cancel(first.token, CancelReason::Withdrawn);
+    assert!(host.events.contains(&cancel));
+    let third = host.started().remove(0);
+    // It is held.
+    let now = host.now();
+    host.session.hold(now, third).unwrap();
+    assert_eq!(host.say(&withdraw("3"))[0]["req_id"], "3");
+    assert_eq!(host.session.requests_held(), 0);
+    // There is nothing more to withdraw, nor is nothing a request.
+    assert!(host.say(&withdraw("3")).is_empty());
+    assert!(host.say(&withdraw("")).is_empty());
+}
