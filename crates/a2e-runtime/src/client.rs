@@ -12,6 +12,7 @@ mod facades;
 mod handlers;
 mod http;
 mod http1;
+mod in_process;
 mod link;
 mod net;
 mod raw;
@@ -218,7 +219,8 @@ impl Client {
             .await
     }
 
-    /// Sends a request and waits for its response. Dropping the future forgets the call.
+    /// Sends a request and waits for its response. Dropping the future withdraws the call: a host of
+    /// this kind stops working on it.
     ///
     /// # Errors
     /// What the host answered, a timeout, or the end of the connection.

@@ -401,6 +401,12 @@ impl Host {
         removed.map(|removed| removed.max(running))
     }
 
+    /// Ends when the host is told to stop.
+    #[must_use]
+    pub fn stopping(&self) -> CancellationToken {
+        self.inner.stopping.clone()
+    }
+
     /// Whether the host was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {

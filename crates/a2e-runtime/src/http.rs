@@ -2,6 +2,7 @@
 
 mod body;
 mod guard;
+mod route;
 mod sse;
 mod visit;
 mod ws;
@@ -30,15 +31,17 @@ use crate::newcomers::Newcomer;
 
 use body::Answer;
 pub use guard::Guard;
+pub use route::{Guest, Route};
 use sse::Mailbox;
 use visit::Visitor;
 
 /// Serves a host over HTTP connections. Cheap to clone; all clones have the same sessions.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HttpServer {
     host: Host,
     guard: Arc<RwLock<Guard>>,
     mailboxes: Mailboxes,
+    routes: Vec<Arc<dyn Route>>,
 }
 
 /// The sessions over HTTP, by their ids: 128 random bits each, known to their agents alone.
@@ -71,6 +74,7 @@ impl HttpServer {
             host,
             guard: Arc::new(RwLock::new(guard)),
             mailboxes: Mailboxes::default(),
+            routes: Vec::new(),
         }
     }
 
@@ -148,6 +152,9 @@ impl HttpServer {
         };
         if let Err(refusal) = allowed {
             return Ok(refusal.response());
+        }
+        if let Some(route) = self.route_of(request.uri().path()) {
+            return self.take_route(route, request, visitor).await;
         }
         let source = Source::Address(connection.peer.ip());
         let known = match (request.method(), request.uri().path()) {

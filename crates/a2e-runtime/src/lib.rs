@@ -107,7 +107,7 @@ pub use client::{
 pub use data_dir::{Claim, DataDir, DataError};
 pub use dispatch::{MAX_DEPTH, StandIn};
 pub use host::{Host, HostBuilder};
-pub use http::{Connection, Guard, HttpServer};
+pub use http::{Connection, Guard, Guest, HttpServer, Route};
 pub use learning::{Learner, NEUTRAL, Weights};
 pub use listen::{bind_unix, serve_http, serve_tcp, serve_unix};
 pub use mounted::{Mount, Mounted};

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::sse::Stream;
@@ -15,6 +16,8 @@ pub(super) enum Answer {
     Whole(Option<Bytes>),
     /// Events as they happen.
     Stream(Stream),
+    /// What somebody else has written.
+    Other(BoxBody<Bytes, Infallible>),
 }
 
 impl Answer {
@@ -37,11 +40,16 @@ impl Body for Answer {
                 let events = stream.poll_events(cx);
                 events.map(|events| events.map(|events| Ok(Frame::data(events))))
             }
+            Self::Other(body) => Pin::new(body).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        match self {
+            Self::Whole(bytes) => bytes.is_none(),
+            Self::Stream(_) => false,
+            Self::Other(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -50,6 +58,7 @@ impl Body for Answer {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Self::Stream(_) => SizeHint::default(),
+            Self::Other(body) => body.size_hint(),
         }
     }
 }
