@@ -8,6 +8,7 @@ mod components;
 mod error;
 mod intents;
 mod learning;
+mod mcp;
 mod memory;
 mod own_tools;
 mod peers;
@@ -38,6 +39,7 @@ pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
 pub use intents::{Intent, IntentTarget};
 pub use learning::{CustomStrategy, Learning};
+pub use mcp::{Mcp, McpCommand, McpPlace, McpServer, McpUrl, is_name as is_server_name};
 pub use memory::{Embedder, Memory};
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use peers::{Peer, PeerIntent};
@@ -187,6 +189,8 @@ pub enum PluginKind {
     Planning(Planning),
     /// What agents learn.
     Learning(Learning),
+    /// Servers of the Model Context Protocol.
+    Mcp(Mcp),
     /// Another A2E host.
     Mounted(Mounted),
 }

@@ -27,6 +27,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 enum Kind {
     Demo,
     Learning,
+    Mcp,
     Memory,
     Mounted,
     Planning,
@@ -120,7 +121,7 @@ pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Con
 }
 
 pub(super) struct Reader<'a> {
-    surroundings: &'a Surroundings<'a>,
+    pub(super) surroundings: &'a Surroundings<'a>,
 }
 
 impl Reader<'_> {
@@ -173,6 +174,7 @@ impl Reader<'_> {
             it.choice(&[
                 ("demo", Kind::Demo),
                 ("learning", Kind::Learning),
+                ("mcp", Kind::Mcp),
                 ("memory", Kind::Memory),
                 ("mounted", Kind::Mounted),
                 ("planning", Kind::Planning),
@@ -192,6 +194,7 @@ impl Reader<'_> {
         let kind = match kind? {
             Kind::Demo => Some(PluginKind::Demo),
             Kind::Learning => Some(PluginKind::Learning(learning::learning(&mut section))),
+            Kind::Mcp => Some(PluginKind::Mcp(self.mcp(&mut section))),
             Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
             Kind::Memory => Some(PluginKind::Memory(self.memory(&mut section))),
             Kind::Toolkits => Some(PluginKind::Toolkits),

@@ -1,0 +1,396 @@
+//! Servers of the Model Context Protocol: keys of a plugin of the type `mcp`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::read::{Field, Section};
+use super::sections::{DAY, MIB, Reader, set, set_some};
+use super::{Network, Surroundings};
+use crate::secret::Secret;
+
+/// MCP servers that agents use through this host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mcp {
+    /// The servers.
+    pub servers: Vec<McpServer>,
+    /// The files that servers were read from.
+    pub imported: Vec<PathBuf>,
+    /// Hosts that servers may be at although their addresses are not public.
+    pub private_hosts: Vec<String>,
+}
+
+/// How an MCP server is reached, and what of it is let through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServer {
+    /// Its name, which its tools have before theirs.
+    pub name: String,
+    /// Where it is.
+    pub place: McpPlace,
+    /// How long a request may take without progress.
+    pub timeout: Duration,
+    /// Whether it is connected to again when it goes.
+    pub auto_reconnect: bool,
+    /// The tools that are let through, by their own names; all if there are none here.
+    pub tools: Vec<String>,
+    /// The resources that are, by name or address.
+    pub resources: Vec<String>,
+}
+
+/// Where an MCP server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum McpPlace {
+    /// A program that is started for this, in the sandbox.
+    Command(McpCommand),
+    /// Streamable HTTP.
+    Http(McpUrl),
+    /// The older way over HTTP, with server-sent events.
+    Sse(McpUrl),
+}
+
+/// A program that is an MCP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpCommand {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// The folder it starts in; the workspace unless given.
+    pub cwd: Option<PathBuf>,
+    /// Its variables.
+    pub env: Vec<(String, Secret)>,
+    /// What it can reach.
+    pub network: Network,
+    /// What it may read beside what all programs may.
+    pub readable: Vec<PathBuf>,
+    /// What it may change beside that.
+    pub writable: Vec<PathBuf>,
+    /// Bytes of memory it may have, if not what all programs may.
+    pub memory: Option<u64>,
+}
+
+/// An MCP server that runs somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpUrl {
+    /// Where.
+    pub url: String,
+    /// Headers of each request.
+    pub headers: Vec<(String, Secret)>,
+}
+
+/// How long a request may take, unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Nobody writes more by hand.
+const MAX_IMPORT: u64 = 1024 * 1024;
+
+impl McpServer {
+    /// A server of which all is let through.
+    #[must_use]
+    pub const fn new(name: String, place: McpPlace) -> Self {
+        Self {
+            name,
+            place,
+            timeout: TIMEOUT,
+            auto_reconnect: true,
+            tools: Vec::new(),
+            resources: Vec::new(),
+        }
+    }
+}
+
+impl McpCommand {
+    /// A program with no rights but those that all programs have.
+    #[must_use]
+    pub const fn new(words: Vec<String>) -> Self {
+        Self {
+            words,
+            cwd: None,
+            env: Vec::new(),
+            network: Network::None,
+            readable: Vec::new(),
+            writable: Vec::new(),
+            memory: None,
+        }
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn mcp(&self, section: &mut Section<'_>) -> Mcp {
+        let mut mcp = Mcp::default();
+        set(&mut mcp.servers, section.field("servers"), |it| {
+            let servers = it.entries()?;
+            Some(
+                servers
+                    .filter_map(|(name, it)| self.mcp_server(name, &it))
+                    .collect(),
+            )
+        });
+        if let Some(field) = section.field("import") {
+            let files = match field.is_text() {
+                true => self.path(&field).map(|path| vec![path]),
+                false => field
+                    .list()
+                    .map(|list| list.filter_map(|it| self.path(&it)).collect()),
+            };
+            for file in files.into_iter().flatten() {
+                match import(&file, self.surroundings) {
+                    Ok(servers) => mcp.servers.extend(servers),
+                    Err(text) => drop(field.wrong::<()>(&text)),
+                }
+                mcp.imported.push(file);
+            }
+        }
+        set(
+            &mut mcp.private_hosts,
+            section.field("private_hosts"),
+            |it| it.words(),
+        );
+        mcp
+    }
+
+    fn mcp_server(&self, name: &str, field: &Field<'_>) -> Option<McpServer> {
+        if !is_name(name) {
+            return field.wrong(NAME);
+        }
+        let mut section = field.section()?;
+        let (command, url) = (section.field("command"), section.field("url"));
+        let place = match (command, url) {
+            (Some(command), None) => {
+                let words = match command.is_text() {
+                    true => vec![command.word()?],
+                    false => command.words()?,
+                };
+                McpPlace::Command(self.mcp_command(words, &mut section)?)
+            }
+            (None, Some(url)) => {
+                let mut at = McpUrl {
+                    url: url.word()?,
+                    headers: Vec::new(),
+                };
+                set(&mut at.headers, section.field("headers"), |it| {
+                    self.secrets(it)
+                });
+                let mut is_sse = false;
+                set(&mut is_sse, section.field("transport"), |it| {
+                    it.choice(&[("http", false), ("sse", true)])
+                });
+                match is_sse {
+                    true => McpPlace::Sse(at),
+                    false => McpPlace::Http(at),
+                }
+            }
+            _ => return field.wrong("needs either `command` or `url`"),
+        };
+        let mut server = McpServer::new(name.to_owned(), place);
+        set(
+            &mut server.timeout,
+            section.field("timeout_seconds"),
+            |it| it.seconds(1..=DAY),
+        );
+        set(
+            &mut server.auto_reconnect,
+            section.field("auto_reconnect"),
+            |it| it.boolean(),
+        );
+        set(&mut server.tools, section.field("tools"), |it| it.words());
+        set(&mut server.resources, section.field("resources"), |it| {
+            it.words()
+        });
+        section.finish();
+        Some(server)
+    }
+
+    fn mcp_command(&self, mut words: Vec<String>, section: &mut Section<'_>) -> Option<McpCommand> {
+        if let Some(more) = section.field("args") {
+            words.extend(more.words()?);
+        }
+        let mut command = McpCommand::new(words);
+        set_some(&mut command.cwd, section.field("cwd"), |it| self.path(it));
+        set(&mut command.env, section.field("env"), |it| {
+            self.secrets(it)
+        });
+        set(&mut command.network, section.field("network"), |it| {
+            it.choice(&[
+                ("none", Network::None),
+                ("loopback", Network::Loopback),
+                ("all", Network::All),
+            ])
+        });
+        for (name, slot) in [
+            ("readable", &mut command.readable),
+            ("writable", &mut command.writable),
+        ] {
+            set(slot, section.field(name), |it| {
+                Some(it.list()?.filter_map(|it| self.path(&it)).collect())
+            });
+        }
+        set_some(&mut command.memory, section.field("memory"), |it| {
+            u64::try_from(it.integer(16 * MIB..=i64::MAX)?).ok()
+        });
+        Some(command)
+    }
+
+    fn secrets(&self, field: &Field<'_>) -> Option<Vec<(String, Secret)>> {
+        let entries = field.entries()?;
+        let secrets = entries.filter_map(|(name, it)| Some((name.to_owned(), self.secret(&it)?)));
+        Some(secrets.collect())
+    }
+}
+
+const NAME: &str = "must have a name of 1 to 64 letters, digits, `-`, `.` and single `_`: its tools have it in theirs";
+
+/// Whether tools can have it before their names, and it can be told from them.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    !name.is_empty() && name.len() <= 64 && name.bytes().all(is_letter) && !name.contains("__")
+}
+
+/// Reads the servers of a `.mcp.json`, as other programs write it.
+fn import(file: &Path, surroundings: &Surroundings<'_>) -> Result<Vec<McpServer>, String> {
+    let shown = file.display();
+    let cannot =
+        |error: &dyn std::fmt::Display| format!("names {shown}, which cannot be read: {error}");
+    let size = std::fs::metadata(file)
+        .map_err(|error| cannot(&error))?
+        .len();
+    if size > MAX_IMPORT {
+        return Err(cannot(&format!("it has more than {MAX_IMPORT} bytes")));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| cannot(&error))?;
+    let json: Value = serde_json::from_str(&text).map_err(|error| cannot(&error))?;
+    let servers = json.get("mcpServers").or_else(|| json.get("servers"));
+    let servers = servers.and_then(Value::as_object);
+    let servers = servers.ok_or_else(|| cannot(&"it has no `mcpServers`"))?;
+    let server = |(name, entry): (&String, &Value)| {
+        let wrong = |text: &str| format!("names {shown}, where `{name}` {text}");
+        if !is_name(name) {
+            return Err(wrong(NAME));
+        }
+        imported(name, entry, surroundings).map_err(|text| wrong(&text))
+    };
+    servers.iter().map(server).collect()
+}
+
+fn imported(
+    name: &str,
+    entry: &Value,
+    surroundings: &Surroundings<'_>,
+) -> Result<McpServer, String> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str);
+    let expand = |text: &str| expand(text, surroundings);
+    let pairs = |name: &str| -> Result<Vec<(String, Secret)>, String> {
+        let members = entry.get(name).and_then(Value::as_object);
+        let pair = |(name, value): (&String, &Value)| {
+            let value = value.as_str().ok_or("has a value that is no text")?;
+            Ok((name.clone(), Secret::new(expand(value)?)))
+        };
+        members.into_iter().flatten().map(pair).collect()
+    };
+    let place = if let Some(program) = text("command") {
+        let args = entry.get("args").and_then(Value::as_array);
+        let args = args.into_iter().flatten().filter_map(Value::as_str);
+        let words = std::iter::once(program).chain(args).map(expand);
+        let mut command = McpCommand::new(words.collect::<Result<_, _>>()?);
+        command.env = pairs("env")?;
+        command.cwd = text("cwd").map(PathBuf::from);
+        McpPlace::Command(command)
+    } else if let Some(url) = text("url") {
+        let at = McpUrl {
+            url: expand(url)?,
+            headers: pairs("headers")?,
+        };
+        match text("type").or_else(|| text("transport")) {
+            Some("sse") => McpPlace::Sse(at),
+            Some("http" | "streamable-http" | "streamableHttp") | None => McpPlace::Http(at),
+            Some(other) => return Err(format!("has a type that is not known: `{other}`")),
+        }
+    } else {
+        return Err("has neither `command` nor `url`".to_owned());
+    };
+    Ok(McpServer::new(name.to_owned(), place))
+}
+
+/// A text with `${NAME}` and `${NAME:-else}` in it, filled in.
+fn expand(text: &str, surroundings: &Surroundings<'_>) -> Result<String, String> {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("${") {
+        filled.push_str(before);
+        let (name, behind) = after.split_once('}').ok_or("has a `${` without its `}`")?;
+        let (name, other) = match name.split_once(":-") {
+            Some((name, other)) => (name, Some(other.to_owned())),
+            None => (name, None),
+        };
+        let value = (surroundings.variable)(name).or(other);
+        let unset = || format!("names the environment variable {name}, which is not set");
+        filled.push_str(&value.ok_or_else(unset)?);
+        rest = behind;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn surroundings<'a>(variable: &'a dyn Fn(&str) -> Option<String>) -> Surroundings<'a> {
+        Surroundings {
+            folder: Path::new("/"),
+            variable,
+        }
+    }
+
+    #[test]
+    fn servers_of_other_programs_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(".mcp.json");
+        let text = r#"{"mcpServers": {
+            "git": {"command": "uvx", "args": ["mcp-server-git", "--repo=${DIR:-.}"], "env": {"KEY": "${KEY}"}},
+            "docs": {"type": "http", "url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${KEY}"}},
+            "old": {"type": "sse", "url": "https://old.example/sse"}
+        }}"#;
+        std::fs::write(&file, text).unwrap();
+        let variable = |name: &str| (name == "KEY").then(|| "k".to_owned());
+        let servers = import(&file, &surroundings(&variable)).unwrap();
+        let of = |name: &str| servers.iter().find(|server| server.name == name).unwrap();
+        let McpPlace::Command(git) = &of("git").place else {
+            panic!("{servers:?}")
+        };
+        assert_eq!(git.words, ["uvx", "mcp-server-git", "--repo=."]);
+        assert_eq!(git.env, [("KEY".to_owned(), Secret::new("k"))]);
+        let McpPlace::Http(docs) = &of("docs").place else {
+            panic!("{servers:?}")
+        };
+        assert_eq!(docs.headers[0].1.reveal(), "Bearer k");
+        assert!(matches!(&of("old").place, McpPlace::Sse(at) if at.url.ends_with("/sse")));
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_import_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let nothing = |_: &str| None;
+        for (text, wrong) in [
+            ("{", "cannot be read"),
+            ("{}", "mcpServers"),
+            (r#"{"mcpServers": {"a__b": {"command": "x"}}}"#, "name"),
+            (r#"{"mcpServers": {"a": {}}}"#, "neither"),
+            (
+                r#"{"mcpServers": {"a": {"url": "u", "type": "ws"}}}"#,
+                "not known",
+            ),
+            (
+                r#"{"mcpServers": {"a": {"command": "${X}"}}}"#,
+                "X, which is not set",
+            ),
+            (r#"{"mcpServers": {"a": {"command": "${X"}}}"#, "without"),
+        ] {
+            let file = folder.path().join("mcp.json");
+            std::fs::write(&file, text).unwrap();
+            let said = import(&file, &surroundings(&nothing)).unwrap_err();
+            assert!(said.contains(wrong), "{text}: {said}");
+        }
+        let long = "x".repeat(64);
+        assert!(is_name(&long) && !is_name(&format!("{long}x")) && !is_name(""));
+    }
+}
