@@ -20,12 +20,16 @@ use std::sync::Arc;
 use crate::tool::{DefinitionError, Tool};
 
 pub use address::Reach;
+#[cfg(feature = "mcp")]
+pub(crate) use client::{Ask, Opened};
 pub use client::{Client, Settings};
 pub(crate) use encode::{Kept, encode};
 pub(crate) use hidden::Hidden;
 pub(crate) use hosts::{Host, Hosts};
 pub(crate) use service::{Request, RequestContent, Service, Statuses};
 pub use service::{Web, WebError};
+#[cfg(feature = "mcp")]
+pub(crate) use target::Target;
 pub(crate) use target::headers;
 pub(crate) use tool::{HttpTool, get, request};
 

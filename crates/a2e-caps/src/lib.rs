@@ -7,6 +7,7 @@
 //! - [`toolkits`]: the capability `toolkits`: bundles of tools that agents configure
 //! - [`commands`]: tools that run commands and code in the sandbox
 //! - `components`: tools that are WebAssembly components (feature `wasm`)
+//! - `mcp`: the Model Context Protocol (feature `mcp`)
 //! - [`endpoints`]: tools that are HTTP requests with places for arguments
 //! - [`openapi`]: tools that an OpenAPI document describes
 //! - [`peers`]: tools that are intents of other agents
@@ -59,6 +60,8 @@ mod fresh;
 pub mod fuzzing;
 pub mod http;
 pub mod learning;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod memory;
 pub mod openapi;
 pub mod peers;

@@ -162,7 +162,10 @@ impl ToolFailure {
         self.code == ErrorCode::ToolDenied
     }
 
-    fn with_code(code: ErrorCode<'static>, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_code(
+        code: ErrorCode<'static>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
         Self {
             code,
             message: message.into(),

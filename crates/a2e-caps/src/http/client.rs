@@ -90,6 +90,15 @@ impl Answer {
     }
 }
 
+/// What came back so far.
+#[cfg(feature = "mcp")]
+pub(crate) struct Opened {
+    pub(crate) head: hyper::http::response::Parts,
+    pub(crate) body: Incoming,
+    /// Dropping it ends the connection.
+    pub(crate) connection: AbortOnDropHandle<()>,
+}
+
 /// How long one address may take to be connected to.
 const CONNECT: Duration = Duration::from_secs(3);
 
@@ -137,13 +146,34 @@ impl Client {
 
     async fn exchange(&self, ask: Ask) -> Result<Answer, ToolFailure> {
         let _place = self.places.take(&ask.target.host).await;
+        let (most, host) = (ask.body_bytes, ask.target.host.clone());
+        let (response, connection) = self.begin(ask).await?;
+        let answer = read(response, most).await;
+        drop(connection);
+        answer.map_err(|error| failed(&host, &error))
+    }
+
+    /// Makes a request whose answer may go on and on. Whoever makes it says how long that may be.
+    #[cfg(feature = "mcp")]
+    pub(crate) async fn open(&self, ask: Ask) -> Result<Opened, ToolFailure> {
+        let (response, connection) = self.begin(ask).await?;
+        let (head, body) = response.into_parts();
+        Ok(Opened {
+            head,
+            body,
+            connection,
+        })
+    }
+
+    /// Makes a request; gives what comes first of its answer.
+    async fn begin(
+        &self,
+        ask: Ask,
+    ) -> Result<(Response<Incoming>, AbortOnDropHandle<()>), ToolFailure> {
         let stream = self.connect(&ask.target, ask.reach).await?;
-        let most = ask.body_bytes;
         let security = ask.target.security;
         let host = ask.target.host.clone();
-        let failed = |error: &dyn fmt::Display| {
-            ToolFailure::new(format!("the request to `{host}` failed: {error}"))
-        };
+        let failed = |error: &dyn fmt::Display| failed(&host, error);
         let response = match security {
             Security::None => send(stream, ask).await,
             Security::Tls => {
@@ -153,10 +183,7 @@ impl Client {
                 send(stream.map_err(|error| failed(&error))?, ask).await
             }
         };
-        let (response, connection) = response.map_err(|error| failed(&error))?;
-        let answer = read(response, most).await;
-        drop(connection);
-        answer.map_err(|error| failed(&error))
+        response.map_err(|error| failed(&error))
     }
 
     /// A connection to exactly an address that was found to be one that may be reached.
@@ -200,6 +227,10 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Client").field(&self.settings).finish()
     }
+}
+
+fn failed(host: &str, error: &dyn fmt::Display) -> ToolFailure {
+    ToolFailure::new(format!("the request to `{host}` failed: {error}"))
 }
 
 /// Reads a body, as far as that goes.

@@ -119,6 +119,12 @@ impl Web {
 }
 
 impl Origin {
+    /// Which addresses it may have.
+    #[cfg(feature = "mcp")]
+    pub(crate) const fn reach(&self) -> Reach {
+        self.reach
+    }
+
     /// Whether secrets may be sent there.
     ///
     /// # Errors

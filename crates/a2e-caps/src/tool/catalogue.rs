@@ -34,6 +34,8 @@ pub enum Source {
     Peers,
     /// Commands that other agents may have run.
     Intents,
+    /// A server of the Model Context Protocol.
+    Mcp(String),
     /// The plugin itself: what reads results that were too large.
     Artifacts,
 }
@@ -159,6 +161,14 @@ impl Catalogue {
     pub fn set_for(&self, agent: &str, source: Source, tools: Vec<Arc<dyn Tool>>) -> Vec<Clash> {
         let own = self.agents.own(agent);
         own.set(source.clone(), Offered::of(tools));
+        own.merged(self).clashes_of(&source)
+    }
+
+    /// The same for tools that were compared with what was approved.
+    pub fn set_admitted_for(&self, agent: &str, source: Source, admitted: Admitted) -> Vec<Clash> {
+        let own = self.agents.own(agent);
+        let Admitted { tools, quarantined } = admitted;
+        own.set(source.clone(), Offered { tools, quarantined });
         own.merged(self).clashes_of(&source)
     }
 
@@ -358,6 +368,7 @@ impl fmt::Display for Source {
             Self::Mounted(name) => write!(f, "mounted:{name}"),
             Self::Peers => f.write_str("peers"),
             Self::Intents => f.write_str("intents"),
+            Self::Mcp(name) => write!(f, "mcp:{name}"),
             Self::Artifacts => f.write_str("artifacts"),
         }
     }

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use a2e_runtime::Context;
+#[cfg(feature = "mcp")]
+use a2e_runtime::Session;
 use a2e_wire::messages::base::{
     Event, EventDataArtifact, EventDataLog, EventDataProgress, EventDataStatus, EventKind,
 };
@@ -60,6 +62,12 @@ impl Progress {
     pub async fn event(&self, event: Event<'static>) {
         let Event { kind, data, .. } = event;
         self.send(kind, Ok::<_, NotAnObject>(data)).await;
+    }
+
+    /// The session that waits for the call.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+        self.0.context.as_ref().map(Context::session)
     }
 
     /// Says nothing but that the call gets on. Costs little, and needs no runtime.

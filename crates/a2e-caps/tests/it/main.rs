@@ -19,6 +19,10 @@ mod filesystem;
 mod http;
 mod large_results;
 mod learning;
+#[cfg(feature = "mcp")]
+mod mcp_client;
+#[cfg(feature = "mcp")]
+mod mcp_server;
 mod memory;
 mod memory_embed;
 mod memory_quality;

@@ -1,0 +1,166 @@
+//! MCP servers behind this host: the capability `mcp`.
+//!
+//! A [`Fleet`] has the servers; their tools stand in the catalogue beside all others, as
+//! `<server>__<tool>`, and are called with `tool/call/req`. Reading order: [`Fleet`], `server` (the
+//! connection, and how it comes back), `handler` (what servers ask), `tool`, `requests`.
+
+mod calls;
+mod child;
+mod fleet;
+mod handler;
+mod http;
+mod lists;
+mod pushes;
+mod requests;
+mod server;
+mod sse;
+mod subscribe;
+mod tool;
+mod watched;
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
+use a2e_wire::{Body, Capability, Message, Tag, Timestamp};
+use arc_swap::ArcSwap;
+
+use crate::http::Web;
+use crate::placement::{Placement, placed};
+use crate::tool::{Catalogue, Pinning};
+use crate::workplace::Workplace;
+
+pub use fleet::{Fleet, MAX_AGENTS_SERVERS, MAX_OWN_SERVERS};
+pub use lists::MAX_LISTED;
+
+/// What servers stand on.
+#[derive(Debug)]
+pub struct Ground {
+    /// Where those run that are programs.
+    pub workplace: Arc<Workplace>,
+    /// How the others are reached.
+    web: ArcSwap<Web>,
+    /// Where their tools go.
+    pub catalogue: Arc<Catalogue>,
+    /// What their tools are held against.
+    pub pinning: Pinning,
+    listeners: pushes::Listeners,
+}
+
+/// The plugin.
+#[derive(Debug)]
+pub struct Mcp {
+    placement: Placement,
+    fleet: Arc<Fleet>,
+}
+
+impl Ground {
+    /// Servers stand on these.
+    #[must_use]
+    pub fn new(
+        workplace: Arc<Workplace>,
+        web: Web,
+        catalogue: Arc<Catalogue>,
+        pinning: Pinning,
+    ) -> Self {
+        Self {
+            workplace,
+            web: ArcSwap::from_pointee(web),
+            catalogue,
+            pinning,
+            listeners: pushes::Listeners::default(),
+        }
+    }
+
+    /// The folders that servers are told of: address and name.
+    fn roots(&self) -> Vec<(String, String)> {
+        let folder = self.workplace.folder.display();
+        vec![(format!("file://{folder}"), "workspace".to_owned())]
+    }
+}
+
+impl Mcp {
+    /// The plugin for these servers.
+    #[must_use]
+    pub const fn new(fleet: Arc<Fleet>, placement: Placement) -> Self {
+        Self { placement, fleet }
+    }
+
+    async fn serve(&self, body: Body<'static>, context: &Context) -> Result<Outcome, Failure> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
+        Ok(match body {
+            Body::McpServerRegisterRequest(request) => {
+                Outcome::answer(self.register(request, context).await?)
+            }
+            Body::McpServerListRequest(request) => Outcome::answer(self.list(&request, context)),
+            Body::McpServerUnregisterRequest(request) => {
+                Outcome::answer(self.unregister(request, context)?)
+            }
+            Body::McpResourceListRequest(request) => {
+                Outcome::answer(self.resources(request, context).await?)
+            }
+            Body::McpResourceReadRequest(request) => {
+                Outcome::answer(self.read(request, context).await?)
+            }
+            Body::McpResourceSubscribeRequest(request) => {
+                Outcome::answer(self.subscribe(request, context).await?)
+            }
+            Body::McpPromptListRequest(request) => {
+                Outcome::answer(self.prompts(request, context).await?)
+            }
+            Body::McpPromptGetRequest(request) => {
+                Outcome::answer(self.prompt(request, context).await?)
+            }
+            Body::McpRootListRequest(request) => Outcome::answer(self.roots(request)),
+            _ => Outcome::Pass,
+        })
+    }
+}
+
+impl Plugin for Mcp {
+    placed!(placement);
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(Capability::Mcp)
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Tags(vec![
+            Tag::McpServerRegisterRequest,
+            Tag::McpServerListRequest,
+            Tag::McpServerUnregisterRequest,
+            Tag::McpResourceListRequest,
+            Tag::McpResourceReadRequest,
+            Tag::McpResourceSubscribeRequest,
+            Tag::McpPromptListRequest,
+            Tag::McpPromptGetRequest,
+            Tag::McpRootListRequest,
+        ])
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(async move {
+            self.fleet.ground.listeners.add(context.session());
+            self.serve(request.body, &context).await
+        })
+    }
+
+    fn clear(&self, session: &Session) {
+        self.fleet.ground.listeners.remove(session);
+    }
+
+    fn teardown(&self) -> BoxFuture<'_, ()> {
+        self.fleet.end();
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn now() -> Timestamp {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = elapsed.unwrap_or_default().as_secs_f64();
+    Timestamp::from_unix_seconds(seconds).unwrap_or_default()
+}

@@ -1,0 +1,133 @@
+//! Servers that are programs: they run in the sandbox, and end with their connection.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2e_runtime::config::{McpCommand, Network};
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use sandbox::{Child, Command, Input, Output, Stdin};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+
+use super::http::MAX_MESSAGE;
+use crate::shares::Share;
+use crate::workplace::Workplace;
+
+/// A program and its two streams.
+pub(super) struct ChildTransport {
+    streams: AsyncRwTransport<RoleClient, Output, Stdin>,
+    child: Child,
+    /// It is one of the programs of its agent, if it has one.
+    _share: Option<Share>,
+}
+
+/// How long a program may take to end when its input has.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// How much of a line of its errors is logged.
+const MAX_LOGGED: u64 = 1024;
+
+impl ChildTransport {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// In words, why it cannot be started.
+    pub(super) async fn start(
+        name: &str,
+        told: &McpCommand,
+        owner: Option<&Arc<str>>,
+        workplace: &Workplace,
+    ) -> Result<Self, String> {
+        let share = owner.map(|agent| workplace.commands.take(agent));
+        let share = share.transpose().map_err(|busy| busy.to_string())?;
+        let [program, args @ ..] = told.words.as_slice() else {
+            return Err("its command is empty".to_owned());
+        };
+        let command = Command {
+            program: program.into(),
+            args: args.iter().map(Into::into).collect(),
+            cwd: told.cwd.clone().unwrap_or_else(|| workplace.folder.clone()),
+            env: told
+                .env
+                .iter()
+                .map(|(name, value)| (name.into(), value.reveal().into()))
+                .collect(),
+            stdin: Input::Pipe,
+        };
+        let mut profile = workplace.profile.clone();
+        profile.readable.extend(told.readable.iter().cloned());
+        profile.writable.extend(told.writable.iter().cloned());
+        match told.network {
+            Network::None => {}
+            Network::Loopback => profile.network = sandbox::Network::Loopback,
+            Network::All => profile.network = sandbox::Network::All,
+        }
+        // It lives as long as it is of use, and what it says is counted message by message.
+        profile.limits.wall_time = Duration::MAX;
+        profile.limits.cpu_seconds = u64::MAX;
+        profile.limits.output_bytes = u64::MAX;
+        if let Some(memory) = told.memory {
+            profile.limits.memory = memory;
+        }
+        let spawned = workplace.launcher.spawn(&command, &profile).await;
+        let mut child = spawned.map_err(|error| error.to_string())?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("it has no input or no output".to_owned());
+        };
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(log(name.to_owned(), stderr));
+        }
+        let streams = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE);
+        Ok(Self {
+            streams,
+            child,
+            _share: share,
+        })
+    }
+}
+
+/// Reads what a program complains of, to its end.
+async fn log(server: String, stderr: Output) {
+    let mut lines = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut some = (&mut lines).take(MAX_LOGGED);
+        match some.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line);
+                tracing::debug!(server, "{}", text.trim_end());
+            }
+        }
+    }
+}
+
+impl Transport<RoleClient> for ChildTransport {
+    type Error = std::io::Error;
+
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("a program")
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), std::io::Error>> + Send + 'static {
+        self.streams.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        self.streams.receive().await
+    }
+
+    async fn close(&mut self) -> Result<(), std::io::Error> {
+        self.streams.close().await?;
+        // Dropping it ends it, with all it has started.
+        let _ = tokio::time::timeout(ENDING, self.child.wait()).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! All MCP servers there are: the operator's, and those that agents have registered.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use a2e_runtime::config::McpServer;
+
+use super::Ground;
+use super::server::Server;
+use crate::http::Web;
+
+/// The servers. It stays when the configuration is read again.
+#[derive(Debug)]
+pub struct Fleet {
+    pub(super) ground: Arc<Ground>,
+    servers: Mutex<Vec<Arc<Server>>>,
+}
+
+/// How many servers an agent may register.
+pub const MAX_OWN_SERVERS: usize = 16;
+
+/// How many servers of agents there may be in all.
+pub const MAX_AGENTS_SERVERS: usize = 256;
+
+/// Why a server cannot be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotAdded {
+    /// Another one has its name.
+    #[error("there is a server of this name; unregister it first, or choose another `server_id`")]
+    Known,
+    /// There are as many as there may be.
+    #[error("there are as many registered servers as there may be; unregister one")]
+    TooMany,
+}
+
+impl Fleet {
+    /// No servers yet.
+    #[must_use]
+    pub fn new(ground: Ground) -> Arc<Self> {
+        Arc::new(Self {
+            ground: Arc::new(ground),
+            servers: Mutex::default(),
+        })
+    }
+
+    /// Has exactly these of the operator's servers from now on, which are reached so. Those that are as they were go on;
+    /// new ones are connected to in the background, and their tools appear when they answer.
+    pub fn configure(&self, wanted: &[McpServer], web: Web) {
+        self.ground.web.store(Arc::new(web));
+        let mut servers = self.lock();
+        let is_wanted = |server: &Arc<Server>| {
+            server.owner.is_some() || wanted.iter().any(|one| *one == server.settings)
+        };
+        for server in servers.extract_if(.., |server| !is_wanted(server)) {
+            remove(&server);
+        }
+        for settings in wanted {
+            let is_there =
+                |known: &Arc<Server>| known.owner.is_none() && known.settings == *settings;
+            if servers.iter().any(is_there) {
+                continue;
+            }
+            let server = Server::new(settings.clone(), None, Arc::clone(&self.ground));
+            servers.push(Arc::clone(&server));
+            tokio::spawn(async move {
+                if let Err(error) = server.connection().await {
+                    tracing::warn!("{error}");
+                    server.come_back().await;
+                }
+            });
+        }
+    }
+
+    /// Adds a server of an agent's.
+    pub(super) fn add(&self, agent: &str, settings: McpServer) -> Result<Arc<Server>, NotAdded> {
+        let mut servers = self.lock();
+        let is_known =
+            |server: &Arc<Server>| server.is_for(agent) && server.settings.name == settings.name;
+        if servers.iter().any(is_known) {
+            return Err(NotAdded::Known);
+        }
+        let owned = servers.iter().filter(|server| server.owner.is_some());
+        let own = owned
+            .clone()
+            .filter(|server| server.owner.as_deref() == Some(agent));
+        if own.count() >= MAX_OWN_SERVERS || owned.count() >= MAX_AGENTS_SERVERS {
+            return Err(NotAdded::TooMany);
+        }
+        let server = Server::new(settings, Some(agent.into()), Arc::clone(&self.ground));
+        servers.push(Arc::clone(&server));
+        Ok(server)
+    }
+
+    /// Removes a server of an agent's; says whether it had one of that name.
+    pub(super) fn remove(&self, agent: &str, name: &str) -> bool {
+        let mut servers = self.lock();
+        let is_it = |server: &mut Arc<Server>| {
+            server.owner.as_deref() == Some(agent) && server.settings.name == name
+        };
+        let mut removed = servers.extract_if(.., is_it);
+        let found = removed.next();
+        if let Some(server) = &found {
+            remove(server);
+        }
+        found.is_some()
+    }
+
+    /// The servers that an agent may use, the operator's first.
+    pub(super) fn of(&self, agent: &str) -> Vec<Arc<Server>> {
+        let servers = self.lock();
+        let mut found: Vec<_> = servers
+            .iter()
+            .filter(|server| server.is_for(agent))
+            .cloned()
+            .collect();
+        found.sort_by_key(|server| server.owner.is_some());
+        found
+    }
+
+    /// Ends all of them.
+    pub(super) fn end(&self) {
+        for server in self.lock().drain(..) {
+            server.over.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Server>>> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn remove(server: &Server) {
+    server.over.cancel();
+    server.withdraw();
+}

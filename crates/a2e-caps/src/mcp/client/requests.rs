@@ -1,0 +1,419 @@
+//! The requests of the capability `mcp`.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2e_runtime::config::{McpCommand, McpPlace, McpServer, McpUrl, Network, is_server_name};
+use a2e_runtime::{Context, Failure, Secret};
+use a2e_wire::messages::mcp::{
+    McpContentType, McpPrompt, McpPromptArgument, McpPromptGetRequest, McpPromptGetResponse,
+    McpPromptListRequest, McpPromptListResponse, McpPromptMessage, McpResource, McpResourceContent,
+    McpResourceListRequest, McpResourceListResponse, McpResourceReadRequest,
+    McpResourceReadResponse, McpResourceSubscribeRequest, McpResourceSubscribeResponse, McpRoot,
+    McpRootListRequest, McpRootListResponse, McpServerConfig, McpServerListRequest,
+    McpServerListResponse, McpServerRegisterRequest, McpServerRegisterResponse,
+    McpServerUnregisterRequest, McpServerUnregisterResponse, McpTransport,
+};
+use a2e_wire::{ErrorCode, Namespace, Object};
+use rmcp::ServiceError;
+use rmcp::model::{
+    GetPromptRequestParams, Prompt, ReadResourceRequestParams, Resource, ResourceContents,
+};
+use serde_json::json;
+
+use super::Mcp;
+use super::server::{Connection, Server, Unavailable};
+
+impl Mcp {
+    pub(super) async fn register(
+        &self,
+        request: McpServerRegisterRequest<'static>,
+        context: &Context,
+    ) -> Result<McpServerRegisterResponse<'static>, Failure> {
+        let settings = self.settings(&request.config)?;
+        let agent = &context.identity().agent;
+        let added = self.fleet.add(agent, settings);
+        let server = added.map_err(|error| {
+            Failure::new(ErrorCode::InvalidMessage, Namespace::Mcp, error.to_string())
+        })?;
+        if let Err(error) = server.connection().await {
+            self.fleet.remove(agent, server.name());
+            return Err(failed(ErrorCode::McpTransportError, error.why()));
+        }
+        Ok(McpServerRegisterResponse {
+            ok: true,
+            server: a2e_wire::lenient::OrEmpty(Some(server.info())),
+            error: Cow::Borrowed(""),
+        })
+    }
+
+    /// What an agent says of a server, if it may be so.
+    fn settings(&self, config: &McpServerConfig<'_>) -> Result<McpServer, Failure> {
+        let wrong = |text: &str| failed(ErrorCode::InvalidMessage, text);
+        let name = config.server_id.as_str();
+        if !is_server_name(name) {
+            return Err(wrong(
+                "`server_id` must be 1 to 64 letters, digits, `-`, `.` and single `_`",
+            ));
+        }
+        let pairs = |map: &a2e_wire::Map<'_, Cow<'_, str>>| {
+            let pairs = map.iter();
+            let pairs = pairs.map(|(name, value)| (name.to_owned(), Secret::new(value.as_ref())));
+            pairs.collect::<Vec<_>>()
+        };
+        let at = || McpUrl {
+            url: config.url.clone().into_owned(),
+            headers: pairs(&config.headers),
+        };
+        let place = match &config.transport {
+            McpTransport::Stdio => {
+                let words = config.cmd.iter().map(|word| word.clone().into_owned());
+                let mut command = McpCommand::new(words.collect());
+                command.env = pairs(&config.env);
+                let cwd = self.fleet.ground.workplace.cwd(&config.cwd);
+                command.cwd = Some(cwd.map_err(|text| wrong(&text))?);
+                command.network = Network::None;
+                McpPlace::Command(command)
+            }
+            McpTransport::Http => McpPlace::Http(at()),
+            McpTransport::Sse => McpPlace::Sse(at()),
+            other => {
+                let text = format!(
+                    "the transport `{}` is not served: use stdio, http or sse",
+                    other.as_str()
+                );
+                return Err(failed(ErrorCode::McpTransportError, &text));
+            }
+        };
+        let mut server = McpServer::new(name.to_owned(), place);
+        if let Some(seconds) = u64::try_from(config.timeout).ok().filter(|it| *it > 0) {
+            server.timeout = Duration::from_secs(seconds.min(MAX_TIMEOUT));
+        }
+        server.auto_reconnect = config.auto_reconnect;
+        let owned =
+            |list: &Vec<Cow<'_, str>>| list.iter().map(|it| it.clone().into_owned()).collect();
+        server.tools = owned(&config.tool_allow_list);
+        server.resources = owned(&config.resource_allow_list);
+        Ok(server)
+    }
+
+    pub(super) fn list(
+        &self,
+        request: &McpServerListRequest<'_>,
+        context: &Context,
+    ) -> McpServerListResponse<'static> {
+        let servers = self.fleet.of(&context.identity().agent);
+        let infos = servers.iter().map(|server| server.info());
+        let wanted = request.status_filter.as_str();
+        let infos = infos.filter(|info| wanted.is_empty() || info.status.as_str() == wanted);
+        McpServerListResponse {
+            servers: infos.collect(),
+        }
+    }
+
+    pub(super) fn unregister(
+        &self,
+        request: McpServerUnregisterRequest<'static>,
+        context: &Context,
+    ) -> Result<McpServerUnregisterResponse<'static>, Failure> {
+        let (agent, id) = (&context.identity().agent, request.server_id.as_str());
+        if self.fleet.remove(agent, id) {
+            return Ok(McpServerUnregisterResponse {
+                ok: true,
+                server_id: request.server_id,
+            });
+        }
+        let is_operators = self
+            .fleet
+            .of(agent)
+            .iter()
+            .any(|server| server.name() == id);
+        Err(match is_operators {
+            true => failed(
+                ErrorCode::Unauthorized,
+                "this server is the operator's: it is in the configuration",
+            ),
+            false => no_server(id),
+        })
+    }
+
+    pub(super) async fn resources(
+        &self,
+        request: McpResourceListRequest<'static>,
+        context: &Context,
+    ) -> Result<McpResourceListResponse<'static>, Failure> {
+        let mut resources = Vec::new();
+        for (server, connection) in self.asked(request.server_id.as_str(), context).await? {
+            let Ok(listed) = connection.resources().await else {
+                continue;
+            };
+            let listed = listed.into_iter().filter(|one| server.lets_through(one));
+            resources.extend(listed.map(|one| resource(&server, one)));
+        }
+        Ok(McpResourceListResponse {
+            resources,
+            next_cursor: Cow::Borrowed(""),
+        })
+    }
+
+    pub(super) async fn read(
+        &self,
+        request: McpResourceReadRequest<'static>,
+        context: &Context,
+    ) -> Result<McpResourceReadResponse<'static>, Failure> {
+        let (server, connection) = self
+            .with_resource(request.server_id.as_str(), &request.uri, context)
+            .await?;
+        let params = ReadResourceRequestParams::new(request.uri.into_owned());
+        let read = connection.peer().read_resource(params).await;
+        let read =
+            read.map_err(|error| service_failed(&server, &error, ErrorCode::McpResourceNotFound))?;
+        Ok(McpResourceReadResponse {
+            contents: read.contents.into_iter().map(content).collect(),
+            server_id: server.name().to_owned().into(),
+            error: Cow::Borrowed(""),
+        })
+    }
+
+    pub(super) async fn subscribe(
+        &self,
+        request: McpResourceSubscribeRequest<'static>,
+        context: &Context,
+    ) -> Result<McpResourceSubscribeResponse<'static>, Failure> {
+        let (server, connection) = self
+            .with_resource(request.server_id.as_str(), &request.uri, context)
+            .await?;
+        let subscribed = server.subscribe(&connection, &request.uri).await;
+        subscribed
+            .map_err(|error| service_failed(&server, &error, ErrorCode::McpResourceNotFound))?;
+        Ok(McpResourceSubscribeResponse {
+            ok: true,
+            error: Cow::Borrowed(""),
+        })
+    }
+
+    pub(super) async fn prompts(
+        &self,
+        request: McpPromptListRequest<'static>,
+        context: &Context,
+    ) -> Result<McpPromptListResponse<'static>, Failure> {
+        let mut prompts = Vec::new();
+        for (server, connection) in self.asked(request.server_id.as_str(), context).await? {
+            let listed = connection.prompts().await.unwrap_or_default();
+            prompts.extend(listed.into_iter().map(|one| prompt(&server, one)));
+        }
+        Ok(McpPromptListResponse {
+            prompts,
+            next_cursor: Cow::Borrowed(""),
+        })
+    }
+
+    pub(super) async fn prompt(
+        &self,
+        request: McpPromptGetRequest<'static>,
+        context: &Context,
+    ) -> Result<McpPromptGetResponse<'static>, Failure> {
+        let mut found = None;
+        for (server, connection) in self.asked(request.server_id.as_str(), context).await? {
+            let listed = connection.prompts().await.unwrap_or_default();
+            if !request.server_id.is_empty() || listed.iter().any(|one| *one.name == *request.name)
+            {
+                found = Some((server, connection));
+                break;
+            }
+        }
+        let missing = || {
+            failed(
+                ErrorCode::McpPromptNotFound,
+                "no server has a prompt of this name",
+            )
+        };
+        let (server, connection) = found.ok_or_else(missing)?;
+        let mut params = GetPromptRequestParams::new(request.name.clone().into_owned());
+        params.arguments = request.arguments.raw().deserialize().ok();
+        let got = connection.peer().get_prompt(params).await;
+        let got =
+            got.map_err(|error| service_failed(&server, &error, ErrorCode::McpPromptNotFound))?;
+        let messages = got.messages.iter().filter_map(|message| {
+            let message = json!(message);
+            Some(McpPromptMessage {
+                role: message["role"].as_str()?.to_owned().into(),
+                content: Object::from_serialize(&message["content"]).ok()?,
+            })
+        });
+        Ok(McpPromptGetResponse {
+            description: got.description.unwrap_or_default().into(),
+            messages: messages.collect(),
+            server_id: server.name().to_owned().into(),
+            error: Cow::Borrowed(""),
+        })
+    }
+
+    pub(super) fn roots(
+        &self,
+        request: McpRootListRequest<'static>,
+    ) -> McpRootListResponse<'static> {
+        let roots = self.fleet.ground.roots().into_iter();
+        McpRootListResponse {
+            server_id: request.server_id,
+            mcp_request_id: request.mcp_request_id,
+            roots: roots
+                .map(|(uri, name)| McpRoot {
+                    uri: uri.into(),
+                    name: name.into(),
+                })
+                .collect(),
+        }
+    }
+
+    /// The server that is named, or all that are there.
+    async fn asked(
+        &self,
+        name: &str,
+        context: &Context,
+    ) -> Result<Vec<(Arc<Server>, Arc<Connection>)>, Failure> {
+        let servers = self.fleet.of(&context.identity().agent);
+        if name.is_empty() {
+            let mut there = Vec::new();
+            for server in servers {
+                if let Ok(connection) = server.connection().await {
+                    there.push((server, connection));
+                }
+            }
+            return Ok(there);
+        }
+        let found = servers.into_iter().find(|server| server.name() == name);
+        let server = found.ok_or_else(|| no_server(name))?;
+        let connection = server.connection().await.map_err(unavailable)?;
+        Ok(vec![(server, connection)])
+    }
+
+    /// The server of a resource: the one that is named, else one that has it or one whose addresses
+    /// begin as it does, else the first.
+    async fn with_resource(
+        &self,
+        name: &str,
+        uri: &str,
+        context: &Context,
+    ) -> Result<(Arc<Server>, Arc<Connection>), Failure> {
+        let mut best: Option<(usize, (Arc<Server>, Arc<Connection>))> = None;
+        for (server, connection) in self.asked(name, context).await? {
+            let listed = connection.resources().await.unwrap_or_default();
+            let let_through = listed.iter().filter(|one| server.lets_through(one));
+            let common = let_through.map(|one| common(&one.uri, uri)).max();
+            if !server.settings.resources.is_empty() && common != Some(uri.len()) {
+                continue;
+            }
+            let common = common.unwrap_or_default();
+            if best.as_ref().is_none_or(|(most, _)| common > *most) {
+                best = Some((common, (server, connection)));
+            }
+        }
+        let missing = || {
+            failed(
+                ErrorCode::McpResourceNotFound,
+                "no server lets this resource through",
+            )
+        };
+        best.map(|(_, found)| found).ok_or_else(missing)
+    }
+}
+
+/// The longest that an agent may let a server take, in seconds.
+const MAX_TIMEOUT: u64 = 24 * 60 * 60;
+
+/// How many bytes two addresses have in common at their beginning.
+fn common(one: &str, other: &str) -> usize {
+    one.bytes()
+        .zip(other.bytes())
+        .take_while(|(one, other)| one == other)
+        .count()
+}
+
+fn resource(server: &Server, one: Resource) -> McpResource<'static> {
+    McpResource {
+        name: one.name.into(),
+        description: one.description.unwrap_or_default().into(),
+        mime_type: one.mime_type.unwrap_or_default().into(),
+        server_id: server.name().to_owned().into(),
+        annotations: Object::from_serialize(&one.annotations).unwrap_or_default(),
+        ..McpResource::new(one.uri.into())
+    }
+}
+
+fn content(one: ResourceContents) -> McpResourceContent<'static> {
+    let one = json!(one);
+    let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    let kind = match one["blob"].is_string() {
+        true => McpContentType::Blob,
+        false => McpContentType::Text,
+    };
+    let mime = text("mimeType");
+    McpResourceContent {
+        mime_type: match mime.is_empty() {
+            true => Cow::Borrowed("text/plain"),
+            false => mime.into(),
+        },
+        text: text("text").into(),
+        blob: text("blob").into(),
+        kind,
+        ..McpResourceContent::new(text("uri").into())
+    }
+}
+
+fn prompt(server: &Server, one: Prompt) -> McpPrompt<'static> {
+    let arguments = one.arguments.unwrap_or_default().into_iter();
+    let argument = arguments.map(|argument| McpPromptArgument {
+        description: argument.description.unwrap_or_default().into(),
+        required: argument.required.unwrap_or_default(),
+        ..McpPromptArgument::new(argument.name.into())
+    });
+    McpPrompt {
+        description: one.description.unwrap_or_default().into(),
+        server_id: server.name().to_owned().into(),
+        arguments: argument.collect(),
+        ..McpPrompt::new(one.name.into())
+    }
+}
+
+fn failed(code: ErrorCode<'static>, text: &str) -> Failure {
+    Failure::new(code, Namespace::Mcp, text)
+}
+
+fn no_server(name: &str) -> Failure {
+    let name: String = name.chars().take(64).collect();
+    let text =
+        format!("there is no MCP server `{name}`; mcp/server/list/req lists those there are");
+    failed(ErrorCode::McpServerNotFound, &text)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "an error that ends here")]
+fn unavailable(error: Unavailable) -> Failure {
+    failed(ErrorCode::McpServerUnavailable, &error.to_string())
+}
+
+/// What a server's refusal means; `missing` where it has not what was asked for.
+fn service_failed(server: &Server, error: &ServiceError, missing: ErrorCode<'static>) -> Failure {
+    use rmcp::model::ErrorCode as Rpc;
+    let name = server.name();
+    match error {
+        ServiceError::McpError(error)
+            if [Rpc::INVALID_PARAMS, Rpc::RESOURCE_NOT_FOUND].contains(&error.code) =>
+        {
+            failed(missing, &format!("`{name}`: {}", error.message))
+        }
+        ServiceError::McpError(error) if error.code == Rpc::METHOD_NOT_FOUND => failed(
+            ErrorCode::McpCapabilityMissing,
+            &format!("`{name}` does not do this"),
+        ),
+        ServiceError::McpError(error) => failed(
+            ErrorCode::McpProtocolError,
+            &format!("`{name}`: {}", error.message),
+        ),
+        other => failed(
+            ErrorCode::McpServerUnavailable,
+            &format!("`{name}` does not answer: {other}"),
+        ),
+    }
+}

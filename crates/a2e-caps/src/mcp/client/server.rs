@@ -1,0 +1,403 @@
+//! One MCP server: its connection, how it comes back, and what it has.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use a2e_runtime::BoxFuture;
+use a2e_runtime::config::{McpPlace, McpServer, McpUrl};
+use a2e_wire::Timestamp;
+use a2e_wire::messages::mcp::{McpServerInfo, McpServerStatus, McpTransport};
+use hyper::header::{HeaderName, HeaderValue};
+use rmcp::RoleClient;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt, Peer, RunningService};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Ground;
+use super::calls::Calls;
+use super::child::ChildTransport;
+use super::handler::Handler;
+use super::http::{MAX_MESSAGE, Poster};
+use super::sse::SseTransport;
+use super::watched::Watched;
+
+/// An MCP server. It is connected to when it is added, and again when it is needed.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) settings: McpServer,
+    /// The agent who has registered it; nobody for those of the configuration.
+    pub(super) owner: Option<Arc<str>>,
+    pub(super) ground: Arc<Ground>,
+    pub(super) calls: Calls,
+    /// Places for notifications that are being passed on.
+    pub(super) telling: Arc<Semaphore>,
+    /// Places for subscriptions to its resources.
+    pub(super) subscriptions: Arc<Semaphore>,
+    link: tokio::sync::Mutex<Link>,
+    told: Mutex<Told>,
+    /// Ends when it is removed.
+    pub(super) over: CancellationToken,
+}
+
+/// The connection, and when there may be another.
+#[derive(Debug, Default)]
+struct Link {
+    connection: Option<Arc<Connection>>,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(super) struct Connection {
+    running: RunningService<RoleClient, Handler>,
+    ended: CancellationToken,
+}
+
+/// What is said of a server.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Told {
+    pub(super) status: Option<McpServerStatus<'static>>,
+    pub(super) version: String,
+    pub(super) name: String,
+    pub(super) server_version: String,
+    pub(super) tools: usize,
+    pub(super) resources: usize,
+    pub(super) prompts: usize,
+    pub(super) round_trip: Duration,
+    pub(super) error: String,
+    pub(super) connected_at: Timestamp,
+    pub(super) last_used: Option<Instant>,
+}
+
+/// What to do about a connection that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Have another.
+    ComeBack,
+    /// End it, if it has not ended.
+    Leave,
+}
+
+/// Why a server cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the MCP server `{server}` is not there: {why}")]
+pub(super) struct Unavailable {
+    server: String,
+    why: String,
+}
+
+/// How long a server may take to start and to say what it is.
+const START: Duration = Duration::from_secs(60);
+
+/// How many notifications of a server are passed on at once.
+const MAX_TELLING: usize = 16;
+
+/// A program that nobody has used for so long is ended; the next call starts it again.
+const IDLE: Duration = Duration::from_secs(30 * 60);
+
+impl Server {
+    pub(super) fn new(
+        settings: McpServer,
+        owner: Option<Arc<str>>,
+        ground: Arc<Ground>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            owner,
+            ground,
+            calls: Calls::default(),
+            telling: Arc::new(Semaphore::new(MAX_TELLING)),
+            subscriptions: Self::subscription_places(),
+            link: tokio::sync::Mutex::default(),
+            told: Mutex::default(),
+            over: CancellationToken::new(),
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Whether an agent may use it.
+    pub(super) fn is_for(&self, agent: &str) -> bool {
+        self.owner.as_deref().is_none_or(|owner| owner == agent)
+    }
+
+    /// The connection; a new one if there is none. One that has just failed is not tried at once
+    /// again.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, Unavailable> {
+        let mut link = self.link.lock().await;
+        self.told().last_used = Some(Instant::now());
+        if let Some(connection) = link.connection.as_ref().filter(|it| !it.has_ended()) {
+            return Ok(Arc::clone(connection));
+        }
+        if self.over.is_cancelled() {
+            return Err(self.unavailable("it was removed"));
+        }
+        let now = Instant::now();
+        if let Some(wait) = link
+            .not_before
+            .and_then(|at| at.checked_duration_since(now))
+        {
+            let last = self.told().error.clone();
+            let why = format!("{last}; it is tried again in {} s", wait.as_secs().max(1));
+            return Err(self.unavailable(&why));
+        }
+        self.told().status = Some(McpServerStatus::Connecting);
+        let patience = START.min(self.settings.timeout);
+        let connected = match tokio::time::timeout(patience, self.dial()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(format!("it did not answer within {} s", patience.as_secs())),
+        };
+        match connected {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                *link = Link {
+                    connection: Some(Arc::clone(&connection)),
+                    ..Link::default()
+                };
+                // Whoever waits for the connection finds the tools there.
+                self.welcome(&connection, now.elapsed()).await;
+                tokio::spawn(Arc::clone(self).follow(Arc::clone(&connection)));
+                Ok(connection)
+            }
+            Err(why) => {
+                link.failures = link.failures.saturating_add(1);
+                link.not_before = Some(now + backoff(link.failures));
+                let mut told = self.told();
+                told.status = Some(McpServerStatus::Error);
+                told.error.clone_from(&why);
+                drop(told);
+                Err(self.unavailable(&why))
+            }
+        }
+    }
+
+    /// The connection there is.
+    pub(super) async fn current(&self) -> Option<Arc<Connection>> {
+        let link = self.link.lock().await;
+        link.connection.clone().filter(|it| !it.has_ended())
+    }
+
+    /// Writes down what a server says of itself, and looks what it has.
+    async fn welcome(self: &Arc<Self>, connection: &Connection, took: Duration) {
+        let info = connection.peer().peer_info();
+        {
+            let mut told = self.told();
+            told.status = Some(McpServerStatus::Ready);
+            told.error.clear();
+            told.round_trip = took;
+            told.connected_at = super::now();
+            if let Some(info) = &info {
+                told.version = info.protocol_version.to_string();
+                if let Some(server) = &info.server_info {
+                    told.name.clone_from(&server.name);
+                    told.server_version.clone_from(&server.version);
+                }
+            }
+        }
+        self.refresh_all(connection).await;
+    }
+
+    /// Waits for the end of a connection, and for the time to come back. Boxed, since the next
+    /// connection is followed by this again.
+    fn follow(self: Arc<Self>, connection: Arc<Connection>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            if self.watch(&connection).await == Next::Leave {
+                connection.end();
+                return;
+            }
+            drop(connection);
+            self.come_back().await;
+        })
+    }
+
+    /// Waits until a connection is over, or of no more use.
+    async fn watch(&self, connection: &Connection) -> Next {
+        let is_program = matches!(self.settings.place, McpPlace::Command(_));
+        loop {
+            let idle = self.told().last_used.unwrap_or_else(Instant::now) + IDLE;
+            tokio::select! {
+                () = connection.ended.cancelled() => {
+                    self.told().status = Some(McpServerStatus::Disconnected);
+                    return Next::ComeBack;
+                }
+                () = self.over.cancelled() => return Next::Leave,
+                () = tokio::time::sleep_until(idle), if is_program => {}
+            }
+            let last_used = self.told().last_used.unwrap_or_else(Instant::now);
+            if self.calls.are_none() && last_used + IDLE <= Instant::now() {
+                self.told().status = Some(McpServerStatus::Disconnected);
+                return Next::Leave;
+            }
+            // A call is under way, or was.
+            self.told().last_used = Some(Instant::now());
+        }
+    }
+
+    /// Tries again, and again later, until there is a connection.
+    pub(super) async fn come_back(self: &Arc<Self>) {
+        while self.settings.auto_reconnect && !self.over.is_cancelled() {
+            let wait = {
+                let mut link = self.link.lock().await;
+                link.failures = link.failures.saturating_add(1);
+                backoff(link.failures)
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.over.cancelled() => return,
+            }
+            match self.connection().await {
+                Ok(_) => return,
+                Err(error) => tracing::warn!("{error}"),
+            }
+        }
+    }
+
+    async fn dial(self: &Arc<Self>) -> Result<Connection, String> {
+        match &self.settings.place {
+            McpPlace::Command(command) => {
+                let (owner, workplace) = (self.owner.as_ref(), &self.ground.workplace);
+                let child = ChildTransport::start(self.name(), command, owner, workplace);
+                self.begin(child.await?).await
+            }
+            McpPlace::Http(at) => {
+                let config = StreamableHttpClientTransportConfig::with_uri(at.url.as_str())
+                    .max_sse_event_size(MAX_MESSAGE)
+                    .reinit_on_expired_session(true);
+                let poster = self.poster(at)?;
+                let transport = StreamableHttpClientTransport::with_client(poster, config);
+                self.begin(transport).await
+            }
+            McpPlace::Sse(at) => {
+                let transport = SseTransport::connect(self.poster(at)?, &at.url);
+                let transport = transport.await.map_err(|error| error.to_string())?;
+                self.begin(transport).await
+            }
+        }
+    }
+
+    fn poster(&self, at: &McpUrl) -> Result<Poster, String> {
+        let web = self.ground.web.load_full();
+        let (origin, _) = web.origin(&at.url)?;
+        let mut headers = hyper::HeaderMap::new();
+        for (name, value) in &at.headers {
+            let wrong = || format!("its header `{name}` cannot be sent");
+            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+            let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            headers.insert(key, value);
+        }
+        if !headers.is_empty() {
+            let mut hidden = crate::http::Hidden::default();
+            hidden.add("headers");
+            origin.check(&hidden)?;
+        }
+        Ok(Poster {
+            client: Arc::clone(web.client()),
+            reach: origin.reach(),
+            headers,
+        })
+    }
+
+    async fn begin<T>(self: &Arc<Self>, transport: T) -> Result<Connection, String>
+    where
+        T: Transport<RoleClient> + Send + 'static,
+    {
+        let (transport, ended) = Watched::new(transport);
+        let handler = Handler::of(self);
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: None,
+        };
+        let running = handler.serve_with_lifecycle(transport, lifecycle).await;
+        let running = running.map_err(|error| error.to_string())?;
+        Ok(Connection { running, ended })
+    }
+
+    fn unavailable(&self, why: &str) -> Unavailable {
+        Unavailable {
+            server: self.name().to_owned(),
+            why: why.to_owned(),
+        }
+    }
+
+    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server, as it is listed.
+    pub(super) fn info(&self) -> McpServerInfo<'static> {
+        let told = self.told().clone();
+        let transport = match self.settings.place {
+            McpPlace::Command(_) => McpTransport::Stdio,
+            McpPlace::Http(_) => McpTransport::Http,
+            McpPlace::Sse(_) => McpTransport::Sse,
+        };
+        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let name = self.name().to_owned();
+        McpServerInfo {
+            status: told.status.unwrap_or(McpServerStatus::Disconnected),
+            mcp_version: told.version.into(),
+            server_name: told.name.into(),
+            server_version: told.server_version.into(),
+            tools_count: count(told.tools),
+            resources_count: count(told.resources),
+            prompts_count: count(told.prompts),
+            last_ping_ms: a2e_wire::Real::new(told.round_trip.as_secs_f64() * 1000.0)
+                .unwrap_or_default(),
+            error: told.error.into(),
+            connected_at: told.connected_at,
+            ..McpServerInfo::new(name.clone().into(), name.into(), transport)
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn peer(&self) -> &Peer<RoleClient> {
+        self.running.peer()
+    }
+
+    pub(super) fn handler(&self) -> &Handler {
+        self.running.service()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.is_cancelled() || self.running.is_closed()
+    }
+
+    fn end(&self) {
+        self.running.cancellation_token().cancel();
+    }
+}
+
+impl Unavailable {
+    /// Why, without the server's name.
+    pub(super) fn why(&self) -> &str {
+        &self.why
+    }
+}
+
+/// How long to wait after so many failures: half a second, twice as long each time, a minute at most.
+fn backoff(failures: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(16));
+    Duration::from_millis(500)
+        .saturating_mul(doubled)
+        .min(Duration::from_secs(60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_minute() {
+        let waits = [1, 2, 3, 7, 8, u32::MAX].map(|failures| backoff(failures).as_millis());
+        assert_eq!(waits, [500, 1000, 2000, 32_000, 60_000, 60_000]);
+    }
+}
