@@ -4,12 +4,16 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(feature = "mcp")]
+use std::sync::OnceLock;
 
 use a2a_net::book::parse_did;
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
 use a2e_caps::learning::{Learning, Ledgers, Settings as LearningSettings, Strategy};
+#[cfg(feature = "mcp")]
+use a2e_caps::mcp::client::{Fleet, Ground, Mcp as McpPlugin};
 use a2e_caps::memory::{Endpoint, EndpointSettings, Memory, Reader, Settings as MemorySettings};
 use a2e_caps::planning::{Planning, Sharing};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
@@ -21,7 +25,7 @@ use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
     CommandTool, Config, CustomStrategy, Embedder, IntentTarget, Learning as LearningConfig,
-    Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
+    Mcp, Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
     PluginKind, Proc, Sandbox,
 };
 use a2e_runtime::definitions::Definitions;
@@ -42,6 +46,9 @@ pub(crate) struct Capabilities {
     components: Loader,
     /// Where scripts are kept as they were when they were read.
     scripts: PathBuf,
+    /// MCP servers, once there is a plugin for them.
+    #[cfg(feature = "mcp")]
+    fleet: OnceLock<Arc<Fleet>>,
 }
 
 /// The tools that a configuration describes, by where they come from.
@@ -109,6 +116,8 @@ impl Capabilities {
             web,
             components: Loader::new(limits.max_components_per_agent),
             scripts: data.path().join("scripts"),
+            #[cfg(feature = "mcp")]
+            fleet: OnceLock::new(),
         })
     }
 
@@ -141,6 +150,7 @@ impl Capabilities {
         builder: HostBuilder,
         vault: &Vault,
         (store, ledgers): (&Store, &Arc<Ledgers>),
+        pinning: Pinning,
     ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
         let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits"))?);
@@ -157,7 +167,57 @@ impl Capabilities {
             LearningConfig::default(),
             Placement::named("learning"),
         );
-        Ok(self.proc(builder, &Proc::default()))
+        let builder = self.proc(builder, &Proc::default());
+        #[cfg(feature = "mcp")]
+        let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;
+        #[cfg(not(feature = "mcp"))]
+        drop(pinning);
+        Ok(builder)
+    }
+
+    /// Adds MCP servers.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn mcp(
+        &self,
+        builder: HostBuilder,
+        plugin: &Plugin,
+        mcp: &Mcp,
+        pinning: Pinning,
+    ) -> Result<HostBuilder> {
+        self.mcp_as(builder, placement(plugin), mcp, pinning)
+    }
+
+    /// Says that this program has no such part.
+    #[cfg(not(feature = "mcp"))]
+    pub(crate) fn mcp(
+        &self,
+        _: HostBuilder,
+        plugin: &Plugin,
+        _: &Mcp,
+        _: Pinning,
+    ) -> Result<HostBuilder> {
+        bail!(
+            "the plugin `{}` needs a program that was built with the feature `mcp`",
+            plugin.name
+        );
+    }
+
+    #[cfg(feature = "mcp")]
+    fn mcp_as(
+        &self,
+        builder: HostBuilder,
+        placement: Placement,
+        mcp: &Mcp,
+        pinning: Pinning,
+    ) -> Result<HostBuilder> {
+        check_mcp(&self.workplace.profile, mcp)?;
+        let web = Web::new(Arc::clone(&self.web), &mcp.private_hosts)?;
+        let fleet = self.fleet.get_or_init(|| {
+            let (workplace, catalogue) = (Arc::clone(&self.workplace), self.catalogue());
+            Fleet::new(Ground::new(workplace, web.clone(), catalogue, pinning))
+        });
+        fleet.configure(&mcp.servers, web);
+        Ok(builder.plugin(McpPlugin::new(Arc::clone(fleet), placement)))
     }
 
     /// The tools that the configuration describes, compared with what was approved.
@@ -509,6 +569,24 @@ fn check(profile: &Profile, data: &Path, file: Option<&Path>) -> Result<()> {
             file.display(),
             path.display()
         );
+    }
+    Ok(())
+}
+
+/// Agents could add servers of their own with rights of the operator's.
+#[cfg(feature = "mcp")]
+fn check_mcp(profile: &Profile, mcp: &Mcp) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    for file in &mcp.imported {
+        let mut writable = profile.writable.iter();
+        if let Some(path) = writable.find(|path| real(file).starts_with(real(path))) {
+            bail!(
+                "agents could rewrite their own servers: {} (`import`) lies in {}, which is open to \
+                 them; move one of them",
+                file.display(),
+                path.display()
+            );
+        }
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use a2e_runtime::{
     Address, AgentConfig, Client, ClientError, ConnectError, Connector, DataDir, Dial, Handler,
-    Link, Roots, Source,
+    Link, Reconnect, Roots, Source,
 };
 use a2e_wire::messages::base::HandshakeReason;
 use anyhow::{Context, Result, anyhow, bail};
@@ -61,6 +61,21 @@ impl Arguments {
 
     /// Connects and asks for these capabilities.
     pub(crate) async fn connect(&self, wanted: &[&str]) -> Result<Connection> {
+        // One question and its answer: a host that goes away meanwhile is an error, not a wait.
+        self.connect_until(wanted, None).await
+    }
+
+    /// The same for a connection that lasts: it comes back when it breaks.
+    #[cfg(feature = "mcp")]
+    pub(crate) async fn connect_to_stay(&self, wanted: &[&str]) -> Result<Connection> {
+        self.connect_until(wanted, Some(Reconnect::default())).await
+    }
+
+    async fn connect_until(
+        &self,
+        wanted: &[&str],
+        reconnect: Option<Reconnect>,
+    ) -> Result<Connection> {
         let target = self.target()?;
         let config = AgentConfig {
             wanted: wanted.iter().map(|name| (*name).into()).collect(),
@@ -71,10 +86,9 @@ impl Arguments {
             let client = Client::connect(self.own_host().await?, config, Handler::none()).await?;
             return Ok(Connection { client });
         };
-        // One question and its answer: a host that goes away meanwhile is an error, not a wait.
         let connector = Connector::new(address.clone())
             .agent(config)
-            .reconnect(None);
+            .reconnect(reconnect);
         match connector.connect().await {
             Ok(client) => Ok(Connection { client }),
             Err(error) => Err(explain(&address, &target.token_from, error).await),

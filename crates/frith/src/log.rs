@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use a2e_runtime::config::{LogFormat, Telemetry};
 use anyhow::{Context, Result};
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
@@ -14,7 +15,7 @@ pub(crate) struct Log(reload::Handle<EnvFilter, Registry>);
 impl Log {
     /// Begins to log.
     pub(crate) fn start(telemetry: &Telemetry) -> Result<Self> {
-        let filter = EnvFilter::try_new(&telemetry.log)
+        let filter = filter(telemetry)
             .with_context(|| format!("`telemetry.log` is no filter: {}", telemetry.log))?;
         let (filter, handle) = reload::Layer::new(filter);
         let registry = tracing_subscriber::registry().with(filter);
@@ -31,11 +32,17 @@ impl Log {
 
     /// Logs with other levels from now on.
     pub(crate) fn set(&self, telemetry: &Telemetry) {
-        let outcome = EnvFilter::try_new(&telemetry.log)
+        let outcome = filter(telemetry)
             .map_err(anyhow::Error::from)
             .and_then(|filter| Ok(self.0.reload(filter)?));
         if let Err(error) = outcome {
             tracing::error!("kept the old `telemetry.log`: {error}");
         }
     }
+}
+
+/// What is logged. The MCP library would log all that foreign servers and clients say, so it logs nothing
+/// unless it is named.
+fn filter(telemetry: &Telemetry) -> Result<EnvFilter, ParseError> {
+    EnvFilter::try_new(format!("rmcp=off,{}", telemetry.log))
 }

@@ -24,6 +24,8 @@ mod keystore;
 mod learn;
 mod log;
 mod manifest;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod memory;
 mod node;
 mod own;
@@ -75,6 +77,10 @@ enum Command {
     /// Be an A2E host for the process that started this one: NDJSON on standard input and output
     #[command(after_help = EXIT_STATUS)]
     Stdio(stdio::Arguments),
+    /// Be an MCP server for the process that started this one, with what a host has
+    #[cfg(feature = "mcp")]
+    #[command(after_help = EXIT_STATUS)]
+    Mcp(connect::Arguments),
     /// Ask whether a host is there
     #[command(after_help = EXIT_STATUS)]
     Ping(connect::Arguments),
@@ -206,6 +212,8 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Some(Command::Up(options)) => up::run(&options, arguments.json),
         Some(Command::Stdio(options)) => stdio::run(&options),
+        #[cfg(feature = "mcp")]
+        Some(Command::Mcp(host)) => mcp::run(&host),
         Some(Command::Ping(host)) => agent::ping(&host, arguments.json),
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),

@@ -151,6 +151,8 @@ impl Node {
             None => None,
         };
         let http = HttpServer::new(host.clone(), guard(config));
+        #[cfg(feature = "mcp")]
+        let http = http.route(Arc::new(a2e_caps::mcp::server::Endpoint::new(&host)));
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         endpoints.did = did;
         let (apply, applies) = mpsc::channel(1);
@@ -224,6 +226,9 @@ impl Node {
         writeln!(out, "frith is up (process {})", std::process::id())?;
         writeln!(out, "  http   {}", self.endpoints.http())?;
         writeln!(out, "  ws     {}", self.endpoints.ws())?;
+        if let Some(mcp) = self.endpoints.mcp() {
+            writeln!(out, "  mcp    {mcp}")?;
+        }
         if let Some(tcp) = self.endpoints.tcp() {
             writeln!(out, "  tcp    {tcp}")?;
         }

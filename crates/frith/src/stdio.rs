@@ -53,20 +53,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
 
 /// Standard input. Pipes and sockets, which parents use, are waited for without a thread: that is
 /// three times as fast as tokio's own standard input.
-enum Input {
+pub(crate) enum Input {
     Pipe(pipe::Receiver),
     Socket(UnixStream),
     Other(tokio::io::Stdin),
 }
 
 /// Standard output, likewise.
-enum Output {
+pub(crate) enum Output {
     Pipe(pipe::Sender),
     Socket(UnixStream),
     Other(tokio::io::Stdout),
 }
 
-fn input() -> io::Result<Input> {
+pub(crate) fn input() -> io::Result<Input> {
     let own = || io::stdin().as_fd().try_clone_to_owned();
     if let Ok(pipe) = pipe::Receiver::from_owned_fd(own()?) {
         return Ok(Input::Pipe(pipe));
@@ -74,7 +74,7 @@ fn input() -> io::Result<Input> {
     Ok(socket(own()?).map_or_else(|_| Input::Other(tokio::io::stdin()), Input::Socket))
 }
 
-fn output() -> io::Result<Output> {
+pub(crate) fn output() -> io::Result<Output> {
     let own = || io::stdout().as_fd().try_clone_to_owned();
     if let Ok(pipe) = pipe::Sender::from_owned_fd(own()?) {
         return Ok(Output::Pipe(pipe));

@@ -38,7 +38,8 @@ pub(crate) async fn builder(
     described.extend(capabilities.of_peers(config, &peers)?);
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
-        builder = capabilities.all(builder, &shared.vault, (&shared.store, &shared.ledgers))?;
+        let kept = (&shared.store, &shared.ledgers);
+        builder = capabilities.all(builder, &shared.vault, kept, pinning.clone())?;
         // The tools to try a host with.
         builder = builder.plugin(Demo::default());
     }
@@ -64,6 +65,7 @@ pub(crate) async fn builder(
                 capabilities::planning(builder, &shared.store, *config, placement)
             }
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
+            PluginKind::Mcp(mcp) => capabilities.mcp(builder, plugin, mcp, pinning.clone())?,
             PluginKind::Memory(memory) => {
                 capabilities.memory(builder, plugin, memory, &shared.store)?
             }

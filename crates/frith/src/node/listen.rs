@@ -78,6 +78,11 @@ impl Endpoints {
         format!("{scheme}://{}/ws", self.http)
     }
 
+    /// Where MCP clients come in, if this program has that part.
+    pub(super) fn mcp(&self) -> Option<String> {
+        cfg!(feature = "mcp").then(|| format!("{}/mcp", self.http()))
+    }
+
     pub(super) fn tcp(&self) -> Option<String> {
         let scheme = if self.is_secure { "tls" } else { "tcp" };
         self.tcp.map(|address| format!("{scheme}:{address}"))
@@ -94,7 +99,7 @@ impl Endpoints {
             "did": self.did,
             "http": self.http(),
             "ws": self.ws(),
-            "mcp": null,
+            "mcp": self.mcp(),
             "tcp": self.tcp(),
             "unix": self.unix(),
             "a2a": self.a2a,
