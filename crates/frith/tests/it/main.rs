@@ -15,6 +15,10 @@ mod learning;
 mod local;
 mod manifests;
 mod memory;
+#[cfg(feature = "mcp")]
+mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_servers;
 mod mounted;
 mod newcomer;
 mod node;
