@@ -24,8 +24,8 @@ use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
-    CommandTool, Config, CustomStrategy, Embedder, IntentTarget, Learning as LearningConfig,
-    Mcp, Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
+    CommandTool, Config, CustomStrategy, Embedder, IntentTarget, Learning as LearningConfig, Mcp,
+    Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
     PluginKind, Proc, Sandbox,
 };
 use a2e_runtime::definitions::Definitions;

@@ -225,7 +225,11 @@ impl Source {
             | Self::Component(_)
             | Self::Peers
             | Self::Intents => true,
-            Self::BuiltIn | Self::Toolkit(_) | Self::Mounted(_) | Self::Artifacts => false,
+            Self::BuiltIn
+            | Self::Toolkit(_)
+            | Self::Mounted(_)
+            | Self::Mcp(_)
+            | Self::Artifacts => false,
         }
     }
 }

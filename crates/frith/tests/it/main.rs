@@ -14,11 +14,11 @@ mod identity_hostile;
 mod learning;
 mod local;
 mod manifests;
-mod memory;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_servers;
+mod memory;
 mod mounted;
 mod newcomer;
 mod node;

@@ -46,10 +46,7 @@ pub(crate) fn by(name: &str, seconds: i64) -> Author {
 }
 
 fn add(plans: &dyn Plans, plan: &str, task: NewTask) -> Task {
-    match plans.add(by("ada", 0), plan, task).wait().unwrap() {
-        Changed::Done(task) => *task,
-        other => panic!("{other:?}"),
-    }
+    done(plans.add(by("ada", 0), plan, task).wait().unwrap())
 }
 
 fn go(status: &str) -> TaskChange {
@@ -60,10 +57,10 @@ fn go(status: &str) -> TaskChange {
 }
 
 fn done(changed: Changed) -> Task {
-    match changed {
-        Changed::Done(task) => *task,
-        other => panic!("{other:?}"),
-    }
+    let Changed::Done(task) = changed else {
+        panic!("{changed:?}")
+    };
+    *task
 }
 
 fn plans_are_made_listed_and_removed(make: Make) {
