@@ -81,10 +81,12 @@ fn the_python_sdk_over_stdio_and_http() {
 fn the_inspectors_command_line() {
     let folder = tempfile::tempdir().unwrap();
     let (_node, command) = node(folder.path());
-    let inspector = npm().join("node_modules/@modelcontextprotocol/inspector-cli/build/cli.js");
+    let inspector = npm().join("node_modules/@modelcontextprotocol/inspector-cli/build");
     let inspect = |method: &[&str]| -> Value {
         let output = Command::new("node")
-            .args([inspector.as_os_str(), "--cli".as_ref()])
+            .args(["cli.js", "--cli"])
+            // It looks there for what it is.
+            .current_dir(&inspector)
             .args(&command)
             .args(method)
             .output()

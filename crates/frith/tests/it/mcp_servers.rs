@@ -56,10 +56,15 @@ fn wake(wire: &mut Wire, id: &str, server: &str) -> Value {
 
 /// A program of the Python packages of the tests.
 fn python_module(module: &str, more: &Value) -> Value {
-    let python = testkit::python();
+    // The sandbox has the folder at its real path; what is linked to from there may lie anywhere.
+    let packages = testkit::workspace().join("target/python");
+    let packages = packages.canonicalize().unwrap();
+    let python = packages.join("bin/python3");
+    let real = python.canonicalize().unwrap();
+    let home = real.parent().and_then(Path::parent).unwrap();
     let mut server = json!({
         "command": [python, "-m", module],
-        "readable": [testkit::workspace().join("target/python")],
+        "readable": [packages, home],
     });
     let members = server.as_object_mut().unwrap();
     members.extend(more.as_object().unwrap().clone());
