@@ -280,7 +280,10 @@ fn a_full_database_loses_nothing_that_was_acknowledged() {
             [b'x'; 5000]
         );
     }
-    records.remove(&kept[0]).wait().unwrap();
+    // What one record needs may be more than another leaves: pages are parted anew.
+    for name in &kept[..5] {
+        records.remove(name).wait().unwrap();
+    }
     records
         .put(NOW, "again", vec![b'x'; 5000], at(60))
         .wait()
