@@ -355,15 +355,15 @@ async fn find_task(
 
 /// The one that is meant: by its id, by its name, or by the beginning of its id; or how many could be.
 fn one_of<T>(all: Vec<T>, meant: &str, names: impl Fn(&T) -> (String, String)) -> Result<T, usize> {
-    let ways: [fn(&(String, String), &str) -> bool; 3] = [
-        |(id, _), meant| id == meant,
-        |(_, name), meant| name == meant,
-        |(id, _), meant| !meant.is_empty() && id.starts_with(meant),
-    ];
-    for is_meant in ways {
+    let is_meant = |way: usize, (id, name): (String, String)| match way {
+        0 => id == meant,
+        1 => name == meant,
+        _ => !meant.is_empty() && id.starts_with(meant),
+    };
+    for way in 0..3 {
         let found: Vec<usize> = (0..)
             .zip(&all)
-            .filter(|(_, one)| is_meant(&names(one), meant))
+            .filter(|(_, one)| is_meant(way, names(one)))
             .map(|(index, _)| index)
             .collect();
         match found.as_slice() {

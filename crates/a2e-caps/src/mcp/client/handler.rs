@@ -219,10 +219,9 @@ fn sample_request(
     id: &str,
     params: &CreateMessageRequestParams,
 ) -> Option<McpSampleRequest<'static>> {
-    let mut params = json!(params);
-    let messages = params["messages"].take();
+    let params = json!(params);
     let mut parts = Vec::new();
-    for message in messages.as_array()? {
+    for message in params["messages"].as_array()? {
         // A message may have several contents; agents of A2E know one.
         let contents = match &message["content"] {
             Value::Array(contents) => contents.clone(),

@@ -297,8 +297,7 @@ impl Events {
     fn count(&mut self, data: &[u8]) -> bool {
         let blank = |end: &[u8]| {
             let mut windows = data.windows(end.len()).rev();
-            let behind = windows.position(|window| window == end);
-            behind
+            windows.position(|window| window == end)
         };
         // Bytes behind the last blank line.
         let behind = [blank(b"\n\n"), blank(b"\r\n\r\n"), blank(b"\r\r")];

@@ -297,7 +297,7 @@ impl Mcp {
         uri: &str,
         context: &Context,
     ) -> Result<(Arc<Server>, Arc<Connection>), Failure> {
-        let mut best: Option<(usize, (Arc<Server>, Arc<Connection>))> = None;
+        let mut best: Option<(usize, _)> = None;
         for (server, connection) in self.asked(name, context).await? {
             let listed = connection.resources().await.unwrap_or_default();
             let let_through = listed.iter().filter(|one| server.lets_through(one));
