@@ -124,7 +124,6 @@ impl Node {
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
         let identities = Store::at(Some(data.path().to_owned()));
         let identity = identity(&identities).context("the node's identity cannot be used")?;
-        let did = identity.identity.did().to_string();
         let store = open_store(data)?;
         let approvals = Approvals::new(store.clone(), config.global_limits.approval);
         let book = Arc::new(BookFile::open(claim.clone(), config)?);
@@ -146,15 +145,12 @@ impl Node {
         let (builder, described) = builder(config, &shared, &tell).await?;
         shared.capabilities.take(described);
         let host = builder.build();
-        let tls = match &config.server.tls {
-            Some(files) => Some(Tls::from_files(&files.certificate, &files.key)?),
-            None => None,
-        };
-        let http = HttpServer::new(host.clone(), guard(config));
-        #[cfg(feature = "mcp")]
-        let http = http.route(Arc::new(a2e_caps::mcp::server::Endpoint::new(&host)));
+        let tls = config.server.tls.as_ref();
+        let tls = tls.map(|files| Tls::from_files(&files.certificate, &files.key));
+        let tls = tls.transpose()?;
+        let http = http_server(&host, config);
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
-        endpoints.did = did;
+        endpoints.did = identity.identity.did().to_string();
         let (apply, applies) = mpsc::channel(1);
         let operations = operations(&shared, &approvals, &tokens, &host, apply);
         let agents = Agents::start(Needs {
@@ -180,7 +176,8 @@ impl Node {
             tokio::spawn(keep_within(log.clone(), config.audit.retention));
         }
         tokio::spawn(sweep::run(shared.store.clone(), operator.clone()));
-        let node = Self {
+        claim.write_endpoints(&endpoints.to_json())?;
+        Ok(Self {
             host,
             http,
             tls,
@@ -195,9 +192,7 @@ impl Node {
             claim,
             endpoints,
             operator,
-        };
-        node.claim.write_endpoints(&node.endpoints.to_json())?;
-        Ok(node)
+        })
     }
 
     /// Says how to connect; to a program, in one line.
@@ -334,6 +329,14 @@ fn open_store(data: &DataDir) -> Result<store::Store> {
     let database = Sqlite::open(&store::Options::new(&file))
         .with_context(|| format!("cannot use {}", file.display()))?;
     Ok(store::Store::new(database))
+}
+
+/// What serves agents over HTTP, and MCP clients beside them.
+fn http_server(host: &Host, config: &Config) -> HttpServer {
+    let http = HttpServer::new(host.clone(), guard(config));
+    #[cfg(feature = "mcp")]
+    let http = http.route(Arc::new(a2e_caps::mcp::server::Endpoint::new(host)));
+    http
 }
 
 /// The identity that the node acts as; a new one is given one.

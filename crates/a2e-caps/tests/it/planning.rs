@@ -335,6 +335,7 @@ async fn plans_are_an_agents_own_across_its_sessions() {
 
 /// Each limit, at it and one past it.
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one limit after the other")]
 async fn plans_and_tasks_have_limits() {
     let mut agent = on_own_plans().await;
     let text = |length: usize| json!("x".repeat(length));

@@ -131,6 +131,7 @@ fn the_git_server() {
 
 /// The reference server of everything: tools, progress, pictures, resources, prompts, sampling, roots.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn the_server_of_everything() {
     let folder = tempfile::tempdir().unwrap();
     let npm = testkit::workspace().join("target/npm");

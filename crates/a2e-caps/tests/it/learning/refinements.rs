@@ -51,6 +51,7 @@ fn proposal(id: &str, edits: &[Value]) -> Value {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn a_plan_is_reviewed_applied_and_taken_back() {
     let store = memory();
     let mut agent = agent(&host(&store).0, "ada").await;
