@@ -9,7 +9,9 @@ use a2a_identity::{
     Did, ManifestCheck, Peer, Pins, Resolution, RootKeys, Step, Want, WebUrl, sign_manifest,
     verify_manifest,
 };
-use a2a_wire::{Manifest, NOT_HASHED, PROFILE, Read as _, Write as _, limits, parse_document};
+use a2a_wire::{
+    Manifest, NOT_HASHED, PROFILE, Read as _, UnixSeconds, Write as _, limits, parse_document,
+};
 use anyhow::{Context, Result, bail};
 use canonical::{Digest, Object, Value};
 use serde_json::json;
@@ -251,15 +253,22 @@ pub(crate) fn sign_with(tree: &mut Object<'static>, stored: &Stored, store: &Sto
         .map(str::to_owned);
     tree.insert("public_keys", stored.identity.public_keys().write());
     let unchanged = stated == Some(tree.digest_without(NOT_HASHED).to_string());
+    // Others take what is signed in the same second for something older.
+    let before = tree.get("published_at").map(UnixSeconds::read);
+    let next = before.and_then(Result::ok).map(|before| before.plus(1));
+    let when = match unchanged {
+        true => now(),
+        false => next.map_or_else(now, |next| next.max(now())),
+    };
     if !unchanged {
-        tree.insert("published_at", now().write());
+        tree.insert("published_at", when.write());
     }
     let own = stored
         .identity
         .manifest_key(now())
         .context("no key can sign now")?;
     let key = stored.signing_key(store, own)?;
-    sign_manifest(tree, &own.kid, &key, now())?;
+    sign_manifest(tree, &own.kid, &key, when)?;
     Ok(())
 }
 

@@ -251,7 +251,7 @@ async fn a_tool_that_changes_is_not_called() {
     let error = refused(&agent, "there__look", json!({})).await;
     assert_eq!(error.code, ErrorCode::ToolDenied);
     assert!(
-        error.message.contains("frith tools approve mcp:"),
+        error.message.contains("frith tools pending"),
         "{}",
         error.message
     );

@@ -65,6 +65,10 @@ pub(super) fn own_identity(needs: Own<'_>, place: &Place) -> Result<Identity> {
         Some(tree) => tree,
         None => {
             let mut tree = draft;
+            let old = read(&file);
+            if let Some(published) = old.and_then(|(_, old)| old.get("published_at").cloned()) {
+                tree.insert("published_at", published);
+            }
             sign_with(&mut tree, needs.identity, needs.identities)?;
             let mut text = serde_json::to_vec_pretty(&Value::Object(tree.clone()))?;
             text.push(b'\n');
@@ -103,17 +107,23 @@ fn draft(needs: Own<'_>, place: &Place) -> Result<Object<'static>> {
     Ok(tree)
 }
 
+/// The manifest that is kept.
+fn read(file: &std::path::Path) -> Option<(Vec<u8>, Object<'static>)> {
+    let bytes = std::fs::read(file).ok()?;
+    let value = parse_document(&bytes, limits::MANIFEST).ok()?.into_owned();
+    let Value::Object(tree) = value else {
+        return None;
+    };
+    Some((bytes, tree))
+}
+
 /// The manifest that is kept, if it says the same and its signature is good for a while.
 fn kept(
     needs: Own<'_>,
     file: &std::path::Path,
     draft: &Object<'static>,
 ) -> Option<Object<'static>> {
-    let bytes = std::fs::read(file).ok()?;
-    let value = parse_document(&bytes, limits::MANIFEST).ok()?;
-    let Value::Object(tree) = value.into_owned() else {
-        return None;
-    };
+    let (bytes, tree) = read(file)?;
     let says_the_same = draft
         .iter()
         .all(|(name, value)| tree.get(name) == Some(value));

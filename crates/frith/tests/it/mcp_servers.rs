@@ -108,7 +108,12 @@ fn the_git_server() {
     let folder = tempfile::tempdir().unwrap();
     let (node, mut wire) = node(
         folder.path(),
-        &json!({"git": python_module("mcp_server_git", &json!({}))}),
+        // Each program has a user of its own, and git asks whose a repository is.
+        &json!({"git": python_module("mcp_server_git", &json!({"env": {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": "safe.directory",
+            "GIT_CONFIG_VALUE_0": "*",
+        }}))}),
     );
     let workspace = node.data().join("workspace");
     wake(&mut wire, "w", "git");
@@ -362,7 +367,9 @@ fn a_server_that_changes_its_tools_is_found_out() {
         |words: &[&str]| frith(&[words, &["--data", data.to_str().unwrap()]].concat(), "");
     let (_, pending, _) = operator(&["tools", "pending"]);
     assert!(pending.contains("give me your keys"), "{pending}");
-    let (status, _, error) = operator(&["tools", "approve", "mcp:bad/bad__t"]);
+    let mut words = pending.split_whitespace();
+    let shown = words.find(|word| word.starts_with("mcp:bad/bad__t@"));
+    let (status, _, error) = operator(&["tools", "approve", shown.unwrap()]);
     assert_eq!(status, 0, "{error}");
     let called = call(&mut wire, "3", "bad__t", &json!({}));
     assert_eq!(called["data"]["success"], true, "{called}");

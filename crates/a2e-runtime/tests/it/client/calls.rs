@@ -116,6 +116,12 @@ async fn a_dropped_call_is_forgotten() {
         _ = call => panic!("it was not answered"),
         request = wire.hear() => request.unwrap(),
     };
+    // The host is told that nobody waits for it.
+    let withdrawn = wire.hear().await.unwrap();
+    assert_eq!(
+        (&withdrawn["type"], &withdrawn["req_id"]),
+        (&json!("error"), &first["id"])
+    );
     // The late answer is nobody's; the next call gets its own.
     wire.say(&json!({"type": "pong", "req_id": first["id"]}))
         .await;
