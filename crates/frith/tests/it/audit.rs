@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use a2a_identity::{Did, DidKey, SigningKey, sign};
@@ -76,7 +77,8 @@ impl Node {
 
     /// A log of ten requests, one a day, the last of them some time ago.
     pub(crate) fn open_log(&self) -> Log {
-        let counter = AtomicI64::new(0);
+        let today = Arc::new(AtomicI64::new(0));
+        let clock = Arc::clone(&today);
         let parts = Parts {
             signer: Box::new(NodeKey::of(&self.user)),
             keys: Box::new(NoKeys),
@@ -84,9 +86,8 @@ impl Node {
                 getrandom::fill(bytes).unwrap();
                 Ok(())
             }),
-            // Each group is a day later.
             clock: Box::new(move || {
-                let day = counter.fetch_add(1, Ordering::Relaxed);
+                let day = clock.load(Ordering::Relaxed);
                 UnixMillis(1_770_000_000_000 + day * 86_400_000)
             }),
             alarm: Box::new(|alarm| assert!(alarm.to_string().is_empty(), "{alarm}")),
@@ -98,6 +99,7 @@ impl Node {
         };
         let log = Log::open(&self.folder(), settings, parts).unwrap();
         for number in 0..10 {
+            today.store(number, Ordering::Relaxed);
             let name = format!("tool-{number}");
             let status = if number == 3 {
                 "tool_denied"
