@@ -3,9 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use a2a_wire::{
-    ErrorCode, JwsText, Kid, Payload, Place, UnixSeconds, WireError, limits, parse_document,
-};
+use a2a_wire::{ErrorCode, JwsText, Kid, Payload, Place, UnixSeconds, WireError, limits};
 use canonical::{Object, Value, base64url};
 
 use crate::{Key, KeySet, SigningKey};
@@ -191,7 +189,11 @@ impl<T: Payload> Signed<T> {
     /// # Errors
     /// If it is not the payload of its place.
     pub fn read_unverified(&self) -> Result<T, WireError> {
-        let value = parse_document(&self.payload, usize::MAX)?;
+        let value = match T::MEMBERS {
+            Some(names) => Value::parse_members(&self.payload, names),
+            None => Value::parse(&self.payload),
+        };
+        let value = value.map_err(WireError::from)?;
         Ok(T::read(&value)?)
     }
 

@@ -68,6 +68,8 @@ places! {
 pub trait Payload: crate::Read + crate::Write {
     /// Where it stands.
     const PLACE: Place;
+    /// The members it has, where not all that were signed.
+    const MEMBERS: Option<&'static [&'static str]> = None;
 }
 
 macro_rules! payloads {
@@ -80,6 +82,7 @@ macro_rules! payloads {
 
         impl Payload for $name {
             const PLACE: Place = Place::$place;
+            const MEMBERS: Option<&'static [&'static str]> = Some(&[$(stringify!($field)),*]);
         }
     )*};
 }

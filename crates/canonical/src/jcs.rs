@@ -1,5 +1,6 @@
 //! RFC 8785: the one text of a tree.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use sha2::{Digest as _, Sha256};
@@ -95,6 +96,7 @@ impl Sink for Hashing {
     }
 }
 
+#[inline]
 fn push_value(out: &mut impl Sink, value: &Value<'_>) {
     match value {
         Value::Null => out.text().extend_from_slice(b"null"),
@@ -108,52 +110,43 @@ fn push_value(out: &mut impl Sink, value: &Value<'_>) {
 }
 
 /// Writes an object without its own members of these names.
+#[inline(never)]
 fn push_object(out: &mut impl Sink, object: &Object<'_>, without: &[&str]) {
-    let members = object.iter().filter(|(name, _)| !without.contains(name));
-    if object.iter().len() > FEW {
+    let members = object.members();
+    let is_kept = |(name, _): &(&str, _)| without.is_empty() || !without.contains(name);
+    if members.len() > FEW {
+        let mut all: Vec<_> = object.iter().filter(is_kept).collect();
         // Many programs write members in order; theirs need not be brought into it.
-        let in_order = |a: &(&str, _), b: &(&str, _)| compare_utf16(a.0, b.0).is_lt();
-        if without.is_empty() && object.iter().is_sorted_by(in_order) {
-            return push_in_order(out, object.iter());
-        }
-        return push_members(out, &mut members.collect::<Vec<_>>());
+        all.sort_by(|(a, _), (b, _)| compare_utf16(a, b));
+        return push_in_order(out, all.into_iter());
     }
-    // Most objects are small; putting those in order takes no memory.
-    let mut few = [("", &NULL); FEW];
-    let mut used: usize = 0;
-    for (slot, member) in few.iter_mut().zip(members) {
-        *slot = member;
-        used = used.saturating_add(1);
-    }
-    push_members(out, few.get_mut(..used).unwrap_or_default());
+    let order = order_of_few(members);
+    let in_order = order.iter().filter_map(|&at| members.get(usize::from(at)));
+    let in_order = in_order.map(|(name, value)| (name.as_ref(), value));
+    push_in_order(out, in_order.take(members.len()).filter(is_kept));
 }
 
+/// Most objects are small; putting those in order takes no memory.
 const FEW: usize = 8;
-static NULL: Value<'static> = Value::Null;
 
-fn push_members(out: &mut impl Sink, members: &mut [(&str, &Value<'_>)]) {
-    match members.len() <= FEW {
-        true => sort_few(members),
-        false => members.sort_unstable_by(|(a, _), (b, _)| compare_utf16(a, b)),
-    }
-    push_in_order(out, members.iter().copied());
-}
-
-/// Puts a handful in order by insertion: quicker than to set up a sort for any number.
-fn sort_few(members: &mut [(&str, &Value<'_>)]) {
-    for end in 1..members.len() {
+/// The places of up to [`FEW`] members by their names, by insertion: quicker than to set up a sort for any number.
+#[inline]
+fn order_of_few(members: &[(Cow<'_, str>, Value<'_>)]) -> [u8; FEW] {
+    let mut order = [0, 1, 2, 3, 4, 5, 6, 7];
+    let name = |at: u8| members.get(usize::from(at)).map_or("", |(name, _)| name);
+    for end in 1..members.len().min(FEW) {
         let mut at = end;
-        while let Some([before, after]) = at
-            .checked_sub(1)
-            .and_then(|from| members.get_mut(from..=at))
+        while let Some([before, after]) =
+            at.checked_sub(1).and_then(|from| order.get_mut(from..=at))
         {
-            if compare_utf16(before.0, after.0).is_le() {
+            if compare_utf16(name(*before), name(*after)).is_le() {
                 break;
             }
             std::mem::swap(before, after);
             at = at.saturating_sub(1);
         }
     }
+    order
 }
 
 fn push_in_order<'a>(out: &mut impl Sink, members: impl Iterator<Item = (&'a str, &'a Value<'a>)>) {
@@ -170,6 +163,7 @@ fn push_in_order<'a>(out: &mut impl Sink, members: impl Iterator<Item = (&'a str
     }
 }
 
+#[inline(never)]
 fn push_array(out: &mut impl Sink, list: &[Value<'_>]) {
     out.text().push(b'[');
     for (at, item) in list.iter().enumerate() {
@@ -184,6 +178,7 @@ fn push_array(out: &mut impl Sink, list: &[Value<'_>]) {
 
 /// By UTF-16 code units. That differs from bytes only where a character beyond the basic plane (as
 /// UTF-8 it begins with 0xF0 or more, as UTF-16 with a surrogate) meets one from U+E000 up in it.
+#[inline]
 fn compare_utf16(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     // Mostly the first letters decide.

@@ -75,6 +75,31 @@ impl<'a> Value<'a> {
         Ok(Self::read(&mut Cursor::new(checked), &mut open))
     }
 
+    /// Reads a text by the same rules, and of an object these members alone: the others are checked, but no tree is made of them.
+    ///
+    /// # Errors
+    /// As [`Value::parse`].
+    pub fn parse_members(bytes: &'a [u8], names: &[&str]) -> Result<Self, Fault> {
+        let checked = Scanner::new(LIMITS).scan(utf8(bytes)?)?;
+        let mut open = Open::default();
+        let mut cursor = Cursor::new(checked);
+        if cursor.kind() != Kind::Object {
+            return Ok(Self::read(&mut cursor, &mut open));
+        }
+        let mut kept = Object::default();
+        if let Some(mut members) = cursor.begin_object() {
+            while let Some(name) = cursor.next_member(&mut members) {
+                if names.contains(&name.as_ref()) {
+                    let value = Self::read(&mut cursor, &mut open);
+                    kept.members.push((name, value));
+                } else {
+                    cursor.skip();
+                }
+            }
+        }
+        Ok(Self::Object(kept))
+    }
+
     /// The tree of a typed value.
     ///
     /// # Errors
@@ -179,6 +204,7 @@ impl<'a> Value<'a> {
 
 /// What was read of the containers that are not closed yet, the innermost last. Each gets memory of
 /// its own when it is closed and its size is known.
+#[derive(Default)]
 struct Open<'a> {
     elements: Vec<Value<'a>>,
     members: Vec<(Cow<'a, str>, Value<'a>)>,
@@ -229,6 +255,11 @@ impl<'a> Object<'a> {
             .map(|(_, value)| value)
     }
 
+    /// The members in their order, as they are kept.
+    pub(crate) fn members(&self) -> &[(Cow<'a, str>, Value<'a>)] {
+        &self.members
+    }
+
     /// The members in their order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value<'a>)> {
         self.members
@@ -271,6 +302,27 @@ impl Serialize for Value<'_> {
             Self::String(text) => serializer.serialize_str(text),
             Self::Array(list) => serializer.collect_seq(list),
             Self::Object(object) => serializer.collect_map(object.iter()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is not asked for is checked like the rest, and left out.
+    #[test]
+    fn members_are_read_by_name() {
+        let text = br#"{"a":1,"b":{"a":[2,"]"]},"c":"}","d":[{"a":3}],"e":null}"#;
+        let some = Value::parse_members(text, &["a", "d", "x"]).unwrap();
+        assert_eq!(some.to_canonical(), br#"{"a":1,"d":[{"a":3}]}"#);
+        let none = Value::parse_members(text, &[]).unwrap();
+        assert_eq!(none.to_canonical(), b"{}");
+        let list = Value::parse_members(b"[1]", &["a"]).unwrap();
+        assert_eq!(list.to_canonical(), b"[1]");
+        for wrong in [&br#"{"a":1,"b":{"c":1,"c":2}}"#[..], br#"{"b":01}"#, b"{"] {
+            let (some, all) = (Value::parse_members(wrong, &["a"]), Value::parse(wrong));
+            assert_eq!(some.unwrap_err(), all.unwrap_err());
         }
     }
 }

@@ -19,15 +19,31 @@ pub enum Charset {
 /// Appends `text` as a JSON string. The escapes are those of RFC 8785.
 #[inline]
 pub fn push_string(out: &mut Vec<u8>, text: &str, charset: Charset) {
-    if charset == Charset::Ascii || !push_enclosed(out, *b"\"", text.as_bytes(), *b"\"") {
-        push_escaped(out, text, charset);
+    if charset == Charset::Ascii || !push_short(out, *b"\"", text.as_bytes(), *b"\"") {
+        push_any_string(out, text, charset);
     }
 }
 
 /// Appends what stands before the value of a member: a brace or a comma, its name, a colon.
 #[inline]
 pub fn push_name(out: &mut Vec<u8>, before: u8, name: &str) {
-    if !push_enclosed(out, [before, b'"'], name.as_bytes(), *b"\":") {
+    if !push_short(out, [before, b'"'], name.as_bytes(), *b"\":") {
+        push_any_name(out, before, name);
+    }
+}
+
+/// As [`push_string`], for texts of any length.
+#[inline(never)]
+fn push_any_string(out: &mut Vec<u8>, text: &str, charset: Charset) {
+    if charset == Charset::Ascii || !push_enclosed(out, b"\"", text.as_bytes(), b"\"") {
+        push_escaped(out, text, charset);
+    }
+}
+
+/// As [`push_name`], for names of any length.
+#[inline(never)]
+fn push_any_name(out: &mut Vec<u8>, before: u8, name: &str) {
+    if !push_enclosed(out, &[before, b'"'], name.as_bytes(), b"\":") {
         out.push(before);
         push_escaped(out, name, Charset::Utf8);
         out.push(b':');
@@ -35,65 +51,79 @@ pub fn push_name(out: &mut Vec<u8>, before: u8, name: &str) {
 }
 
 /// Appends a text and what encloses it, unless something in the text must be escaped.
+fn push_enclosed(out: &mut Vec<u8>, before: &[u8], bytes: &[u8], after: &[u8]) -> bool {
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        (Some(first), Some(last)) if bytes.len() <= 2 * HALF => {
+            push_ends(out, before, bytes.len(), first, last, after)
+        }
+        _ => push_plain(out, before, bytes, after),
+    }
+}
+
+/// Appends a text and what encloses it, unless it is longer than [`HALF`] or something in it must be escaped.
 #[inline]
-fn push_enclosed<const A: usize, const B: usize>(
+fn push_short<const A: usize, const B: usize>(
     out: &mut Vec<u8>,
     before: [u8; A],
     bytes: &[u8],
     after: [u8; B],
 ) -> bool {
-    let length = A + bytes.len() + B;
-    if length > size_of::<u128>() {
-        return match (bytes.first_chunk(), bytes.last_chunk()) {
-            (Some(first), Some(last)) if bytes.len() <= 2 * HALF => {
-                push_ends(out, &before, bytes.len(), first, last, &after)
-            }
-            _ => push_plain(out, &before, bytes, &after),
-        };
-    }
-    let Some(word) = pack(bytes) else {
+    if bytes.len() > HALF {
         return false;
-    };
-    let word_of = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .rev()
-            .fold(0, |all, byte| all << 8 | u128::from(*byte))
-    };
-    let token = word_of(&before) | word << (8 * A) | word_of(&after) << (8 * (A + bytes.len()));
-    let end = out.len() + length;
+    }
+    let start = out.len();
     // To write a fixed number of bytes is much quicker than to copy by length.
-    out.extend_from_slice(&token.to_le_bytes());
-    out.truncate(end);
-    true
+    out.extend_from_slice(&[0; ROOM]);
+    let is_plain = out
+        .last_chunk_mut()
+        .is_some_and(|room| enclose_short(room, before, bytes, after));
+    let written = if is_plain { A + bytes.len() + B } else { 0 };
+    out.truncate(start + written);
+    is_plain
 }
 
-/// The bytes of a text of up to 16, the first one lowest, unless something in it must be escaped.
+/// Room for a short text and for two bytes before and after it.
+const ROOM: usize = 24;
+
+/// Writes a text of up to [`HALF`] bytes and what encloses it, unless something in the text must be escaped.
 ///
 /// As many bytes from the beginning as from the end make up the text; where they overlap they are the same.
 #[inline]
-fn pack(bytes: &[u8]) -> Option<u128> {
-    let shift = |ends: usize| 8 * (bytes.len() - ends);
+fn enclose_short<const A: usize, const B: usize>(
+    room: &mut [u8; ROOM],
+    before: [u8; A],
+    bytes: &[u8],
+    after: [u8; B],
+) -> bool {
+    put(room, 0, before);
+    put(room, A + bytes.len(), after);
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-        let is_plain = lex::is_plain_word(*first) && lex::is_plain_word(*last);
-        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
-        return is_plain.then(|| u128::from(first) | u128::from(last) << shift(8));
+        put(room, A, *first);
+        put(room, A + bytes.len() - 8, *last);
+        return lex::is_plain_word(*first) && lex::is_plain_word(*last);
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        put(room, A, *first);
+        put(room, A + bytes.len() - 4, *last);
         let (&[a, b, c, d], &[e, f, g, h]) = (first, last);
-        let is_plain = lex::is_plain_word([a, b, c, d, e, f, g, h]);
-        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
-        return is_plain.then(|| u128::from(u64::from(first) | u64::from(last) << shift(4)));
+        return lex::is_plain_word([a, b, c, d, e, f, g, h]);
     }
-    let few = bytes
-        .iter()
-        .rev()
-        .fold(0, |all, byte| all << 8 | u32::from(*byte));
-    bytes
-        .iter()
-        .copied()
-        .all(lex::is_plain)
-        .then_some(few.into())
+    let middle = bytes.len() / 2;
+    let (Some(&a), Some(&b), Some(&c)) = (bytes.first(), bytes.get(middle), bytes.last()) else {
+        return true;
+    };
+    put(room, A, [a]);
+    put(room, A + middle, [b]);
+    put(room, A + bytes.len() - 1, [c]);
+    lex::is_plain_word([a, b, c, c, c, c, c, c])
+}
+
+/// Writes a few bytes into the room.
+#[inline]
+fn put<const N: usize>(room: &mut [u8; ROOM], at: usize, bytes: [u8; N]) {
+    if let Some(place) = room.get_mut(at..at + N) {
+        place.copy_from_slice(&bytes);
+    }
 }
 
 /// Texts of up to twice as many bytes are appended by their ends.
