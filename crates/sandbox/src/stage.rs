@@ -1,7 +1,7 @@
 //! The stages: what this program does when it is started again to run a command.
 //!
 //! The host starts the keeper (`keeper`), once. For each command it forks a supervisor
-//! (`supervisor`), which makes the namespaces and forks the first process in them (`init`). That one
+//! (`supervisor`) and lends it a network (`networks`); that one makes the namespaces and forks the first process in them (`init`). That one
 //! builds the file tree (`mounts`), gives up its rights (`confine`, `syscalls`), and starts the
 //! command. What each has to do it is told over a socket that is its standard input, so nothing of it
 //! is in arguments or the environment.
@@ -12,6 +12,7 @@ mod init;
 mod keeper;
 mod loopback;
 mod mounts;
+mod networks;
 mod supervisor;
 mod syscalls;
 

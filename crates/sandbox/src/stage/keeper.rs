@@ -13,6 +13,7 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_parent_process_death_signal, wait,
 };
 
+use super::networks::Networks;
 use super::{Failure, leave, missing, supervisor};
 use crate::Guard;
 use crate::channel::{receive, send_message};
@@ -26,8 +27,13 @@ pub(super) fn run() -> Result<(), Failure> {
     let ended = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
     let ended = ended.map_err(missing(Guard::Limits))?;
     let (host, keeper) = (io::stdin(), getpid());
+    let mut networks = Networks::new().map_err(missing(Guard::NetworkNamespace))?;
     loop {
-        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
+            networks
+                .ended(pid)
+                .map_err(missing(Guard::NetworkNamespace))?;
+        }
         let mut ready = [
             PollFd::new(&ended, PollFlags::IN),
             PollFd::new(&host, PollFlags::IN),
@@ -44,15 +50,18 @@ pub(super) fn run() -> Result<(), Failure> {
         let Ok(Some((_, Some(socket)))) = receive(&host) else {
             return Ok(()); // the host is gone
         };
+        let network = networks.take().map_err(missing(Guard::NetworkNamespace))?;
         match divide().map_err(missing(Guard::PidNamespace))? {
             Fork::Child => {
-                drop(ended);
-                leave(become_supervisor(socket, children, keeper));
+                drop((ended, networks));
+                leave(become_supervisor(socket, children, keeper, network));
             }
             Fork::Parent(id) => {
                 // Not waited for yet, so it is nobody else.
-                let end = Pid::from_raw(id).ok_or(Errno::SRCH);
-                let end = end.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+                let pid = Pid::from_raw(id).ok_or(Errno::SRCH);
+                let pid = pid.map_err(missing(Guard::PidNamespace))?;
+                networks.lend(pid, network);
+                let end = pidfd_open(pid, PidfdFlags::empty());
                 let end = end.map_err(missing(Guard::PidNamespace))?;
                 // A host that does not listen any more is noticed by its silence.
                 let _ = send_message(&host, &id.to_le_bytes(), Some(end.as_fd()));
@@ -72,13 +81,18 @@ pub(super) fn divide() -> io::Result<Fork> {
     fork::fork()
 }
 
-fn become_supervisor(socket: OwnedFd, blocked: SigSet, keeper: Pid) -> Result<(), Failure> {
+fn become_supervisor(
+    socket: OwnedFd,
+    blocked: SigSet,
+    keeper: Pid,
+    network: Option<OwnedFd>,
+) -> Result<(), Failure> {
     // The command would inherit it.
     blocked.thread_unblock().map_err(missing(Guard::Limits))?;
     // In the place of the way to the host of the keeper.
     rustix::stdio::dup2_stdin(&socket).map_err(missing(Guard::Descriptors))?;
     drop(socket);
-    supervisor::run(keeper)
+    supervisor::run(keeper, network)
 }
 
 /// Closes what a careless host has left open for its children.

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use fork::Fork;
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -25,7 +25,7 @@ use crate::report::{Report, Request};
 /// has got hold of it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) fn run(keeper: Pid) -> Result<(), Failure> {
+pub(super) fn run(keeper: Pid, network: Option<OwnedFd>) -> Result<(), Failure> {
     let host = io::stdin();
     let Ok(Some((bytes, stdout))) = receive(&host) else {
         return Ok(()); // the host is gone
@@ -44,7 +44,7 @@ pub(super) fn run(keeper: Pid) -> Result<(), Failure> {
     if let Some(group) = &ground.cgroup {
         fs::write(group.join("cgroup.procs"), "0").map_err(missing(Guard::Cgroup))?;
     }
-    isolate(&ground)?;
+    isolate(&ground, network)?;
     let (tree, theirs) = UnixStream::pair().map_err(missing(Guard::PidNamespace))?;
     tree.set_read_timeout(Some(PATIENCE))
         .map_err(missing(Guard::PidNamespace))?;
@@ -104,16 +104,24 @@ fn without_guards(host: BorrowedFd<'_>) -> Result<(), Failure> {
     init::serve(&plan, input.as_ref(), host, deadline)
 }
 
-/// Goes into new namespaces; the new PID namespace begins with the next child.
-fn isolate(ground: &Ground) -> Result<(), Failure> {
+/// Goes into new namespaces, of networks into the one that is lent; the new PID namespace begins with the next child.
+fn isolate(ground: &Ground, network: Option<OwnedFd>) -> Result<(), Failure> {
     let mut wanted = vec![
         (CloneFlags::CLONE_NEWNS, Guard::MountNamespace),
         (CloneFlags::CLONE_NEWPID, Guard::PidNamespace),
         (CloneFlags::CLONE_NEWIPC, Guard::IpcNamespace),
         (CloneFlags::CLONE_NEWUTS, Guard::IpcNamespace),
     ];
-    if ground.own_network {
-        wanted.push((CloneFlags::CLONE_NEWNET, Guard::NetworkNamespace));
+    // In a user namespace there are no rights over a network that was made outside of it.
+    let lent = network.filter(|_| ground.mapped.is_none());
+    match lent.filter(|_| ground.own_network) {
+        Some(network) => {
+            setns(network, CloneFlags::CLONE_NEWNET).map_err(missing(Guard::NetworkNamespace))?
+        }
+        None if ground.own_network => {
+            wanted.push((CloneFlags::CLONE_NEWNET, Guard::NetworkNamespace));
+        }
+        None => {}
     }
     if ground.mapped.is_some() {
         wanted.insert(0, (CloneFlags::CLONE_NEWUSER, Guard::UserNamespace));
@@ -161,16 +169,17 @@ impl Watch<'_> {
                 .deadline
                 .map(|it| it.saturating_duration_since(Instant::now()));
             let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-            let of_tree = match talks {
-                true => PollFlags::IN,
-                false => PollFlags::empty(),
-            };
             let mut ready = [
                 PollFd::new(&self.first, PollFlags::IN),
-                PollFd::new(&self.tree, of_tree),
                 PollFd::from_borrowed_fd(self.host, PollFlags::IN),
+                PollFd::new(&self.tree, PollFlags::IN),
             ];
-            match poll(&mut ready, timeout.as_ref()) {
+            // A closed socket is always ready, whatever is asked of it.
+            let polled = match talks {
+                true => &mut ready[..],
+                false => &mut ready[..2],
+            };
+            match poll(polled, timeout.as_ref()) {
                 Ok(0) => {
                     self.deadline = None;
                     self.tell(&Report::TimedOut);
@@ -180,7 +189,7 @@ impl Watch<'_> {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return, // and so the death of the supervisor ends the tree
             }
-            let [ended, told, asked] = ready.map(|it| !it.revents().is_empty());
+            let [ended, asked, told] = ready.map(|it| !it.revents().is_empty());
             if told && talks {
                 talks = self.relay();
             }
