@@ -1,6 +1,7 @@
 //! did:key with Ed25519.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::DidError;
 use crate::{Peer, VerifyingKey};
@@ -12,13 +13,17 @@ const ED25519_PUB: [u8; 2] = [0xed, 0x01];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DidKey {
     key: VerifyingKey,
+    /// It is asked for with every message, and costs microseconds.
+    text: Arc<str>,
 }
 
 impl DidKey {
     /// The DID of a key.
     #[must_use]
-    pub const fn new(key: VerifyingKey) -> Self {
-        Self { key }
+    pub fn new(key: VerifyingKey) -> Self {
+        let bytes = [ED25519_PUB.as_slice(), &key.to_bytes()].concat();
+        let text = format!("did:key:z{}", bs58::encode(bytes).into_string()).into();
+        Self { key, text }
     }
 
     /// The key.
@@ -29,10 +34,13 @@ impl DidKey {
 
     pub(super) fn parse(id: &str, peer: Peer) -> Result<Self, DidError> {
         match multibase_key(id) {
-            Ok(key) => Ok(Self { key }),
+            Ok(key) => Ok(Self {
+                key,
+                text: format!("did:key:{id}").into(),
+            }),
             Err(error) => match peer {
                 Peer::Profile => Err(error),
-                Peer::Baseline => bare_key(id).map(|key| Self { key }).ok_or(error),
+                Peer::Baseline => bare_key(id).map(Self::new).ok_or(error),
             },
         }
     }
@@ -67,7 +75,6 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 
 impl fmt::Display for DidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes = [ED25519_PUB.as_slice(), &self.key.to_bytes()].concat();
-        write!(f, "did:key:z{}", bs58::encode(bytes).into_string())
+        f.write_str(&self.text)
     }
 }

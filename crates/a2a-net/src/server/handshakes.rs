@@ -125,7 +125,7 @@ impl Inner {
         let live = Live {
             id: session.session_id().to_string(),
             peer: PeerView {
-                did: session.peer().did().to_string(),
+                did: session.peer().did_text().to_string(),
                 trust_level: session.peer().trust_level(),
                 binding: session.binding(),
                 encrypted: session.is_encrypted(),

@@ -76,7 +76,7 @@ impl Inner {
 
     /// Ends the sessions of an agent whose key is revoked in a newer set.
     pub(super) fn keys_changed(self: &Arc<Self>, did: &str, keys: &KeySet) {
-        for live in self.sessions.of_agent(did) {
+        for live in self.sessions.to_tell(did, keys) {
             let over = {
                 let mut inside = lock(&live.inside);
                 inside.session.keys_changed(keys);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use a2a_identity::KeySet;
 use a2a_session::{ServerSession, Token};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
@@ -52,7 +53,15 @@ const SHARDS: usize = 16;
 pub(super) struct Sessions {
     hasher: RandomState,
     shards: [RwLock<HashMap<String, Arc<Live>>>; SHARDS],
-    by_agent: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    by_agent: Mutex<BTreeMap<String, Agent>>,
+}
+
+/// What is there of an agent.
+#[derive(Debug, Default)]
+struct Agent {
+    sessions: BTreeSet<String>,
+    /// The keys that its sessions were told of last.
+    keys: Option<KeySet>,
 }
 
 impl Sessions {
@@ -72,8 +81,8 @@ impl Sessions {
 
     pub(super) fn insert(&self, live: Arc<Live>) {
         let mut by_agent = lock(&self.by_agent);
-        let ids = by_agent.entry(live.peer.did.clone()).or_default();
-        ids.insert(live.id.clone());
+        let agent = by_agent.entry(live.peer.did.clone()).or_default();
+        agent.sessions.insert(live.id.clone());
         if let Some(shard) = self.shard(&live.id) {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
             shard.insert(live.id.clone(), live);
@@ -83,9 +92,9 @@ impl Sessions {
     /// Takes a session out; of several that do so at once one has it.
     pub(super) fn remove(&self, live: &Live) -> Option<Arc<Live>> {
         let mut by_agent = lock(&self.by_agent);
-        if let Some(ids) = by_agent.get_mut(&live.peer.did) {
-            ids.remove(&live.id);
-            if ids.is_empty() {
+        if let Some(agent) = by_agent.get_mut(&live.peer.did) {
+            agent.sessions.remove(&live.id);
+            if agent.sessions.is_empty() {
                 by_agent.remove(&live.peer.did);
             }
         }
@@ -105,10 +114,25 @@ impl Sessions {
 
     pub(super) fn of_agent(&self, did: &str) -> Vec<Arc<Live>> {
         let ids: Vec<String> = match lock(&self.by_agent).get(did) {
-            Some(ids) => ids.iter().cloned().collect(),
+            Some(agent) => agent.sessions.iter().cloned().collect(),
             None => Vec::new(),
         };
         ids.iter().filter_map(|id| self.get(id)).collect()
+    }
+
+    pub(super) fn has_agent(&self, did: &str) -> bool {
+        lock(&self.by_agent).contains_key(did)
+    }
+
+    /// The sessions of an agent that are to be told of its keys: none if they know these. Every
+    /// handshake brings keys, and an agent may have thousands of sessions.
+    pub(super) fn to_tell(&self, did: &str, keys: &KeySet) -> Vec<Arc<Live>> {
+        match lock(&self.by_agent).get_mut(did) {
+            Some(agent) if agent.keys.as_ref() == Some(keys) => return Vec::new(),
+            Some(agent) => agent.keys = Some(keys.clone()),
+            None => return Vec::new(),
+        }
+        self.of_agent(did)
     }
 
     fn shard(&self, id: &str) -> Option<&RwLock<HashMap<String, Arc<Live>>>> {

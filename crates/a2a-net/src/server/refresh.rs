@@ -65,7 +65,7 @@ impl Inner {
     pub(super) fn unwatch(&self, did: &str) {
         // Under the lock, so that one that begins meanwhile is watched after this.
         let mut refreshes = lock(&self.refreshes);
-        if self.sessions.of_agent(did).is_empty() {
+        if !self.sessions.has_agent(did) {
             refreshes.forget(did);
         }
     }
