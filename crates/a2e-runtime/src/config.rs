@@ -7,6 +7,7 @@ mod a2a;
 mod components;
 mod error;
 mod intents;
+mod layers;
 mod learning;
 mod mcp;
 mod memory;
@@ -14,6 +15,7 @@ mod own_tools;
 mod peers;
 mod planning;
 mod policy;
+mod probe;
 mod read;
 mod sandbox;
 mod secrets;
@@ -38,12 +40,14 @@ pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
 pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
 pub use intents::{Intent, IntentTarget};
+pub use layers::Overrides;
 pub use learning::{CustomStrategy, Learning};
 pub use mcp::{Mcp, McpCommand, McpPlace, McpServer, McpUrl, is_name as is_server_name};
 pub use memory::{Embedder, Memory};
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use peers::{Peer, PeerIntent};
 pub use planning::Planning;
+pub use probe::schema;
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use tree::Location;
 pub use trust::{Trust, TrustAnchor, TrustPin};
@@ -410,20 +414,30 @@ impl Config {
     /// # Errors
     /// All that is wrong with it.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        Self::layered(Some(file), &Overrides::default())
+    }
+
+    /// Reads a file, if there is one, and what is said beside it, which is stronger.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn layered(file: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
         let fail = |problems| ConfigError {
-            file: Some(file.to_owned()),
+            file: file.map(Path::to_owned),
             problems,
         };
-        let text = read_file(file).map_err(|text| fail(vec![Problem { at: None, text }]))?;
-        let format = match file.extension() {
+        let text = file.map_or_else(|| Ok(String::new()), read_file);
+        let text = text.map_err(|text| fail(vec![Problem { at: None, text }]))?;
+        let format = match file.and_then(Path::extension) {
             Some(extension) if extension == "toml" => Format::Toml,
             _ => Format::Yaml,
         };
+        let folder = file.and_then(Path::parent);
         let surroundings = Surroundings {
-            folder: file.parent().unwrap_or_else(|| Path::new("")),
+            folder: folder.unwrap_or_else(|| Path::new("")),
             variable: &|name| std::env::var(name).ok(),
         };
-        Self::parse(&text, format, &surroundings).map_err(fail)
+        Self::parse(&text, format, overrides, &surroundings).map_err(fail)
     }
 
     /// Finds the configuration file of a folder; a folder need not have one.
@@ -489,13 +503,17 @@ impl Config {
     fn parse(
         text: &str,
         format: Format,
+        overrides: &Overrides,
         surroundings: &Surroundings<'_>,
     ) -> Result<Self, Vec<Problem>> {
         let tree = match format {
             Format::Yaml => yaml::parse(text),
             Format::Toml => toml::parse(text),
         };
-        let config = sections::config(&tree.map_err(|problem| vec![problem])?, surroundings)?;
+        let mut tree = tree.map_err(|problem| vec![problem])?;
+        overrides.lay_over(&mut tree)?;
+        let config = sections::config(&tree, surroundings);
+        let config = config.map_err(|problems| overrides.name_sources(problems))?;
         config.validate().map_err(|error| error.problems)?;
         Ok(config)
     }

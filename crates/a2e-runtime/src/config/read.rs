@@ -5,12 +5,23 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Problem;
+use super::probe::{self, Probe, Shape};
 use super::tree::{Entry, Kind, Location, Node};
 use crate::nearest::nearest;
 
 /// The mistakes so far.
 #[derive(Debug, Default)]
-pub(super) struct Problems(RefCell<Vec<Problem>>);
+pub(super) struct Problems {
+    found: RefCell<Vec<Problem>>,
+    /// Instead of reading, what is asked for is written down.
+    probe: Option<Probe>,
+}
+
+/// What stands under each key of a configuration that is made up.
+static NOTHING: Node = Node {
+    at: Location { line: 1, column: 1 },
+    kind: Kind::Null,
+};
 
 /// A section whose keys are taken one by one; what is left in the end is unknown.
 pub(super) struct Section<'a> {
@@ -29,14 +40,29 @@ pub(super) struct Field<'a> {
 }
 
 impl Problems {
+    /// Nothing is read: the reader is asked what it would read.
+    pub(super) const fn probing(probe: Probe) -> Self {
+        Self {
+            found: RefCell::new(Vec::new()),
+            probe: Some(probe),
+        }
+    }
+
+    pub(super) const fn probe(&self) -> Option<&Probe> {
+        self.probe.as_ref()
+    }
+
     pub(super) fn add(&self, at: Location, text: String) {
+        if self.probe.is_some() {
+            return;
+        }
         let at = Some(at);
-        self.0.borrow_mut().push(Problem { at, text });
+        self.found.borrow_mut().push(Problem { at, text });
     }
 
     /// The mistakes in the order of the file.
     pub(super) fn into_sorted(self) -> Vec<Problem> {
-        let mut problems = self.0.into_inner();
+        let mut problems = self.found.into_inner();
         problems.sort_by_key(|problem| problem.at);
         problems
     }
@@ -68,9 +94,23 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A whole file that is made up.
+    pub(super) const fn made_up(problems: &'a Problems) -> Self {
+        Self {
+            path: String::new(),
+            entries: &[],
+            known: Vec::new(),
+            problems,
+        }
+    }
+
     /// The value of a key; a key without a value is as if it were not there.
     pub(super) fn field(&mut self, name: &'static str) -> Option<Field<'a>> {
         self.known.push(name);
+        if let Some(probe) = self.problems.probe() {
+            let field = self.probed(name);
+            return (probe.pick(&field.path, "there", 4) > 0).then_some(field);
+        }
         let entry = self.entries.iter().find(|entry| entry.name == name)?;
         let value = &entry.value;
         (!matches!(value.kind, Kind::Null)).then(|| Field {
@@ -94,6 +134,11 @@ impl<'a> Section<'a> {
 
     /// A field that must be there.
     pub(super) fn required(&mut self, name: &'static str, at: Location) -> Option<Field<'a>> {
+        if let Some(probe) = self.problems.probe() {
+            self.known.push(name);
+            probe.must_have(&self.path, name);
+            return Some(self.probed(name));
+        }
         let field = self.field(name);
         if field.is_none() {
             self.problems
@@ -102,8 +147,20 @@ impl<'a> Section<'a> {
         field
     }
 
+    /// A value that is made up.
+    fn probed(&self, name: &str) -> Field<'a> {
+        Field {
+            path: join(&self.path, name),
+            node: &NOTHING,
+            problems: self.problems,
+        }
+    }
+
     /// Says which keys nobody asked for.
     pub(super) fn finish(self) {
+        if let Some(probe) = self.problems.probe() {
+            probe.finished(&self.path, &self.known);
+        }
         for entry in self.entries {
             if self.known.contains(&entry.name.as_str()) {
                 continue;
@@ -129,11 +186,17 @@ impl<'a> Field<'a> {
         self.node.at
     }
 
-    pub(super) const fn is_boolean(&self) -> bool {
+    pub(super) fn is_boolean(&self) -> bool {
+        if let Some(probe) = self.problems.probe() {
+            return probe.pick(&self.path, "boolean", 2) == 0;
+        }
         matches!(self.node.kind, Kind::Bool(_))
     }
 
-    pub(super) const fn is_text(&self) -> bool {
+    pub(super) fn is_text(&self) -> bool {
+        if let Some(probe) = self.problems.probe() {
+            return probe.pick(&self.path, "text", 2) == 0;
+        }
         matches!(self.node.kind, Kind::Text(_))
     }
 
@@ -145,6 +208,9 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn boolean(&self) -> Option<bool> {
+        if let Some(probe) = self.learn(Shape::Boolean) {
+            return Some(probe.pick(&self.path, "true", 2) == 0);
+        }
         let Kind::Bool(value) = self.node.kind else {
             return self.must_be("true or false");
         };
@@ -152,6 +218,9 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn text(&self) -> Option<&'a str> {
+        if self.learn(Shape::Text).is_some() {
+            return Some(probe::TEXT);
+        }
         match &self.node.kind {
             Kind::Text(text) => Some(text),
             Kind::Integer(_) | Kind::Real(_) | Kind::Bool(_) | Kind::Date => {
@@ -170,7 +239,10 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn integer(&self, allowed: RangeInclusive<i64>) -> Option<i64> {
-        let (low, high) = (allowed.start(), allowed.end());
+        let (low, high) = (*allowed.start(), *allowed.end());
+        if self.learn(Shape::Integer(low, high)).is_some() {
+            return Some(low);
+        }
         let wanted = format!("a whole number from {low} to {high}");
         match self.node.kind {
             Kind::Integer(value) if allowed.contains(&value) => Some(value),
@@ -192,6 +264,9 @@ impl<'a> Field<'a> {
     /// A time in seconds; fractions are allowed.
     pub(super) fn seconds(&self, allowed: RangeInclusive<u32>) -> Option<Duration> {
         let (low, high) = (*allowed.start(), *allowed.end());
+        if self.learn(Shape::Seconds(low, high)).is_some() {
+            return Some(Duration::from_secs(low.into()));
+        }
         let wanted = format!("{low} to {high} seconds");
         let value = match self.node.kind {
             #[expect(clippy::cast_precision_loss, reason = "those are out of range anyway")]
@@ -212,6 +287,12 @@ impl<'a> Field<'a> {
 
     /// One of some words.
     pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        if let Some(probe) = self.problems.probe() {
+            let names = choices.iter().map(|(name, _)| (*name).to_owned());
+            self.learn(Shape::Choice(names.collect()));
+            let picked = probe.pick(&self.path, "choice", choices.len() as u64);
+            return choices.get(usize::try_from(picked).ok()?).map(|it| it.1);
+        }
         let text = self.text()?;
         if let Some((_, value)) = choices.iter().find(|(name, _)| *name == text) {
             return Some(*value);
@@ -225,11 +306,16 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn list(&self) -> Option<impl Iterator<Item = Self>> {
-        let Kind::List(list) = &self.node.kind else {
-            return self.must_be("a list");
+        let list = match (&self.node.kind, self.learn(Shape::List)) {
+            (_, Some(_)) => std::slice::from_ref(&NOTHING),
+            (Kind::List(list), None) => list.as_slice(),
+            (_, None) => return self.must_be("a list"),
         };
         Some(list.iter().enumerate().map(|(index, node)| Self {
-            path: format!("{}[{index}]", self.path),
+            path: match self.problems.probe() {
+                Some(_) => format!("{}[]", self.path),
+                None => format!("{}[{index}]", self.path),
+            },
             node,
             problems: self.problems,
         }))
@@ -241,8 +327,10 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn section(&self) -> Option<Section<'a>> {
-        let Kind::Table(entries) = &self.node.kind else {
-            return self.must_be("a section with keys");
+        let entries = match (&self.node.kind, self.problems.probe()) {
+            (_, Some(_)) => &[],
+            (Kind::Table(entries), None) => entries.as_slice(),
+            (_, None) => return self.must_be("a section with keys"),
         };
         Some(Section {
             path: self.path.clone(),
@@ -254,25 +342,41 @@ impl<'a> Field<'a> {
 
     /// The values under keys of any name.
     pub(super) fn entries(&self) -> Option<impl Iterator<Item = (&'a str, Self)>> {
-        let Kind::Table(entries) = &self.node.kind else {
-            return self.must_be("a section with keys");
-        };
-        Some(entries.iter().map(|entry| {
+        let field = |name: &'a str, path: &str, node| {
             let field = Self {
-                path: join(&self.path, &entry.name),
-                node: &entry.value,
+                path: join(&self.path, path),
+                node,
                 problems: self.problems,
             };
-            (entry.name.as_str(), field)
-        }))
+            (name, field)
+        };
+        let fields: Vec<(&'a str, Self)> = match (&self.node.kind, self.learn(Shape::Map)) {
+            (_, Some(_)) => probe::NAMES.map(|name| field(name, "*", &NOTHING)).into(),
+            (Kind::Table(entries), None) => entries
+                .iter()
+                .map(|entry| field(&entry.name, &entry.name, &entry.value))
+                .collect(),
+            (_, None) => return self.must_be("a section with keys"),
+        };
+        Some(fields.into_iter())
     }
 
     /// Whatever it is, as JSON.
     pub(super) fn json(&self) -> Option<serde_json::Value> {
-        match json(self.node) {
+        if self.learn(Shape::Any).is_some() {
+            return Some(serde_json::Value::Null);
+        }
+        match self.node.json() {
             Some(value) => Some(value),
             None => self.wrong("must be something that JSON can say"),
         }
+    }
+
+    /// What it is taken for is written down, if nothing is read.
+    fn learn(&self, shape: Shape) -> Option<&'a Probe> {
+        let probe = self.problems.probe()?;
+        probe.learn(&self.path, shape);
+        Some(probe)
     }
 
     fn must_be<T>(&self, wanted: &str) -> Option<T> {
@@ -283,26 +387,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// A part of a configuration as JSON; dates and infinities have no JSON.
-fn json(node: &Node) -> Option<serde_json::Value> {
-    use serde_json::Value;
-    Some(match &node.kind {
-        Kind::Null => Value::Null,
-        Kind::Bool(value) => Value::Bool(*value),
-        Kind::Integer(value) => Value::from(*value),
-        Kind::Real(value) => Value::Number(serde_json::Number::from_f64(*value)?),
-        Kind::Text(text) => Value::String(text.clone()),
-        Kind::Date => return None,
-        Kind::List(list) => Value::Array(list.iter().map(json).collect::<Option<_>>()?),
-        Kind::Table(entries) => {
-            let members = entries.iter();
-            let members = members.map(|entry| Some((entry.name.clone(), json(&entry.value)?)));
-            Value::Object(members.collect::<Option<_>>()?)
-        }
-    })
-}
-
-fn join(path: &str, name: &str) -> String {
+pub(super) fn join(path: &str, name: &str) -> String {
     match path {
         "" => name.to_owned(),
         path => format!("{path}.{name}"),

@@ -39,8 +39,16 @@ enum Kind {
 /// The configuration that a tree says, or all that is wrong with it.
 pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Config, Vec<Problem>> {
     let problems = Problems::default();
+    let config = read(Section::root(tree, &problems), surroundings);
+    match problems.into_sorted() {
+        problems if problems.is_empty() => Ok(config),
+        problems => Err(problems),
+    }
+}
+
+/// What a whole file says; what is wrong with it is written down where its section does.
+pub(super) fn read(mut root: Section<'_>, surroundings: &Surroundings<'_>) -> Config {
     let mut config = Config::default();
-    let mut root = Section::root(tree, &problems);
     let reader = Reader { surroundings };
     set(&mut config.host_id, root.field("host_id"), |it| it.word());
     set(&mut config.server, root.field("server"), |it| {
@@ -114,10 +122,7 @@ pub(super) fn config(tree: &Node, surroundings: &Surroundings<'_>) -> Result<Con
     set(&mut config.audit, root.field("audit"), audit);
     set(&mut config.telemetry, root.field("telemetry"), telemetry);
     root.finish();
-    match problems.into_sorted() {
-        problems if problems.is_empty() => Ok(config),
-        problems => Err(problems),
-    }
+    config
 }
 
 pub(super) struct Reader<'a> {

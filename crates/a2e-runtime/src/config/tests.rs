@@ -70,7 +70,7 @@ fn parse(text: &str, format: Format) -> Result<Config, Vec<Problem>> {
         folder: Path::new("/etc/frith"),
         variable: &variable,
     };
-    Config::parse(text, format, &surroundings)
+    Config::parse(text, format, &Overrides::default(), &surroundings)
 }
 
 fn yaml(text: &str) -> Config {
@@ -96,58 +96,6 @@ fn the_sample_is_good_and_shows_the_defaults() {
         ..config
     };
     assert_eq!(rest, Config::default());
-}
-
-#[test]
-fn the_sample_has_every_key() {
-    let sample = std::fs::read_to_string(SAMPLE).unwrap();
-    let error = mistakes(
-        "zzzzzz: 1\nserver: {zzzzzz: 1, tls: {zzzzzz: 1, key: k, certificate: c}}\n\
-         plugins: [{zzzzzz: 1, name: a, type: mounted, url: 'tcp:x'}, {zzzzzz: 1, name: b, type: proc}, {zzzzzz: 1, name: m, type: memory, embedder: {zzzzzz: 1, url: u, model: m}}, {zzzzzz: 1, name: i, type: planning}, {zzzzzz: 1, name: j, type: learning}, {zzzzzz: 1, name: c, type: tools, commands: [{zzzzzz: 1, name: d, description: e, command: [f]}], endpoints: [{zzzzzz: 1, name: d, description: e, url: f}], openapi: [{zzzzzz: 1, document: d}], components: [{zzzzzz: 1, name: g, path: h}]}]\n\
-         sandbox: {zzzzzz: 1}\n\
-         global_limits: {zzzzzz: 1}\ntelemetry: {zzzzzz: 1}\naudit: {zzzzzz: 1}\n\
-         policy: {zzzzzz: 1, repeat: {zzzzzz: 1, calls: 2, window: 1, then: hold}, rules: [{zzzzzz: 1, then: deny}]}\n\
-         agents: [{zzzzzz: 1, name: a, policy: {}}]\n\
-         a2a: {zzzzzz: 1, tls: {zzzzzz: 1}, policy: {zzzzzz: 1}, agents: [{zzzzzz: 1, did: 'did:key:x'}], limits: {zzzzzz: 1}}\n\
-         trust: {zzzzzz: 1, anchors: {a: {zzzzzz: 1, did: 'did:key:x'}}, pins: [{zzzzzz: 1, did: 'did:key:x'}]}\n\
-         intents: {a: {zzzzzz: 1, command: [x]}}\n\
-         peers: {b: {zzzzzz: 1, did: 'did:key:x', intents: {a: {zzzzzz: 1, description: d}}}}\n",
-        Format::Yaml,
-    );
-    let known = error
-        .lines()
-        .filter_map(|line| line.split_once("; known are "));
-    let keys: Vec<&str> = known.flat_map(|(_, keys)| keys.split(", ")).collect();
-    assert_eq!(
-        keys.len(),
-        18 + 7
-            + 2
-            + 10
-            + 8
-            + 11
-            + 9
-            + 3
-            + 19
-            + 10
-            + 13
-            + 18
-            + 2
-            + 4
-            + 6
-            + 3
-            + 9
-            + 3
-            + (10 + 3 + 10 + 3 + 9)
-            + (6 + 11)
-            + (6 + 3 + 3)
-            + (8 + 4 + 7)
-            + (12 + 5)
-            + 2,
-        "{error}"
-    );
-    for key in keys {
-        assert!(sample.contains(&format!("{key}:")), "{key}");
-    }
 }
 
 #[test]
@@ -498,7 +446,8 @@ fn words_that_mean_nothing() {
             folder: Path::new(""),
             variable: &|_| None,
         };
-        let config = Config::parse(&text, Format::Yaml, &surroundings).unwrap();
+        let config =
+            Config::parse(&text, Format::Yaml, &Overrides::default(), &surroundings).unwrap();
         assert_eq!(config.telemetry.log, log);
     }
 }

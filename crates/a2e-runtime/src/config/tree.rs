@@ -1,5 +1,7 @@
 //! A configuration file as a tree that knows where its parts stand.
 
+use serde_json::Value;
+
 /// A place in a file, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
@@ -50,5 +52,25 @@ impl Kind {
             Self::List(_) => "a list",
             Self::Table(_) => "a section",
         }
+    }
+}
+
+impl Node {
+    /// The same as JSON; dates and infinities have none.
+    pub(super) fn json(&self) -> Option<Value> {
+        Some(match &self.kind {
+            Kind::Null => Value::Null,
+            Kind::Bool(value) => Value::Bool(*value),
+            Kind::Integer(value) => Value::from(*value),
+            Kind::Real(value) => Value::Number(serde_json::Number::from_f64(*value)?),
+            Kind::Text(text) => Value::String(text.clone()),
+            Kind::Date => return None,
+            Kind::List(list) => Value::Array(list.iter().map(Self::json).collect::<Option<_>>()?),
+            Kind::Table(entries) => {
+                let members = entries.iter();
+                let members = members.map(|entry| Some((entry.name.clone(), entry.value.json()?)));
+                Value::Object(members.collect::<Option<_>>()?)
+            }
+        })
     }
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 use ::policy::TrustLevel;
 use canonical::Digest;
 
-use super::super::{Config, Format, Surroundings};
+use super::super::{Config, Format, Overrides, Surroundings};
 use super::super::{Trust, TrustAnchor, TrustPin};
 use super::*;
 
@@ -14,7 +14,7 @@ fn read(text: &str) -> Result<Config, String> {
         folder: Path::new("/etc/frith"),
         variable: &|_| None,
     };
-    let config = Config::parse(text, Format::Yaml, &surroundings);
+    let config = Config::parse(text, Format::Yaml, &Overrides::default(), &surroundings);
     config.map_err(|problems| {
         let problems = problems.iter().map(|problem| problem.text.as_str());
         problems.collect::<Vec<_>>().join("\n")

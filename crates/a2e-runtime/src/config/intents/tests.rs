@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::{Config, Format, Surroundings};
+use super::super::{Config, Format, Overrides, Surroundings};
 use super::*;
 
 fn read(text: &str) -> Result<Config, String> {
@@ -9,7 +9,7 @@ fn read(text: &str) -> Result<Config, String> {
         folder: Path::new("/"),
         variable: &|_| None,
     };
-    let config = Config::parse(text, Format::Yaml, &surroundings);
+    let config = Config::parse(text, Format::Yaml, &Overrides::default(), &surroundings);
     config.map_err(|problems| {
         let problems = problems.iter().map(|problem| problem.text.as_str());
         problems.collect::<Vec<_>>().join("\n")
