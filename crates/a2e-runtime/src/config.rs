@@ -6,6 +6,7 @@
 mod a2a;
 mod components;
 mod error;
+mod import;
 mod intents;
 mod layers;
 mod learning;
@@ -39,6 +40,7 @@ use crate::snapshot::SnapshotMode;
 pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
 pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
+pub use import::Imported;
 pub use intents::{Intent, IntentTarget};
 pub use layers::Overrides;
 pub use learning::{CustomStrategy, Learning};
