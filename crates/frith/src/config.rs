@@ -1,7 +1,8 @@
-//! `frith config`: the configuration of a running node.
+//! `frith config`: the configuration of a node, before it runs and while it does.
 
 use std::time::Duration;
 
+use a2e_runtime::config::ConfigError;
 use a2e_runtime::operator::{Nothing, ask_telling};
 use anyhow::Result;
 use clap::Subcommand;
@@ -10,6 +11,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
+use crate::configured::ConfigArguments;
 use crate::data::DataArguments;
 use crate::screen::plain;
 
@@ -25,8 +27,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Apply the configuration file as it is now. A node that is only told to read it again (SIGHUP)
-    /// takes no rules that allow more than before: a file may be written by somebody else.
+    /// takes no rules that allow more than before: a file may be written by somebody else. So it is with
+    /// a file that has changed, which a node notices by itself.
     Apply,
+    /// Say all that is wrong with a configuration, each with its place
+    Check(ConfigArguments),
+    /// Print a JSON Schema of the configuration, which editors can complete and check with
+    Schema,
 }
 
 /// What a node is doing, told before the answer.
@@ -47,8 +54,18 @@ pub(crate) struct Applied {
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
-    let dir = arguments.data.dir()?;
-    let Action::Apply = arguments.action;
+    match &arguments.action {
+        Action::Apply => apply(&arguments.data, as_json),
+        Action::Check(config) => check(config, as_json),
+        Action::Schema => {
+            let schema = serde_json::to_string_pretty(&a2e_runtime::config::schema())?;
+            print(&schema).map(|()| Outcome::Good)
+        }
+    }
+}
+
+fn apply(data: &DataArguments, as_json: bool) -> Result<Outcome> {
+    let dir = data.dir()?;
     let told = |news: canonical::Value<'static>| {
         if let Ok(Doing { doing }) = news.deserialize_into() {
             eprintln!("{}", plain(doing));
@@ -69,4 +86,39 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         true => print(&"applied").map(|()| Outcome::Good),
         false => Ok(Outcome::Bad),
     }
+}
+
+fn check(arguments: &ConfigArguments, as_json: bool) -> Result<Outcome> {
+    let file = arguments.file()?;
+    let (problems, notes) = match arguments.load(file.as_deref()) {
+        Ok(config) => (Vec::new(), config.notes),
+        Err(error) => match error.downcast::<ConfigError>() {
+            Ok(error) => (vec![error], Vec::new()),
+            Err(error) => return Err(error),
+        },
+    };
+    if as_json {
+        let all = problems.iter().flat_map(|error| &error.problems);
+        let all = all.map(|problem| {
+            let (line, column) = problem.at.map(|at| (at.line, at.column)).unzip();
+            json!({"line": line, "column": column, "text": problem.text})
+        });
+        let problems: Vec<_> = all.collect();
+        print_json(&json!({"file": file, "problems": problems, "notes": notes}))?;
+    } else {
+        for error in &problems {
+            error
+                .to_string()
+                .lines()
+                .try_for_each(|line| print(&plain(line)))?;
+        }
+        notes.iter().try_for_each(|note| print(&plain(note)))?;
+    }
+    match (problems.is_empty(), &file) {
+        (false, _) => return Ok(Outcome::Bad),
+        (true, _) if as_json => {}
+        (true, Some(file)) => print(&format_args!("{} is good", plain(file.display())))?,
+        (true, None) => print(&"there is no file; what is left is good")?,
+    }
+    Ok(Outcome::Good)
 }

@@ -1,6 +1,5 @@
 //! `frith doctor`: which guards stand around what agents run, each tried from inside.
 
-use a2e_runtime::config::Config;
 use anyhow::{Context, Result};
 use sandbox::Launcher;
 use sandbox::doctor::{GuardReport, Proof, report};
@@ -9,23 +8,17 @@ use serde_json::json;
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::capabilities;
+use crate::configured::ConfigArguments;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The configuration file; without it, frith.yaml or frith.toml in this folder
-    #[arg(long, value_name = "FILE")]
-    config: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    config: ConfigArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
-    let file = match &arguments.config {
-        Some(file) => Some(file.clone()),
-        None => Config::find(&std::env::current_dir()?)?,
-    };
-    let config = match file {
-        Some(file) => Config::load(&file)?,
-        None => Config::default(),
-    };
+    let file = arguments.config.file()?;
+    let config = arguments.config.load(file.as_deref())?;
     let launcher = capabilities::launcher(&config)?;
     let guards = block_on(async { Ok(report(&launcher).await) })
         .context("cannot try the guards of the sandbox")?;

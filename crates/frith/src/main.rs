@@ -12,6 +12,7 @@ mod capabilities;
 mod check;
 mod components;
 mod config;
+mod configured;
 mod connect;
 mod data;
 mod database;
@@ -44,6 +45,7 @@ mod trust;
 mod types;
 mod up;
 mod vault;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -122,7 +124,7 @@ enum Command {
     /// Decide about calls that a rule of the policy holds: list, show, yes, no
     #[command(after_help = EXIT_STATUS)]
     Approve(approve::Arguments),
-    /// Have a running node read its configuration again, with the operator's consent to all of it
+    /// The configuration: check it, show which keys there are, have a running node apply it
     #[command(after_help = EXIT_STATUS)]
     Config(config::Arguments),
     /// What agents did: tail, verify, export, purge, stats

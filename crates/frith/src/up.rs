@@ -1,6 +1,6 @@
 //! `frith up`: the node.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use a2e_runtime::config::{Config, listen_address};
@@ -9,9 +9,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Outcome;
 use crate::config::{Applied, Doing};
+use crate::configured::ConfigArguments;
 use crate::data::DataArguments;
 use crate::log::Log;
 use crate::node::{Apply, Consent, Node};
+use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -23,16 +25,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = listen_address)]
     a2a_listen: Option<std::net::SocketAddr>,
 
-    /// The configuration file; without it, frith.yaml or frith.toml in this folder
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigArguments,
 
     #[command(flatten)]
     data: DataArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
-    let file = arguments.file()?;
+    let file = arguments.config.file()?;
     let config = arguments.load(file.as_deref())?;
     let log = Log::start(&config.telemetry)?;
     raise_open_files();
@@ -61,6 +62,7 @@ async fn serve(
         () = signals.stop_again() => return Ok(Outcome::Good),
     };
     node.announce(config, as_json)?;
+    let mut watch = Watch::new(file);
     loop {
         let (consent, wish) = tokio::select! {
             told = signals.next() => match told {
@@ -68,8 +70,11 @@ async fn serve(
                 Told::Stop => break,
             },
             wish = node.told_to_apply() => (Consent::Given, Some(wish)),
+            () = watch.changed() => (Consent::Missing, None),
         };
+        watch.reading();
         let applied = match arguments
+            .config
             .file()
             .and_then(|file| arguments.load(file.as_deref()))
         {
@@ -109,19 +114,8 @@ async fn serve(
 }
 
 impl Arguments {
-    /// The configuration file, if there is one.
-    fn file(&self) -> Result<Option<PathBuf>> {
-        Ok(match &self.config {
-            Some(file) => Some(file.clone()),
-            None => Config::find(&std::env::current_dir()?)?,
-        })
-    }
-
     fn load(&self, file: Option<&Path>) -> Result<Config> {
-        let mut config = match file {
-            Some(file) => Config::load(file)?,
-            None => Config::default(),
-        };
+        let mut config = self.config.load(file)?;
         if let Some(listen) = self.listen {
             config.server.listen = listen;
         }

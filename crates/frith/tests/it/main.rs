@@ -7,6 +7,7 @@ mod audit_hostile;
 mod bridged;
 #[cfg(feature = "wasm")]
 mod components;
+mod config;
 mod declared;
 mod foreign;
 mod identity;

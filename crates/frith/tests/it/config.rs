@@ -1,0 +1,170 @@
+//! The configuration as a user meets it: layers, mistakes, the schema, and a file that changes.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::{frith, frith_in};
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+#[test]
+fn mistakes_have_a_place_and_a_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (status, out, _) = frith_in(folder, &["config", "check"], "");
+    assert_eq!(
+        (status, out.as_str()),
+        (0, "there is no file; what is left is good\n")
+    );
+    write(
+        folder,
+        "a.yaml",
+        "host_id: a\nserver:\n  listn: 127.0.0.1:0\n",
+    );
+    write(
+        folder,
+        "b.toml",
+        "host_id = \"a\"\n[server]\nlistn = \"127.0.0.1:0\"\n",
+    );
+    for (file, column) in [("a.yaml", 3), ("b.toml", 1)] {
+        let (status, out, _) = frith_in(folder, &["config", "check", "--config", file], "");
+        let told = "unknown key `listn` in `server`; did you mean `listen`?";
+        assert_eq!((status, out), (1, format!("{file}:3:{column}: {told}\n")));
+        let (status, out, _) =
+            frith_in(folder, &["config", "check", "--config", file, "--json"], "");
+        let wanted = json!({
+            "file": file,
+            "problems": [{"line": 3, "column": column, "text": told}],
+            "notes": [],
+        });
+        let found: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((status, found), (1, wanted));
+    }
+    write(folder, "frith.yaml", "auth_token: ${NOT_SET_HERE}\n");
+    let (status, out, _) = frith_in(folder, &["config", "check"], "");
+    assert_eq!(status, 1);
+    assert!(out.contains("NOT_SET_HERE, which is not set"), "{out}");
+    let set = [
+        "config",
+        "check",
+        "--set",
+        "auth_token=hunter2",
+        "--set",
+        "audit=falze",
+    ];
+    let (status, out, error) = frith_in(folder, &set, "");
+    assert_eq!(status, 1);
+    assert!(out.contains("--set audit: `audit` must be"), "{out}");
+    assert!(!out.contains("hunter2") && !error.contains("hunter2"));
+}
+
+#[test]
+fn the_schema_is_json() {
+    let (status, out, _) = frith(&["config", "schema"], "");
+    let schema: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(status, 0);
+    assert_eq!(
+        schema["properties"]["server"]["properties"]["listen"]["type"],
+        "string"
+    );
+}
+
+/// A node whose log is read.
+struct Logged(Child, BufReader<std::process::ChildStderr>);
+
+impl Logged {
+    fn start(folder: &Path) -> Self {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
+            .args([
+                "up",
+                "--listen",
+                "127.0.0.1:0",
+                "--set",
+                "a2a=false",
+                "--data",
+                "data",
+            ])
+            .current_dir(folder)
+            .env("FRITH__TELEMETRY__LOG_FORMAT", "json")
+            .env("FRITH__HOST_ID", "overridden")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = BufReader::new(process.stderr.take().unwrap());
+        let out = BufReader::new(process.stdout.take().unwrap());
+        let mut lines = out.lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("Ctrl-C")));
+        Self(process, log)
+    }
+
+    /// Reads on until something is said; the log is JSON, as the environment wanted.
+    fn until(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert!(
+                self.1.read_line(&mut line).unwrap() > 0,
+                "never said: {text}"
+            );
+            let _: Value = serde_json::from_str(&line).unwrap();
+        }
+    }
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_file_that_changes_only_tightens() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let demo = "plugins: [{name: demo, type: demo}]\n";
+    write(folder, "frith.yaml", demo);
+    let mut node = Logged::start(folder);
+    let call = || {
+        frith_in(
+            folder,
+            &["call", "echo", "{\"text\":\"hi\"}", "--data", "data"],
+            "",
+        )
+        .0
+    };
+    assert_eq!(call(), 0);
+    let ping = frith_in(folder, &["ping", "--data", "data", "--json"], "");
+    assert_eq!(ping.0, 0, "{ping:?}");
+    // Tighter: taken without a word.
+    write(
+        folder,
+        "frith.yaml",
+        &format!("{demo}policy: {{default: deny}}\n"),
+    );
+    node.until("read the configuration again");
+    assert_eq!(call(), 1);
+    // Looser: not taken.
+    write(
+        folder,
+        "frith.yaml",
+        &format!("{demo}policy: {{default: allow}}\n"),
+    );
+    node.until("kept the old rules");
+    assert_eq!(call(), 1);
+    // Broken: nothing happens to what runs.
+    write(folder, "frith.yaml", "policy: [");
+    node.until("kept the old configuration");
+    assert_eq!(call(), 1);
+    // The operator may.
+    write(folder, "frith.yaml", demo);
+    let (status, _, error) = frith_in(folder, &["config", "apply", "--data", "data"], "");
+    assert_eq!(status, 0, "{error}");
+    assert_eq!(call(), 0);
+}
