@@ -21,6 +21,7 @@ mod doctor;
 mod endorse;
 mod hint;
 mod id;
+mod init;
 mod keystore;
 mod learn;
 mod log;
@@ -73,6 +74,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Write a first configuration for a folder, with what is found there, and give the node its identity
+    #[command(after_help = EXIT_STATUS)]
+    Init(init::Arguments),
     /// Start the node: an A2E host for agents on this machine, and a port for other nodes
     #[command(after_help = EXIT_STATUS)]
     Up(up::Arguments),
@@ -212,6 +216,7 @@ fn main() -> ExitCode {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
+        Some(Command::Init(options)) => init::run(&options, arguments.json),
         Some(Command::Up(options)) => up::run(&options, arguments.json),
         Some(Command::Stdio(options)) => stdio::run(&options),
         #[cfg(feature = "mcp")]

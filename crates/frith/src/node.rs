@@ -340,7 +340,7 @@ fn http_server(host: &Host, config: &Config) -> HttpServer {
 }
 
 /// The identity that the node acts as; a new one is given one.
-fn identity(store: &Store) -> Result<Stored> {
+pub(crate) fn identity(store: &Store) -> Result<Stored> {
     const NAME: &str = "default";
     if store.names()?.iter().any(|name| name == NAME) {
         return store.open(NAME);

@@ -12,6 +12,7 @@ mod declared;
 mod foreign;
 mod identity;
 mod identity_hostile;
+mod init;
 mod learning;
 mod local;
 mod manifests;

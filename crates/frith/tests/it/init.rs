@@ -1,0 +1,79 @@
+//! `frith init`: from a folder with what other programs left there to a node's configuration.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::frith_in;
+
+#[test]
+fn finds_what_is_there_and_says_what_it_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let write = |name: &str, text: &str| {
+        let file = folder.join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    let python =
+        "host_id: mine\nplugins:\n  - {name: d, type: demo}\n  - {name: g, type: gym}\nx: 1\n";
+    write("config.yaml", python);
+    write(
+        ".mcp.json",
+        r#"{"mcpServers": {"files": {"command": "npx"}}}"#,
+    );
+    write("skills/pdf/SKILL.md", "---\nname: pdf\n---\n");
+    let init = ["init", "--data", "data", "--json"];
+    let (status, out, error) = frith_in(folder, &init, "");
+    assert_eq!(status, 0, "{error}");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["imported"][0], "config.yaml: host_id, plugins");
+    let left = told["left_out"].to_string();
+    for part in [
+        "`plugins[1].type`",
+        "unknown key `x`",
+        "`files` is not served yet",
+        "skills/pdf: ",
+    ] {
+        assert!(left.contains(part), "{part} in {left}");
+    }
+    assert!(told["did"].as_str().unwrap().starts_with("did:key:"));
+    let token = folder.join(told["token_file"].as_str().unwrap());
+    for file in [token, folder.join("frith.yaml")] {
+        let mode = std::fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let (status, out, _) = frith_in(folder, &["config", "check"], "");
+    assert_eq!(status, 0, "{out}");
+    let text = std::fs::read_to_string(folder.join("frith.yaml")).unwrap();
+    assert!(text.contains("host_id: \"mine\"\n"), "{text}");
+    // Once is enough, and what is there stays.
+    let (status, _, error) = frith_in(folder, &init, "");
+    assert_eq!(status, 1);
+    assert!(
+        error.contains("is there already, and nothing was changed"),
+        "{error}"
+    );
+    assert_eq!(
+        std::fs::read_to_string(folder.join("frith.yaml")).unwrap(),
+        text
+    );
+}
+
+#[test]
+fn other_peoples_files_are_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("config.yaml"), "title: a blog\n").unwrap();
+    std::fs::write(folder.join(".mcp.json"), "{").unwrap();
+    let (status, out, error) = frith_in(folder, &["init", "--data", "data"], "");
+    assert_eq!(status, 0, "{error}");
+    assert!(
+        out.contains("config.yaml: it is no configuration of an A2E host"),
+        "{out}"
+    );
+    assert!(out.contains(".mcp.json: it is no JSON"), "{out}");
+    assert!(!out.contains("Imported"), "{out}");
+    assert!(out.ends_with("Next: frith up\n"), "{out}");
+    assert_eq!(frith_in(folder, &["config", "check"], "").0, 0);
+}
