@@ -30,6 +30,7 @@ mod manifest;
 mod mcp;
 mod memory;
 mod node;
+mod notify;
 mod own;
 mod peer;
 mod pending;

@@ -13,6 +13,7 @@ use crate::configured::ConfigArguments;
 use crate::data::DataArguments;
 use crate::log::Log;
 use crate::node::{Apply, Consent, Node};
+use crate::notify::{self, State};
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -62,6 +63,7 @@ async fn serve(
         () = signals.stop_again() => return Ok(Outcome::Good),
     };
     node.announce(config, as_json)?;
+    notify::tell(State::Ready);
     let mut watch = Watch::new(file);
     loop {
         let (consent, wish) = tokio::select! {
@@ -104,6 +106,7 @@ async fn serve(
             let _ = answer.send(applied);
         }
     }
+    notify::tell(State::Stopping);
     tracing::info!("stopping; again to stop at once");
     tokio::select! {
         () = node.stop(config.global_limits.drain + BEYOND_DRAIN) => {}

@@ -235,6 +235,34 @@ fn reads_its_configuration_again() {
     );
 }
 
+/// As `Type=notify` of systemd has it.
+#[test]
+fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
+        .args(["up", "--listen", "127.0.0.1:0", "--set", "a2a=false"])
+        .args(["--data", "data"])
+        .current_dir(folder.path())
+        .env("NOTIFY_SOCKET", &path)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let heard = || {
+        let mut bytes = [0; 64];
+        let size = socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..size].to_vec()).unwrap()
+    };
+    assert_eq!(heard(), "READY=1");
+    assert!(folder.path().join("data/endpoints.json").exists());
+    let id = process.id().to_string();
+    let told = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+    assert!(told.success());
+    assert_eq!(heard(), "STOPPING=1");
+    assert!(process.wait().unwrap().success());
+}
+
 #[test]
 fn a_port_that_is_taken_is_told_with_a_way_out() {
     let folder = tempfile::tempdir().unwrap();
