@@ -112,6 +112,10 @@ fn write(file: &Path, text: &str) -> Result<()> {
     written.with_context(|| format!("cannot write {}", file.display()))
 }
 
+/// What a first configuration asks for beside the defaults: somebody who has just begun sees what his
+/// agents write before they do.
+const RULES: &str = "policy: {rules: [{id: ask, name: [write_file, edit_file], then: hold}]}";
+
 /// The keys that a newcomer may want, each with what it is for and its default.
 const KEYS: [(&str, &str, &str); 7] = [
     ("host_id", "What the node calls itself.", "host_id: frith"),
@@ -132,8 +136,8 @@ const KEYS: [(&str, &str, &str); 7] = [
     ),
     (
         "policy",
-        "What agents may do: the first rule that matches a call says allow, deny or hold.",
-        "policy: {rules: [{name: run_command, then: hold}]}",
+        "What agents may do: the first rule that matches a call says allow, deny or hold (until `frith approve`).",
+        RULES,
     ),
     (
         "audit",
@@ -159,6 +163,9 @@ fn text(kept: &Map<String, Value>) -> String {
         let _ = write!(text, "\n# {what}\n");
         match kept.get(key) {
             Some(value) => text.push_str(&yaml(key, value)),
+            None if default == RULES => {
+                let _ = writeln!(text, "{RULES}");
+            }
             None => {
                 let _ = writeln!(text, "# {default}");
             }

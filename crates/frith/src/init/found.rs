@@ -4,7 +4,7 @@ use std::path::Path;
 
 use a2e_runtime::config::Imported;
 use anyhow::bail;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::keystore::read;
 
@@ -24,6 +24,11 @@ const MAX_FILE: usize = 1024 * 1024;
 
 /// Of more entries of a folder nobody is told.
 const MAX_ENTRIES: usize = 1000;
+
+/// The plugins of a node that is told of none. A configuration that names one names all it wants.
+const BUILT_IN: [&str; 7] = [
+    "tools", "toolkits", "memory", "planning", "learning", "proc", "demo",
+];
 
 /// Where skills lie.
 const SKILLS: [&str; 3] = ["skills", ".claude/skills", ".agents/skills"];
@@ -74,27 +79,42 @@ impl Found {
         self.kept = imported.kept;
     }
 
-    /// Servers of the Model Context Protocol.
+    /// Servers of the Model Context Protocol, which stay in the file they are in.
     fn mcp(&mut self, folder: &Path) {
         const NAME: &str = ".mcp.json";
         let Some(text) = self.text(folder, NAME) else {
             return;
         };
-        let servers = serde_json::from_str::<Value>(&text);
-        let servers = servers.map(|value| value["mcpServers"].as_object().cloned());
-        match servers {
-            Ok(Some(servers)) => self.left_out.extend(
-                servers
-                    .keys()
-                    .map(|name| format!("{NAME}: the MCP server `{name}` is not served yet")),
-            ),
-            Ok(None) => self
-                .left_out
-                .push(format!("{NAME}: it has no `mcpServers`")),
-            Err(error) => self
-                .left_out
-                .push(format!("{NAME}: it is no JSON: {error}")),
+        let names: Vec<String> = match serde_json::from_str::<Value>(&text) {
+            Ok(value) => match value["mcpServers"].as_object() {
+                Some(servers) => servers.keys().cloned().collect(),
+                None => return self.left_out.push(format!("{NAME}: it has no `mcpServers`")),
+            },
+            Err(error) => {
+                let text = format!("{NAME}: it is no JSON: {error}");
+                return self.left_out.push(text);
+            }
+        };
+        let mut kept = self.kept.clone();
+        let plugins = kept.entry("plugins").or_insert_with(built_in);
+        if let Some(plugins) = plugins.as_array_mut() {
+            plugins.push(json!({"name": "mcp", "type": "mcp", "import": NAME}));
         }
+        let with_servers = Imported {
+            kept,
+            left_out: Vec::new(),
+        };
+        if let Err(problems) = with_servers.check(folder) {
+            let told = problems
+                .iter()
+                .map(|problem| format!("{NAME}: {}", problem.text));
+            return self.left_out.extend(told);
+        }
+        self.kept = with_servers.kept;
+        self.imported.push(format!(
+            "{NAME}: {} (in the sandbox, without a network; docs/mcp.md says how to give them one)",
+            names.join(", ")
+        ));
     }
 
     /// Folders with a `SKILL.md`.
@@ -132,4 +152,9 @@ impl Found {
             }
         }
     }
+}
+
+fn built_in() -> Value {
+    let plugin = |name| json!({"name": name, "type": name});
+    BUILT_IN.into_iter().map(plugin).collect()
 }

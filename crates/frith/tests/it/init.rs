@@ -20,7 +20,7 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     write("config.yaml", python);
     write(
         ".mcp.json",
-        r#"{"mcpServers": {"files": {"command": "npx"}}}"#,
+        r#"{"mcpServers": {"files": {"command": "npx", "env": {"KEY": "${NOT_SET_HERE:-k}"}}}}"#,
     );
     write("skills/pdf/SKILL.md", "---\nname: pdf\n---\n");
     let init = ["init", "--data", "data", "--json"];
@@ -28,11 +28,12 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     assert_eq!(status, 0, "{error}");
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(told["imported"][0], "config.yaml: host_id, plugins");
+    let servers = told["imported"][1].as_str().unwrap();
+    assert!(servers.starts_with(".mcp.json: files ("), "{servers}");
     let left = told["left_out"].to_string();
     for part in [
         "`plugins[1].type`",
         "unknown key `x`",
-        "`files` is not served yet",
         "skills/pdf: ",
     ] {
         assert!(left.contains(part), "{part} in {left}");
@@ -47,6 +48,8 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     assert_eq!(status, 0, "{out}");
     let text = std::fs::read_to_string(folder.join("frith.yaml")).unwrap();
     assert!(text.contains("host_id: \"mine\"\n"), "{text}");
+    assert!(text.contains("\"import\":\".mcp.json\""), "{text}");
+    assert!(text.contains("\npolicy: {rules: "), "{text}");
     // Once is enough, and what is there stays.
     let (status, _, error) = frith_in(folder, &init, "");
     assert_eq!(status, 1);
@@ -76,4 +79,26 @@ fn other_peoples_files_are_left_alone() {
     assert!(!out.contains("Imported"), "{out}");
     assert!(out.ends_with("Next: frith up\n"), "{out}");
     assert_eq!(frith_in(folder, &["config", "check"], "").0, 0);
+}
+
+/// Naming one plugin must not take away the others.
+#[cfg(feature = "mcp")]
+#[test]
+fn with_servers_of_mcp_a_node_has_all_that_it_has_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let servers = r#"{"mcpServers": {"docs": {"url": "http://127.0.0.1:1/mcp"}}}"#;
+    std::fs::write(folder.join(".mcp.json"), servers).unwrap();
+    let (status, _, error) = frith_in(folder, &["init", "--data", "data"], "");
+    assert_eq!(status, 0, "{error}");
+    let caps = |more: &str| {
+        let host = format!("cmd:{} stdio {more}", env!("CARGO_BIN_EXE_frith"));
+        let elsewhere = tempfile::tempdir().unwrap();
+        let caps = ["caps", "--json", "--host", &host];
+        let (status, out, error) = frith_in(elsewhere.path(), &caps, "");
+        assert_eq!(status, 0, "{error}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let file = folder.join("frith.yaml");
+    assert_eq!(caps(&format!("--config {}", file.display())), caps(""));
 }
