@@ -126,6 +126,11 @@ impl Capabilities {
         Arc::clone(&self.catalogue)
     }
 
+    /// What is asked of the guards around what agents run; nothing for `sandbox: none`.
+    pub(crate) fn guards(&self) -> Option<&Settings> {
+        self.workplace.launcher.settings()
+    }
+
     /// Serves the tools of a configuration, in place of those of the one before.
     pub(crate) fn take(&self, described: Described) {
         self.catalogue.replace_described(described.sources);

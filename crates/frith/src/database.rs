@@ -148,7 +148,7 @@ fn as_text(database: &Path, report: &Report) -> String {
 }
 
 /// Bytes in the largest unit that fits.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let units: [(u64, _); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => {

@@ -40,6 +40,7 @@ mod resolve;
 mod run;
 mod screen;
 mod send;
+mod status;
 mod stdio;
 mod token;
 mod toolkits;
@@ -81,6 +82,9 @@ enum Command {
     /// Start the node: an A2E host for agents on this machine, and a port for other nodes
     #[command(after_help = EXIT_STATUS)]
     Up(up::Arguments),
+    /// Show how the node is that runs: sessions, peers, sandbox, store, audit log
+    #[command(after_help = EXIT_STATUS)]
+    Status(status::Arguments),
     /// Be an A2E host for the process that started this one: NDJSON on standard input and output
     #[command(after_help = EXIT_STATUS)]
     Stdio(stdio::Arguments),
@@ -219,6 +223,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Some(Command::Init(options)) => init::run(&options, arguments.json),
         Some(Command::Up(options)) => up::run(&options, arguments.json),
+        Some(Command::Status(options)) => status::run(&options, arguments.json),
         Some(Command::Stdio(options)) => stdio::run(&options),
         #[cfg(feature = "mcp")]
         Some(Command::Mcp(host)) => mcp::run(&host),

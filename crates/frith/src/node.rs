@@ -10,6 +10,7 @@ mod operate;
 mod peers;
 mod record;
 mod reload;
+mod status;
 mod sweep;
 
 use std::io::Write;
@@ -49,6 +50,7 @@ use joined::{Joined, Plan};
 use listen::{Endpoints, listen, warn_of_plain_text};
 use operate::{operations, serve as serve_operator};
 use record::keep_within;
+use status::Sources;
 
 /// A node that takes connections.
 pub(crate) struct Node {
@@ -171,6 +173,9 @@ impl Node {
         });
         joined::take(plan, &names, joined.as_ref());
         let operations = book::serve(operations, &book, agents.as_ref());
+        let place = (data, endpoints.to_json());
+        let sources = Sources::new(&host, &shared, &approvals, agents.as_ref(), place);
+        let operations = sources.serve(operations);
         let operator = serve_operator(&claim, operations, agents.as_ref())?;
         if let Some(log) = &shared.audit {
             tokio::spawn(keep_within(log.clone(), config.audit.retention));

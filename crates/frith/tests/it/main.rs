@@ -31,6 +31,7 @@ mod planning;
 mod sandboxed;
 mod secrets;
 mod seed004;
+mod status;
 mod store;
 mod token;
 mod two_nodes;

@@ -1,0 +1,265 @@
+//! `frith status`: how a running node is, in one view.
+
+use std::path::PathBuf;
+
+use a2e_runtime::operator::{Nothing, ask};
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::agent::{block_on, print, print_json};
+use crate::data::DataArguments;
+use crate::database::size;
+use crate::keystore::now;
+use crate::screen::plain;
+use crate::token::age;
+
+/// What is wrong is said, and is in the exit status.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    data: DataArguments,
+}
+
+/// What the operator asks.
+pub(crate) const OPERATION: &str = "status";
+
+/// The answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct NodeStatus {
+    pub(crate) pid: u32,
+    pub(crate) version: String,
+    /// Unix time.
+    pub(crate) started_at: u64,
+    /// Whether it takes no new sessions.
+    pub(crate) stopping: bool,
+    pub(crate) data: PathBuf,
+    /// What `endpoints.json` has.
+    pub(crate) endpoints: Value,
+    /// Of its own agents.
+    pub(crate) sessions: usize,
+    /// Calls that wait for the operator's word.
+    pub(crate) held_calls: usize,
+    /// Tools that have changed and are not served.
+    pub(crate) pending_tools: usize,
+    /// Nothing, if there is none around what agents run.
+    pub(crate) sandbox: Option<Guards>,
+    /// Nothing, if it speaks with no other agents.
+    pub(crate) peers: Option<Peers>,
+    pub(crate) store: StoreFiles,
+    /// Nothing, if no record is kept.
+    pub(crate) audit: Option<AuditHead>,
+}
+
+/// What is asked of the guards; a node does not start unless all of them are up.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Guards {
+    /// The lowest level of Landlock.
+    pub(crate) landlock: u8,
+    /// Whether memory is counted for all processes of a command together.
+    pub(crate) tree_memory: bool,
+}
+
+/// Other agents.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Peers {
+    pub(crate) known: usize,
+    pub(crate) blocked: usize,
+    /// Sessions with those this node calls.
+    pub(crate) outgoing: usize,
+    /// Sessions with those that call it.
+    pub(crate) incoming: usize,
+    /// Handshakes under way.
+    pub(crate) half_open: usize,
+}
+
+/// The files of the database.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StoreFiles {
+    pub(crate) bytes: u64,
+    pub(crate) log_bytes: u64,
+}
+
+/// How far the record has come.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AuditHead {
+    /// The number of the last record.
+    pub(crate) seq: u64,
+    /// Its time, in milliseconds.
+    pub(crate) last: i64,
+    /// What the node has signed last.
+    pub(crate) checkpoint: Option<Signed>,
+    /// Why nothing more is taken, if nothing is.
+    pub(crate) problem: Option<String>,
+}
+
+/// A signed point of the record.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Signed {
+    pub(crate) seq: u64,
+    pub(crate) hash: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    let dir = arguments.data.dir()?;
+    let status: NodeStatus =
+        block_on(async { Ok(ask(&dir, OPERATION, &Nothing {}).await?) })?;
+    match as_json {
+        true => print_json(&json!(status))?,
+        false => lines(&status, u64::try_from(now().0).unwrap_or(0))
+            .iter()
+            .try_for_each(|line| print(&plain(line)))?,
+    }
+    let audit = status.audit.as_ref();
+    Ok(match audit.and_then(|audit| audit.problem.as_ref()) {
+        Some(_) => Outcome::Bad,
+        None => Outcome::Good,
+    })
+}
+
+fn lines(status: &NodeStatus, now: u64) -> Vec<String> {
+    let state = if status.stopping { "stopping" } else { "up" };
+    let started = age(now, status.started_at);
+    let mut lines = vec![format!(
+        "frith {} is {state} (process {}, started {started})",
+        status.version, status.pid
+    )];
+    let mut add = |name: &str, text: String| lines.push(format!("  {name:9}{text}"));
+    add("data", status.data.display().to_string());
+    for name in ["did", "http", "ws", "mcp", "tcp", "unix", "a2a"] {
+        if let Some(text) = status.endpoints[name].as_str() {
+            add(name, text.to_owned());
+        }
+    }
+    add("sessions", sessions(status));
+    add(
+        "peers",
+        match &status.peers {
+            None => "none: `a2a` is off".to_owned(),
+            Some(peers) => format!(
+                "{} known, {} blocked; sessions: {} from here, {} from them, {} shaking hands",
+                peers.known, peers.blocked, peers.outgoing, peers.incoming, peers.half_open
+            ),
+        },
+    );
+    add(
+        "sandbox",
+        match &status.sandbox {
+            None => "none: what agents run has all rights of the node".to_owned(),
+            Some(guards) => format!(
+                "all guards are up (Landlock {} or higher, memory of each {}); `frith doctor` tries them",
+                guards.landlock,
+                if guards.tree_memory { "command" } else { "process" },
+            ),
+        },
+    );
+    add(
+        "store",
+        format!(
+            "{}, and {} in the log beside it",
+            size(status.store.bytes),
+            size(status.store.log_bytes)
+        ),
+    );
+    add("audit", audit(status.audit.as_ref(), now));
+    lines
+}
+
+fn sessions(status: &NodeStatus) -> String {
+    let mut text = status.sessions.to_string();
+    if status.held_calls > 0 {
+        text += &format!("; {} held (`frith approve list`)", calls(status.held_calls));
+    }
+    if status.pending_tools > 0 {
+        let plural = if status.pending_tools == 1 { "" } else { "s" };
+        text += &format!(
+            "; {} tool{plural} not served until approved (`frith tools pending`)",
+            status.pending_tools
+        );
+    }
+    text
+}
+
+fn calls(count: usize) -> String {
+    match count {
+        1 => "1 call is".to_owned(),
+        _ => format!("{count} calls are"),
+    }
+}
+
+fn audit(head: Option<&AuditHead>, now: u64) -> String {
+    let Some(head) = head else {
+        return "none is kept (`audit: false`)".to_owned();
+    };
+    if let Some(problem) = &head.problem {
+        return format!("NOT WRITTEN, so nothing is done for agents: {problem}");
+    }
+    let last = u64::try_from(head.last / 1000).unwrap_or(0);
+    let signed = match &head.checkpoint {
+        None => "nothing signed yet".to_owned(),
+        Some(Signed { seq, hash }) => format!("signed up to {seq} ({hash})"),
+    };
+    format!("record {}, written {}; {signed}", head.seq, age(now, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> NodeStatus {
+        NodeStatus {
+            pid: 7,
+            version: "1.0".to_owned(),
+            started_at: 100,
+            stopping: false,
+            data: "/data".into(),
+            endpoints: json!({"did": "did:key:x", "tcp": null}),
+            sessions: 2,
+            held_calls: 1,
+            pending_tools: 2,
+            sandbox: Some(Guards {
+                landlock: 4,
+                tree_memory: false,
+            }),
+            peers: None,
+            store: StoreFiles {
+                bytes: 2048,
+                log_bytes: 0,
+            },
+            audit: Some(AuditHead {
+                seq: 9,
+                last: 160_000,
+                checkpoint: None,
+                problem: None,
+            }),
+        }
+    }
+
+    #[test]
+    fn what_is_said() {
+        let mut status = status();
+        let text = lines(&status, 280).join("\n");
+        for part in [
+            "frith 1.0 is up (process 7, started 3 minutes ago)",
+            "did      did:key:x",
+            "sessions 2; 1 call is held (`frith approve list`); 2 tools not served",
+            "peers    none",
+            "Landlock 4 or higher, memory of each process",
+            "store    2.0 KiB, and 0 B",
+            "audit    record 9, written 2 minutes ago; nothing signed yet",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        assert!(!text.contains("tcp"), "{text}");
+        status.stopping = true;
+        status.sandbox = None;
+        if let Some(audit) = &mut status.audit {
+            audit.problem = Some("the disk is full".to_owned());
+        }
+        let text = lines(&status, 280).join("\n");
+        for part in ["is stopping", "all rights of the node", "the disk is full"] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+}

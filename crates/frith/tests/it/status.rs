@@ -1,0 +1,46 @@
+//! `frith status`: what an operator sees of a node that runs.
+
+use serde_json::{Value, json};
+
+use crate::frith;
+use crate::node::Node;
+
+#[test]
+fn a_node_says_how_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let held = "policy: {rules: [{name: echo, then: hold}]}\n";
+    let mut node = Node::start(folder.path(), held);
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let ask = || -> Value {
+        let (status, out, error) = frith(&["status", "--data", data, "--json"], "");
+        assert_eq!(status, 0, "{error}");
+        serde_json::from_str(&out).unwrap()
+    };
+    let before = ask();
+    assert_eq!(before["sessions"], 0);
+    assert_eq!(before["endpoints"], node.endpoints);
+    assert_eq!(before["sandbox"]["tree_memory"], false);
+    assert_eq!(before["peers"]["known"], 0);
+    assert_eq!(before["audit"]["problem"], Value::Null);
+    assert!(before["store"]["bytes"].as_u64().unwrap() > 0, "{before}");
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "1", "agent_caps": ["tools"], "auth_token": node.token});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    let call = json!({"type": "tool/call/req", "id": "2", "tool_name": "echo", "arguments": {"text": "x"}, "streaming": true});
+    // Its first event is that it is held.
+    assert_eq!(wire.ask(&call)["data"]["status"], "held");
+    let during = ask();
+    assert_eq!(during["sessions"], 1);
+    assert_eq!(during["held_calls"], 1);
+    let seq = |status: &Value| status["audit"]["seq"].as_u64().unwrap();
+    assert!(seq(&during) > seq(&before), "{before} {during}");
+    let (status, out, _) = frith(&["status", "--data", data], "");
+    assert_eq!(status, 0);
+    assert!(out.contains("sessions 1; 1 call is held"), "{out}");
+    node.signal("-KILL");
+    node.wait();
+    let (status, _, error) = frith(&["status", "--data", data], "");
+    assert_eq!(status, 1);
+    assert!(error.contains("no node is running"), "{error}");
+}
