@@ -26,6 +26,7 @@ mod keystore;
 mod learn;
 mod log;
 mod manifest;
+mod manual;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memory;
@@ -166,6 +167,12 @@ enum Command {
     /// Whose word counts, what agents must show, who is blocked: list, anchors, pins, block, unblock
     #[command(after_help = EXIT_STATUS)]
     Trust(trust::Arguments),
+    /// Print what a shell needs to complete these commands
+    #[command(after_help = EXIT_STATUS)]
+    Completions(manual::CompletionsArguments),
+    /// Print a manual page, or write one for each command
+    #[command(after_help = EXIT_STATUS)]
+    Man(manual::ManArguments),
 }
 
 /// How a command ended.
@@ -251,6 +258,10 @@ fn main() -> ExitCode {
         Some(Command::Endorse(options)) => endorse::run(&options),
         Some(Command::Peer(options)) => peer::run(&options, arguments.json),
         Some(Command::Trust(options)) => trust::run(&options, arguments.json),
+        Some(Command::Completions(options)) => {
+            manual::completions(&options, Arguments::command())
+        }
+        Some(Command::Man(options)) => manual::man(&options, Arguments::command()),
         None => help(),
     };
     match outcome {

@@ -16,6 +16,7 @@ mod init;
 mod learning;
 mod local;
 mod manifests;
+mod manual;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
