@@ -193,3 +193,38 @@ fn a_host_that_is_not_there() {
         "{text}"
     );
 }
+
+/// The example of `docs/plugins.md`, by itself and inside of a node.
+#[test]
+fn the_example_in_python_is_a_plugin() {
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/plugins/greeter.py"
+    );
+    let host = format!("cmd:python3 {script}");
+    let (status, out, error) = crate::frith(
+        &["call", "greet", r#"{"name":"Ada"}"#, "--host", &host],
+        "",
+    );
+    assert_eq!(status, 0, "{error}");
+    assert!(out.contains("Hello, Ada!"), "{out}");
+    let (status, _, error) = crate::frith(&["call", "nothing", "{}", "--host", &host], "");
+    assert_eq!(status, 1);
+    assert!(error.contains("there is no such tool"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let config = json!({"plugins": [
+        {"name": "demo", "type": "demo"},
+        {"name": "greeter", "type": "mounted", "command": ["python3", script], "priority": 5},
+    ]});
+    let node = Node::start(folder.path(), &config.to_string());
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": node.token});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    for (tool, arguments, key, value) in [
+        ("greet", json!({"name": "Bob"}), "text", "Hello, Bob!"),
+        ("echo", json!({"text": "x"}), "text", "x"),
+    ] {
+        let call = json!({"type": "tool/call/req", "id": tool, "tool_name": tool, "arguments": arguments});
+        assert_eq!(wire.ask(&call)["data"]["data"][key], value, "{tool}");
+    }
+}
