@@ -29,6 +29,7 @@ mod own_host;
 mod peers;
 mod pinned;
 mod planning;
+mod readme;
 mod sandboxed;
 mod secrets;
 mod seed004;

@@ -1,0 +1,228 @@
+//! The README, done: every console block, in order, as somebody does it who reads it for the first time.
+//!
+//! It becomes one script for bash. What is shown there after a command must come out of it, but for what
+//! differs each time: keys, hashes, ports.
+
+use std::fmt::Write;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const README: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
+
+/// Comments that mark the next block: it begins on a machine without any node, or is not done here.
+const FRESH: &str = "<!-- on a fresh machine -->";
+const ELSEWHERE: &str = "<!-- done elsewhere: ";
+
+/// What builds: this runs inside of it.
+const BUILDS: [&str; 2] = ["cargo build", "cargo xtask"];
+
+/// Functions of the script. A node that was started is waited for until it says that it is up, and a
+/// call that is held until it says so.
+const PRELUDE: &str = r#"
+set -Eeuo pipefail
+trap 'echo "README.md:$STEP: failed" >&2' ERR
+PROCESSES=()
+stop() {
+  for process in "${PROCESSES[@]}"; do kill "$process" 2>/dev/null || true; gone "$process"; done
+  PROCESSES=()
+}
+gone() { tail --pid="$1" -f /dev/null; }
+trap stop EXIT
+fresh() {
+  stop
+  ROOM=$(mktemp -d -p "$BASE")
+  export HOME=$ROOM/home XDG_DATA_HOME=$ROOM/home/.local/share
+  mkdir -p "$XDG_DATA_HOME" "$ROOM/work"
+  cd "$ROOM/work"
+}
+heard() {
+  while IFS= read -r LINE <&"$1"; do
+    if [[ $LINE == *"$2"* ]]; then return 0; fi
+  done
+  return 1
+}
+fresh
+"#;
+
+enum Part {
+    Fresh,
+    /// A file and what is in it.
+    File(&'static str, String),
+    Step(Step),
+}
+
+struct Step {
+    /// Its line in the README.
+    line: usize,
+    command: String,
+    /// What is shown after it.
+    shown: Vec<&'static str>,
+}
+
+fn parts() -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut lines = README.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let mut is_elsewhere = false;
+    while let Some((_, line)) = lines.next() {
+        if line == FRESH {
+            parts.push(Part::Fresh);
+        }
+        is_elsewhere |= line.starts_with(ELSEWHERE);
+        let is_console = line == "```console";
+        if !is_console && line != "```yaml" {
+            continue;
+        }
+        let block: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, line)| *line != "```").collect();
+        match (is_elsewhere, is_console) {
+            (true, _) => is_elsewhere = false,
+            (false, true) => parts.extend(steps(&block).into_iter().map(Part::Step)),
+            (false, false) => {
+                assert!(block[0].1.starts_with("# frith.yaml"), "{block:?}");
+                let text = block.iter().map(|(_, line)| format!("{line}\n")).collect();
+                parts.push(Part::File("frith.yaml", text));
+            }
+        }
+    }
+    parts
+}
+
+fn steps(block: &[(usize, &'static str)]) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for (line, text) in block {
+        match (text.strip_prefix("$ "), steps.last_mut()) {
+            (Some(command), _) => steps.push(Step {
+                line: *line,
+                command: command.to_owned(),
+                shown: Vec::new(),
+            }),
+            (None, Some(step)) if !text.is_empty() => step.shown.push(text),
+            (None, _) => assert!(text.is_empty(), "README.md:{line}: {text}"),
+        }
+    }
+    steps.retain(|step| !BUILDS.iter().any(|build| step.command.starts_with(build)));
+    steps
+}
+
+/// A command without what is said about it, and whether it goes on beside the next ones.
+fn words(command: &str) -> (&str, bool) {
+    let command = command.split("   # ").next().unwrap_or_default();
+    let command = command.split("  # ").next().unwrap_or_default().trim_end();
+    match command.strip_suffix('&') {
+        Some(command) if !command.ends_with('&') => (command.trim_end(), true),
+        _ => (command, false),
+    }
+}
+
+fn script(parts: &[Part]) -> String {
+    let mut script = PRELUDE.to_owned();
+    for part in parts {
+        let step = match part {
+            Part::Fresh => {
+                script.push_str("fresh\n");
+                continue;
+            }
+            Part::File(name, text) => {
+                writeln!(script, "cat > {name} <<'END'\n{text}END").unwrap();
+                continue;
+            }
+            Part::Step(step) => step,
+        };
+        let (command, is_beside) = words(&step.command);
+        writeln!(script, "STEP={}", step.line).unwrap();
+        match is_beside {
+            true if command.starts_with("frith up") => writeln!(
+                script,
+                "exec {{OUT}}< <(exec {command})\nNODE=$!\nPROCESSES+=($NODE)\nheard $OUT 'Ctrl-C stops it.'"
+            ),
+            true if command.starts_with("frith call") => writeln!(
+                script,
+                "exec {{OUT}}< <(exec {command} 2>&1)\nPROCESSES+=($!)\nheard $OUT 'frith approve show '\nID=${{LINE##* }}"
+            ),
+            true => writeln!(script, "{command} &\nPROCESSES+=($!)"),
+            false if command.starts_with("kill") => writeln!(script, "{command}\ngone $NODE"),
+            // Whoever has approved a call sees it end.
+            false if command.starts_with("frith approve yes") => {
+                writeln!(script, "{command}\ncat <&$OUT")
+            }
+            // What is shown may be how it fails.
+            false if !step.shown.is_empty() => {
+                writeln!(script, "{{ {command}\n}} > \"$BASE/{}\" 2>&1 || true", step.line)
+            }
+            false => writeln!(script, "{command}"),
+        }
+        .unwrap();
+    }
+    script
+}
+
+/// The same for every key, hash and signature.
+fn same_each_time(line: &str) -> String {
+    let is_key = |word: &str| {
+        word.len() == 43 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    let word = |word: &str| match word {
+        _ if word.starts_with("did:key:z") => "did:key:…".to_owned(),
+        _ if word.starts_with("sha256:") => "sha256:…".to_owned(),
+        _ if word.starts_with("sig-") => "sig-…".to_owned(),
+        _ if is_key(word) => "…".to_owned(),
+        _ => word.to_owned(),
+    };
+    line.split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().to_string()
+}
+
+#[test]
+fn the_readme_works() {
+    let base = tempfile::tempdir().unwrap();
+    let base = base.path();
+    let parts = parts();
+    let (http, a2a, other) = (free_port(), free_port(), free_port());
+    let script = script(&parts)
+        .replace("cargo run -- ", "frith ")
+        .replace(":8765", &format!(":{http}"))
+        .replace(":8444", &format!(":{other}"))
+        .replace("/tmp/", "$ROOM/")
+        .replace(" ID", " $ID")
+        .replace("%1", "$NODE");
+    let program = Path::new(env!("CARGO_BIN_EXE_frith"));
+    let path = format!(
+        "{}:{}",
+        program.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .env_clear()
+        .env("PATH", path)
+        .env("BASE", base)
+        .env("FRITH__SERVER__LISTEN", format!("127.0.0.1:{http}"))
+        .env("FRITH__A2A__LISTEN", format!("127.0.0.1:{a2a}"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}\n{script}");
+    let steps = parts.iter().filter_map(|part| match part {
+        Part::Step(step) => Some(step),
+        Part::Fresh | Part::File(..) => None,
+    });
+    let mut count = 0;
+    for step in steps {
+        count += 1;
+        if step.shown.is_empty() {
+            continue;
+        }
+        let came = std::fs::read_to_string(base.join(step.line.to_string())).unwrap();
+        let came: Vec<String> = came.lines().filter(|line| !line.is_empty()).map(same_each_time).collect();
+        let shown: Vec<String> = step.shown.iter().copied().map(same_each_time).collect();
+        assert_eq!(came, shown, "README.md:{}: {}", step.line, step.command);
+    }
+    // The README was read, not something else.
+    assert!(count > 30, "{count}");
+}
