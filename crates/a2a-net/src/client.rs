@@ -233,8 +233,14 @@ impl<C: Couriers> Client<C> {
         intent: Value<'static>,
         options: &CallOptions,
     ) -> Result<Answered, CallError> {
+        let home = &self.0.home;
+        let began = home.clock.now().monotonic;
         // Large, and made once for each call.
-        Box::pin(self.0.call(did, intent, options)).await
+        let called = Box::pin(self.0.call(did, intent, options)).await;
+        let failed = called.as_ref().err().map(CallError::code);
+        let took = home.clock.now().monotonic.saturating_sub(began);
+        home.metrics.calls.ended(failed.as_ref(), took);
+        called
     }
 
     /// Shakes hands with an agent, keeps every message, and closes the session again.

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use canonical::{Object, Value};
 use store::Store;
 
+use crate::metrics::Metrics;
 use crate::record::Recorder;
 use crate::resolve::{Fetcher, Resolver};
 use crate::standing::{Rules, Standing};
@@ -64,6 +65,7 @@ pub struct Home {
     pub(crate) standing: Arc<Standing>,
     pub(crate) resolver: Resolver,
     pub(crate) recorder: Recorder,
+    pub(crate) metrics: Metrics,
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
@@ -91,6 +93,7 @@ impl Home {
             standing,
             resolver,
             recorder,
+            metrics: Metrics::default(),
             store: parts.store,
             clock: parts.clock,
             entropy: parts.entropy,

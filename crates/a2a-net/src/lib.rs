@@ -23,6 +23,7 @@ mod clock;
 pub mod courier;
 mod home;
 pub mod listen;
+mod metrics;
 mod posts;
 mod record;
 mod resolve;

@@ -40,6 +40,7 @@ use self::live::{Live, Sessions};
 use self::refresh::Refreshes;
 use self::work::Joins;
 use crate::home::{Home, Identity};
+use crate::metrics::Present;
 use crate::standing::{Rules, lock};
 use crate::transport::{Answer, Arrived, Place, Service};
 
@@ -211,6 +212,15 @@ impl Server {
         lock(&self.0.handshakes).half_open()
     }
 
+    /// What was counted here and by the client of the same home, in Prometheus' text format.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        self.0.home.metrics.render(Present {
+            sessions: self.0.sessions.all().len(),
+            half_open: self.half_open(),
+        })
+    }
+
     /// Stops: takes nothing new, waits so long for what runs, and then ends all sessions.
     pub async fn stop(&self, patience: Duration) {
         let inner = &self.0;
@@ -226,13 +236,25 @@ impl Server {
 
 impl Service for Server {
     async fn handle(&self, arrived: Arrived) -> Answer {
-        if let Err(failure) = self.0.check_source(&arrived) {
-            return self.0.unsigned(&failure);
-        }
-        match arrived.place {
-            Place::Handshake => self.0.handshake(&arrived).await,
-            Place::Request | Place::Any => self.0.request(&arrived).await,
-        }
+        let home = &self.0.home;
+        let began = home.clock.now().monotonic;
+        let counts = match arrived.place {
+            Place::Handshake => &home.metrics.handshakes,
+            Place::Request | Place::Any => &home.metrics.requests,
+        };
+        let answer = match (self.0.check_source(&arrived), arrived.place) {
+            (Err(failure), _) => self.0.unsigned(&failure),
+            (Ok(()), Place::Handshake) => self.0.handshake(&arrived).await,
+            (Ok(()), Place::Request | Place::Any) => self.0.request(&arrived).await,
+        };
+        let failed = match &answer {
+            Answer::Error { code, .. } => Some(code),
+            // Of a stream that is how long it took to begin.
+            Answer::Message(_) | Answer::Nothing | Answer::Stream(_) => None,
+        };
+        let took = home.clock.now().monotonic.saturating_sub(began);
+        counts.ended(failed, took);
+        answer
     }
 
     fn document(&self, name: &str) -> Option<Bytes> {

@@ -2,6 +2,7 @@
 
 mod body;
 mod guard;
+mod metrics;
 mod route;
 mod sse;
 mod visit;
@@ -9,10 +10,9 @@ mod ws;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use a2e_session::Login;
 use a2e_wire::LineTooLong;
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -31,6 +31,7 @@ use crate::newcomers::Newcomer;
 
 use body::Answer;
 pub use guard::Guard;
+use metrics::MoreMetrics;
 pub use route::{Guest, Route};
 use sse::Mailbox;
 use visit::Visitor;
@@ -42,6 +43,7 @@ pub struct HttpServer {
     guard: Arc<RwLock<Guard>>,
     mailboxes: Mailboxes,
     routes: Vec<Arc<dyn Route>>,
+    more_metrics: Arc<OnceLock<MoreMetrics>>,
 }
 
 /// The sessions over HTTP, by their ids: 128 random bits each, known to their agents alone.
@@ -75,6 +77,7 @@ impl HttpServer {
             guard: Arc::new(RwLock::new(guard)),
             mailboxes: Mailboxes::default(),
             routes: Vec::new(),
+            more_metrics: Arc::default(),
         }
     }
 
@@ -245,36 +248,6 @@ impl HttpServer {
             false => text("ready\n"),
             true => detail(StatusCode::SERVICE_UNAVAILABLE, "the host is stopping"),
         }
-    }
-
-    /// Counts tell much about a host: whoever is not on this machine needs a credential.
-    async fn metrics(
-        &self,
-        request: &Request<Incoming>,
-        connection: Connection,
-    ) -> Response<Answer> {
-        if !connection.peer.ip().to_canonical().is_loopback() {
-            let token = bearer(request.headers()).unwrap_or_default();
-            let login = Login {
-                agent_id: "metrics".into(),
-                auth_token: token.to_owned(),
-                resume: None,
-            };
-            let source = Source::Address(connection.peer.ip());
-            let settings = self.host.settings();
-            let is_open = !settings.authenticator.required();
-            if is_open
-                || settings
-                    .authenticator
-                    .authenticate(&login, source)
-                    .await
-                    .is_err()
-            {
-                let text = "say `Authorization: Bearer TOKEN` with an agent's token";
-                return detail(StatusCode::UNAUTHORIZED, text);
-            }
-        }
-        text(self.host.metrics())
     }
 
     fn mailbox(&self, headers: &HeaderMap) -> Result<Arc<Mailbox>, Missing> {

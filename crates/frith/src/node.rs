@@ -167,6 +167,8 @@ impl Node {
         let agents = agents.await?;
         endpoints.a2a = agents.as_ref().map(|agents| agents.url());
         let joined = agents.as_ref().map(|agents| {
+            let server = agents.server.clone();
+            http.set_more_metrics(move || server.metrics());
             login.resolve_with(agents.home.resolver().clone());
             shared.peers.join(agents);
             Joined::new(agents, &host, &names)

@@ -17,6 +17,7 @@ use tokio::time::timeout_at;
 use super::handler::PeerView;
 use super::live::{Inside, Live};
 use super::{Inner, retry_after};
+use crate::metrics::add;
 use crate::record::Way;
 use crate::standing::lock;
 use crate::transport::{Answer, Arrived};
@@ -137,6 +138,7 @@ impl Inner {
         };
         let live = Arc::new(live);
         self.sessions.insert(Arc::clone(&live));
+        add(&home.metrics.sessions_opened, 1);
         slot.peer = None;
         lock(&self.refreshes).watch(&live.peer.did, home.clock.now().monotonic);
         self.hold_new(&live);

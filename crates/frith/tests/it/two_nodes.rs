@@ -223,3 +223,37 @@ fn a_node_may_keep_to_itself() {
     assert_eq!(status, 1);
     assert!(error.contains("a2a"), "{error}");
 }
+
+/// `/metrics` tells of both protocols, on both sides.
+#[test]
+fn what_they_do_is_counted() {
+    let pair = Pair::start("{}");
+    pair.meet();
+    let call = ["peer", "call", "bob", "frith.ping", r#"{"echo":"hi"}"#];
+    assert_eq!(pair.ada(&call).0, 0);
+    assert_eq!(pair.ada(&["peer", "call", "bob", "example.none.v1", "{}"]).0, 1);
+    let counts = |node: &Node| {
+        let url = format!("{}/metrics", node.at("http"));
+        let output = std::process::Command::new("curl").args(["-sS", &url]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let (ada, bob) = (counts(&pair.ada), counts(&pair.bob));
+    let has = |text: &str, line: &str| text.lines().any(|known| known == line);
+    for line in [
+        r#"frith_a2a_calls_total{outcome="ok"} 1"#,
+        r#"frith_a2a_calls_total{outcome="UNSUPPORTED_CAPABILITY"} 1"#,
+        "frith_a2a_sessions 0",
+        "frith_a2e_sessions 0",
+    ] {
+        assert!(has(&ada, line), "{line} in\n{ada}");
+    }
+    for line in [
+        "frith_a2a_sessions 1",
+        "frith_a2a_sessions_opened_total 1",
+        r#"frith_a2a_handshake_messages_total{outcome="ok"} 3"#,
+        r#"frith_a2a_messages_total{outcome="ok"} 1"#,
+        r#"frith_a2a_calls_total{outcome="ok"} 0"#,
+    ] {
+        assert!(has(&bob, line), "{line} in\n{bob}");
+    }
+}
