@@ -89,15 +89,16 @@ fn parts() -> Vec<Part> {
 
 fn steps(block: &[(usize, &'static str)]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    for (line, text) in block {
-        match (text.strip_prefix("$ "), steps.last_mut()) {
-            (Some(command), _) => steps.push(Step {
-                line: *line,
+    for &(line, text) in block {
+        if let Some(command) = text.strip_prefix("$ ") {
+            steps.push(Step {
+                line,
                 command: command.to_owned(),
                 shown: Vec::new(),
-            }),
-            (None, Some(step)) if !text.is_empty() => step.shown.push(text),
-            (None, _) => assert!(text.is_empty(), "README.md:{line}: {text}"),
+            });
+        } else if !text.is_empty() {
+            let before = steps.last_mut();
+            before.expect("a command comes first").shown.push(text);
         }
     }
     steps.retain(|step| !BUILDS.iter().any(|build| step.command.starts_with(build)));
