@@ -11,9 +11,13 @@ use crate::{Problem, limits};
 /// JMESPath as specified: its 26 functions, and an order for numbers only.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(Runtime::strict);
 
-/// A condition that was checked: what it makes of any arguments has a bounded size.
+/// An expression that was checked: what it makes of any value has a bounded size.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Condition(Expression<'static>);
+pub struct Query(Expression<'static>);
+
+/// A query that answers yes or no.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Condition(Query);
 
 /// Why a condition says neither yes nor no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,8 +33,12 @@ pub enum ConditionFailure {
     NotBoolean(&'static str),
 }
 
-impl Condition {
-    pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
+impl Query {
+    /// Reads an expression in JMESPath.
+    ///
+    /// # Errors
+    /// If it is none, or could make too much of what it is given.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
         if text.len() > limits::CONDITION {
             let limit = limits::CONDITION;
             return Err(Problem::TooMany {
@@ -46,18 +54,31 @@ impl Condition {
         }
     }
 
+    /// What it finds.
+    ///
+    /// # Errors
+    /// If it cannot be evaluated for this value.
+    pub fn search(&self, value: &Value) -> Result<Value, ConditionFailure> {
+        // What the library says may quote the value.
+        let found = self.0.search(value);
+        found.map_err(|_| ConditionFailure::Evaluation)
+    }
+}
+
+impl Condition {
+    pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
+        Query::parse(text).map(Self)
+    }
+
     /// Whether it is met.
     pub(crate) fn holds(&self, arguments: &Value) -> Result<bool, ConditionFailure> {
-        match self.0.search(arguments) {
-            Ok(Value::Bool(met)) => Ok(met),
-            Ok(other) => Err(ConditionFailure::NotBoolean(describe(&other))),
-            // What the library says may quote the arguments.
-            Err(_) => Err(ConditionFailure::Evaluation),
-        }
+        let found = self.0.search(arguments)?;
+        let met = found.as_bool();
+        met.ok_or_else(|| ConditionFailure::NotBoolean(describe(&found)))
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        self.0.as_str()
+        self.0.0.as_str()
     }
 }
 

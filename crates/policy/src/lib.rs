@@ -62,7 +62,7 @@ mod trust;
 pub use accept::{Demands, Encryption, Unacceptable};
 pub use buckets::{Buckets, Limited, Refused};
 pub use call::{Agent, Arguments, Call, UnreadableArguments};
-pub use condition::ConditionFailure;
+pub use condition::{ConditionFailure, Query};
 pub use error::{Error, Problem};
 pub use glob::Glob;
 pub use intent::IntentName;
