@@ -43,7 +43,8 @@ open_enum! {
 record! {
     /// One node of a chain.
     ///
-    /// With `deps` on any node the chain is a graph; without, it is walked along `next_node`.
+    /// With `deps` on any node the chain is a graph; without, it is walked along `next_node`. That, how
+    /// often a failed node is tried again and how long it waits before are ours alone.
     ChainNode<'a> {
         node_id: NodeId<'a>,
         kind: ChainNodeKind<'a>,
@@ -60,6 +61,8 @@ record! {
     }
     sparse {
         deps: Vec<NodeId<'a>>,
+        retries: i64,
+        backoff_ms: i64,
     }
 }
 

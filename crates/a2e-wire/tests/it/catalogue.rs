@@ -360,6 +360,7 @@ fn extensions_are_marked() {
         "proc/status/resp exit_code",
         "proc/status/resp pid",
         "proc/status/resp procs",
+        "ChainNode backoff_ms",
         "ChainNode deps",
         "ComponentPerformanceRecord decayed_score",
         "ComponentPerformanceRecord weight",
@@ -390,6 +391,7 @@ fn extensions_are_marked() {
         "TaskChange",
         "BoardTask blocked_by",
         "BoardTask version",
+        "ChainNode retries",
     ];
     assert_eq!(found, expected.map(String::from).into_iter().collect());
 }
