@@ -11,7 +11,8 @@ use a2e_wire::wire::ToStatic;
 use a2e_wire::{Capability, ErrorCode, Namespace};
 use canonical::Digest;
 use policy::{
-    Agent, Arguments, Buckets, Call, Decision, Effect, Exceeded, Refused, RepeatBreaker, Rules,
+    Agent, Arguments, Buckets, Call, Decision, Effect, Exceeded, Reason, Refused, RepeatBreaker,
+    Rules,
 };
 use serde_json::json;
 
@@ -162,7 +163,10 @@ fn ask<'r>(rules: &'r Rules, asked: Asked<'_>) -> Decision<'r> {
     let mut strictest = decide(capability, asked.name(), &asked);
     for nested in asked.nested() {
         let decision = decide(nested.capability, nested.name, &nested);
-        if decision.effect > strictest.effect {
+        // What comes as a request of its own is refused early if that is certain, and held when it comes.
+        let is_certain = matches!(decision.reason, Reason::Rule(_) | Reason::Default);
+        let counts = !asked.is_asked_again || (decision.effect == Effect::Deny && is_certain);
+        if counts && decision.effect > strictest.effect {
             strictest = decision;
         }
     }

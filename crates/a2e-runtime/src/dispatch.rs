@@ -192,11 +192,7 @@ impl Request {
     }
 
     fn asked<'a>(&'a self, line: &'a [u8]) -> Asked<'a> {
-        Asked {
-            identity: self.session.identity(),
-            message: &self.message,
-            line,
-        }
+        Asked::new(&self.session, &self.message, line)
     }
 
     /// Whether the rules let it be done, or the operator.

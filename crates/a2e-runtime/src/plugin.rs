@@ -38,6 +38,12 @@ pub trait Plugin: Send + Sync + 'static {
     /// Which messages it serves.
     fn serves(&self) -> Serves;
 
+    /// Whether it makes a request of its own of each call inside a request, with the arguments that it
+    /// really has. Then the operator is asked about that one, and not before.
+    fn asks_for_nodes(&self) -> bool {
+        false
+    }
+
     /// Serves a request. The future is dropped when the request is cancelled. It runs on the
     /// connection's own task until it first waits, so what computes long belongs on a thread of its
     /// own (`tokio::task::spawn_blocking`).

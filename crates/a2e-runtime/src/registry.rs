@@ -116,6 +116,12 @@ impl Registry {
         merged.map(Outcome::answer).ok_or_else(|| unserved.into())
     }
 
+    /// Whether the calls inside a request come as requests of their own.
+    pub(crate) fn asks_for_nodes(&self, request: &Message<'_>) -> bool {
+        let serving = self.serving(request);
+        !serving.is_empty() && serving.iter().all(|plugin| plugin.asks_for_nodes())
+    }
+
     /// The plugins to ask for a request, in order.
     pub(crate) fn serving(&self, request: &Message<'_>) -> &[Arc<dyn Plugin>] {
         let named = match request.body.tag() {

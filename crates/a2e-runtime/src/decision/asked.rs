@@ -6,6 +6,7 @@ use canonical::{Digest, Value};
 use policy::{Arguments, UnreadableArguments};
 
 use crate::auth::Identity;
+use crate::session::Session;
 
 /// A request, as it is decided about.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +16,8 @@ pub(crate) struct Asked<'a> {
     /// The request as received. Only its size and its hash are of interest: a member may have
     /// another name there, or none and so its default.
     pub(crate) line: &'a [u8],
+    /// Whether the calls inside it come as requests of their own.
+    pub(crate) is_asked_again: bool,
 }
 
 /// A call inside another: a node of a chain.
@@ -26,6 +29,15 @@ pub(super) struct Nested<'a> {
 }
 
 impl<'a> Asked<'a> {
+    pub(crate) fn new(session: &'a Session, message: &'a Message<'a>, line: &'a [u8]) -> Self {
+        Self {
+            identity: session.identity(),
+            message,
+            line,
+            is_asked_again: session.at().settings.registry.asks_for_nodes(message),
+        }
+    }
+
     pub(crate) fn agent(self) -> &'a str {
         &self.identity.agent
     }

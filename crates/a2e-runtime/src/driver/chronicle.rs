@@ -96,11 +96,7 @@ impl Driver {
             return self.count_refusal(&known.session.identity().agent, reason);
         }
         let session = Arc::clone(&known.session);
-        let note = self.note(Asked {
-            identity: session.identity(),
-            message: &refused.message,
-            line: &refused.line,
-        });
+        let note = self.note(Asked::new(&session, &refused.message, &refused.line));
         match note {
             Ok(Some(mut note)) => {
                 note.verdict = Verdict::Rejected;

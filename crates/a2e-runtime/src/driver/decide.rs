@@ -23,11 +23,7 @@ impl Driver {
             return;
         };
         let session = Arc::clone(&known.session);
-        let asked = Asked {
-            identity: session.identity(),
-            message: &request.message,
-            line: &request.line,
-        };
+        let asked = Asked::new(&session, &request.message, &request.line);
         match self.note(asked) {
             Ok(note) => work.note = note,
             Err(error) => {
@@ -63,16 +59,9 @@ impl Driver {
         let Some(known) = &self.known else {
             return Ok(());
         };
-        let identity = known.session.identity();
+        let asked = Asked::new(&known.session, &request.message, &request.line);
         let policies = self.host.policies();
-        still(
-            policies.of(&identity.agent),
-            Asked {
-                identity,
-                message: &request.message,
-                line: &request.line,
-            },
-        )
+        still(policies.of(asked.agent()), asked)
     }
 
     /// Answers a request that goes no further.

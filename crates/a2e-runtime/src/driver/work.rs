@@ -72,11 +72,7 @@ impl Driver {
             note: None,
         };
         let session = Arc::clone(&known.session);
-        let asked = Asked {
-            identity: session.identity(),
-            message: &request.message,
-            line: &request.line,
-        };
+        let asked = Asked::new(&session, &request.message, &request.line);
         // Also what is sent again counts: its answer may be large.
         if let Err(failure) = self.is_in_rate(asked) {
             self.count_refusal(asked.agent(), RATE_LIMITED);

@@ -5,8 +5,8 @@ use serde_json::json;
 use super::with;
 use crate::support::{Transport, handshake};
 
-/// Would run chains.
-struct Chains;
+/// Would run chains; and whether each node as a request of its own.
+struct Chains(bool);
 
 impl a2e_runtime::Plugin for Chains {
     fn name(&self) -> &str {
@@ -19,6 +19,10 @@ impl a2e_runtime::Plugin for Chains {
 
     fn serves(&self) -> a2e_runtime::Serves {
         a2e_runtime::Serves::Tags(vec![a2e_wire::Tag::ChainRequest])
+    }
+
+    fn asks_for_nodes(&self) -> bool {
+        self.0
     }
 
     fn handle(
@@ -38,7 +42,7 @@ async fn a_chain_calls_nothing_that_its_agent_may_not_call() {
         {"id": "no-echo", "capability": "tools", "name": "echo", "then": "deny"},
         {"id": "no-big", "capability": "tools", "name": "clock", "when": "n > `5`", "then": "deny"},
     ]});
-    let host = with(&rules).plugin(Chains).build();
+    let host = with(&rules).plugin(Chains(false)).build();
     let mut agent = Transport::Memory.place(&host).await.wire().await;
     let mut hello = handshake();
     hello["agent_caps"] = json!(["tools", "chains"]);
@@ -65,6 +69,37 @@ async fn a_chain_calls_nothing_that_its_agent_may_not_call() {
     {
         let mut node = node;
         node["node_id"] = json!("a");
+        let chain = json!({"type": "chain/req", "id": format!("c{index}"), "chain_id": "c",
+            "entry_node": "a", "nodes": [node], "streaming": false});
+        let answer = agent.ask(&chain).await;
+        assert_eq!(answer["detail"]["rule"].as_str(), rule, "{answer}");
+    }
+}
+
+/// What comes as a request of its own is held when it comes, and refused before only if that is certain.
+#[tokio::test]
+async fn calls_that_are_asked_about_one_by_one_are_only_refused_early() {
+    let rules = json!({"rules": [
+        {"id": "no-echo", "capability": "tools", "name": "echo", "then": "deny"},
+        {"id": "no-big", "capability": "tools", "name": "clock", "when": "n > `5`", "then": "deny"},
+        {"id": "ask", "capability": "tools", "name": "write", "then": "hold"},
+    ]});
+    let host = with(&rules).plugin(Chains(true)).build();
+    let mut agent = Transport::Memory.place(&host).await.wire().await;
+    let mut hello = handshake();
+    hello["agent_caps"] = json!(["tools", "chains"]);
+    assert_eq!(agent.ask(&hello).await["ok"], true);
+    for (index, (name, member, rule)) in [
+        ("echo", "input", Some("no-echo")),
+        ("echo", "input_map", Some("no-echo")),
+        ("clock", "input", Some("no-big")),
+        ("clock", "input_map", None),
+        ("write", "input", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let node = json!({"node_id": "a", "kind": "tool", "name": name, member: {"n": 6}});
         let chain = json!({"type": "chain/req", "id": format!("c{index}"), "chain_id": "c",
             "entry_node": "a", "nodes": [node], "streaming": false});
         let answer = agent.ask(&chain).await;
