@@ -13,6 +13,7 @@
 //! - [`peers`]: tools that are intents of other agents
 //! - [`scripts`]: tools that are programs of a folder
 //! - [`memory`]: the capability `memory`: what agents remember
+//! - [`chains`]: the capability `chains`: requests that follow from one another
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
 //! - [`planning`]: the capability `planning`: plans, whose tasks stand in columns
@@ -50,6 +51,7 @@
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
+pub mod chains;
 pub mod commands;
 #[cfg(feature = "wasm")]
 pub mod components;

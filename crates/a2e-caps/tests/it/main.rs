@@ -6,6 +6,7 @@
 )]
 
 mod calls;
+mod chains;
 #[cfg(feature = "wasm")]
 mod components;
 mod confinement;

@@ -42,7 +42,7 @@ impl Agent {
         agent
     }
 
-    async fn say(&mut self, mut message: Value) {
+    pub(crate) async fn say(&mut self, mut message: Value) {
         message["version"] = json!("1.0");
         // The handshake, then `R`, then others.
         message["id"] = match self.said {
@@ -64,7 +64,7 @@ impl Agent {
         self.hear().await
     }
 
-    async fn hear(&mut self) -> Value {
+    pub(crate) async fn hear(&mut self) -> Value {
         let line = self.lines.next_line().await.unwrap().unwrap();
         serde_json::from_str(&line).unwrap()
     }
