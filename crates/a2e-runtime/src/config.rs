@@ -4,6 +4,7 @@
 //! these types (`sections`), which collects every mistake with its place instead of the first one.
 
 mod a2a;
+mod chains;
 mod components;
 mod error;
 mod import;
@@ -38,6 +39,7 @@ use crate::secret::Secret;
 use crate::snapshot::SnapshotMode;
 
 pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
+pub use chains::Chains;
 pub use components::{ComponentTool, Files};
 pub use error::{ConfigError, Problem};
 pub use import::Imported;
@@ -197,6 +199,8 @@ pub enum PluginKind {
     Learning(Learning),
     /// Servers of the Model Context Protocol.
     Mcp(Mcp),
+    /// Requests that follow from one another.
+    Chains(Chains),
     /// Another A2E host.
     Mounted(Mounted),
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ::audit::Retention;
 use a2e_wire::{Capability, Enumeration};
 
+use super::chains::chains;
 use super::own_tools::schemas;
 use super::read::{Field, Problems, Section};
 use super::tree::Node;
@@ -25,6 +26,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Clone, Copy)]
 enum Kind {
+    Chains,
     Demo,
     Learning,
     Mcp,
@@ -177,6 +179,7 @@ impl Reader<'_> {
         let kind = section.required("type", field.at());
         let kind = kind.and_then(|it| {
             it.choice(&[
+                ("chains", Kind::Chains),
                 ("demo", Kind::Demo),
                 ("learning", Kind::Learning),
                 ("mcp", Kind::Mcp),
@@ -197,6 +200,7 @@ impl Reader<'_> {
         });
         set(&mut enabled, section.field("enabled"), |it| it.boolean());
         let kind = match kind? {
+            Kind::Chains => Some(PluginKind::Chains(chains(&mut section))),
             Kind::Demo => Some(PluginKind::Demo),
             Kind::Learning => Some(PluginKind::Learning(learning::learning(&mut section))),
             Kind::Mcp => Some(PluginKind::Mcp(self.mcp(&mut section))),
