@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 
 use a2a_net::book::parse_did;
+use a2e_caps::chains::{Chains, Limits as ChainLimits, Settings as ChainSettings};
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
@@ -24,9 +25,9 @@ use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
-    CommandTool, Config, CustomStrategy, Embedder, IntentTarget, Learning as LearningConfig, Mcp,
-    Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
-    PluginKind, Proc, Sandbox,
+    Chains as ChainsConfig, CommandTool, Config, CustomStrategy, Embedder, IntentTarget,
+    Learning as LearningConfig, Mcp, Memory as MemoryConfig, Network, OwnTools, Peer,
+    Planning as PlanningConfig, Plugin, PluginKind, Proc, Sandbox,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};
@@ -172,6 +173,7 @@ impl Capabilities {
             LearningConfig::default(),
             Placement::named("learning"),
         );
+        let builder = builder.plugin(Chains::new(ChainSettings::default()));
         let builder = self.proc(builder, &Proc::default());
         #[cfg(feature = "mcp")]
         let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;
@@ -476,6 +478,19 @@ pub(crate) fn planning(
     let planning = Planning::new(store.clone(), sharing, placement);
     let removal = planning.removal();
     builder.plugin(planning).plugin(removal)
+}
+
+/// Adds chains.
+pub(crate) fn chains(builder: HostBuilder, plugin: &Plugin, chains: ChainsConfig) -> HostBuilder {
+    builder.plugin(Chains::new(ChainSettings {
+        placement: placement(plugin),
+        limits: ChainLimits {
+            nodes: chains.max_nodes,
+            items: chains.max_items,
+            ..ChainLimits::default()
+        },
+        max_parallel: chains.max_parallel,
+    }))
 }
 
 pub(crate) fn placement(plugin: &Plugin) -> Placement {

@@ -9,6 +9,7 @@ mod approve;
 mod audit;
 mod book;
 mod capabilities;
+mod chain;
 mod check;
 mod components;
 mod config;
@@ -111,6 +112,9 @@ enum Command {
     /// What an agent remembers: search, get, put, forget, stats, export, import
     #[command(after_help = EXIT_STATUS)]
     Memory(memory::Arguments),
+    /// Run a chain of calls that a file describes
+    #[command(after_help = EXIT_STATUS)]
+    Chain(chain::Arguments),
     /// Run a program in the sandbox of a node: its output as it comes, and its exit status
     #[command(after_help = RUN_EXIT_STATUS)]
     Run(run::Arguments),
@@ -240,6 +244,7 @@ fn main() -> ExitCode {
         Some(Command::Call(call)) => agent::call(&call, arguments.json),
         Some(Command::Toolkits(options)) => toolkits::run(&options, arguments.json),
         Some(Command::Memory(options)) => memory::run(&options, arguments.json),
+        Some(Command::Chain(options)) => chain::run(&options, arguments.json),
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Learn(options)) => learn::run(&options, arguments.json),
         Some(Command::Plan(options)) => plan::run(&options, arguments.json),

@@ -69,6 +69,7 @@ pub(crate) async fn builder(
             PluginKind::Memory(memory) => {
                 capabilities.memory(builder, plugin, memory, &shared.store)?
             }
+            PluginKind::Chains(settings) => capabilities::chains(builder, plugin, *settings),
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted, &shared.definitions)?;
                 let text = format!("the plugin `{}` at {}", plugin.name, mount.address);

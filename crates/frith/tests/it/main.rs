@@ -5,6 +5,7 @@ mod approve;
 mod audit;
 mod audit_hostile;
 mod bridged;
+mod chains;
 #[cfg(feature = "wasm")]
 mod components;
 mod config;
@@ -113,12 +114,12 @@ fn a_host_can_be_asked_from_the_command_line() {
     assert!(out.starts_with("the host answers in"), "{out}");
     let (_, out, _) = on_own_host(&["caps"]);
     for name in [
-        "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning",
+        "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning", "chains  ",
     ] {
         assert!(out.contains(&format!("{name}     yes")), "{out}");
     }
     assert!(
-        out.contains("chains       no   (no plugin loaded)"),
+        out.contains("skill        no   (no plugin loaded)"),
         "{out}"
     );
     let (_, out, _) = on_own_host(&["tools"]);
