@@ -8,6 +8,7 @@
 //! - [`HeldCalls`] and [`Approvals`]: calls that wait for the operator, from both sides
 //! - [`Pins`]: what was approved and must not change unseen
 //! - [`Memories`]: what agents remember, found by key, label and words
+//! - [`Chains`]: what runs for an agent in several steps, and how far it is
 //! - [`Learning`]: what is learned from, and what was learned
 //! - [`Plans`]: tasks in columns, and what became of them
 //! - [`Secrets`]: sealed by a [`Cipher`] before they get here
@@ -47,6 +48,7 @@
 //! ```
 
 mod approvals;
+mod chains;
 mod error;
 mod key;
 mod learning;
@@ -68,6 +70,7 @@ pub mod statements;
 mod value;
 
 pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict};
+pub use chains::{Chain, ChainHead, ChainState, Chains};
 pub use error::Error;
 pub use key::{Passphrase, StoreKey};
 pub use learning::{Component, Learning, Refinement, Sample, SampleKind};

@@ -27,6 +27,10 @@ pub struct Limits {
     pub memories: Limit,
     /// Memories (tiers of spaces) of an agent, and of all agents together where they share them.
     pub memory_spaces: usize,
+    /// Chains of an agent; a value is what was asked for, an entry of a journal, or what came of it.
+    pub chains: Limit,
+    /// How long a chain is kept after it ended.
+    pub chains_kept: Duration,
     /// Feedback and experiences of an agent.
     pub samples: Limit,
     /// Components of which an agent knows how they do; a value is what it knows of one.
@@ -81,6 +85,8 @@ impl Default for Limits {
             secrets: limit(64 * KIB, 1_000, 4 * MIB),
             memories: limit(MIB, 4_000_000, 4 * 1024 * MIB),
             memory_spaces: 10_000,
+            chains: limit(16 * MIB, 1_000, 512 * MIB),
+            chains_kept: Duration::from_secs(7 * 24 * 3600),
             samples: limit(256 * KIB, 1_000_000, 1024 * MIB),
             components: limit(32 * KIB, 10_000, 64 * MIB),
             learned: limit(MIB, 1, MIB),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::approvals::{self, Approvals, HeldCalls};
+use crate::chains::{self, Chains};
 use crate::learning::{self, Learning};
 use crate::limits::Size;
 use crate::memories::{self, Memories, Vectors};
@@ -15,7 +16,7 @@ use crate::results::{self, Results};
 use crate::scope::{Backend, Owner, SessionId, Swept};
 use crate::secrets::{self, SealedValues};
 use crate::snapshots::{self, Snapshots};
-use crate::{Error, Limit, Limits, Pending, UnixMillis};
+use crate::{AgentId, Error, Limit, Limits, Pending, UnixMillis};
 
 /// A back end in memory. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +37,7 @@ pub(crate) struct Tables {
     pub(crate) rate_buckets: Shelves<String, Vec<u8>>,
     pub(crate) approvals: approvals::Table,
     pub(crate) pins: Shelves<String, pins::Pin>,
+    pub(crate) chains: chains::Table,
     pub(crate) learning: learning::Table,
     pub(crate) plans: plans::Table,
     pub(crate) secrets: Shelves<String, Vec<u8>>,
@@ -98,6 +100,14 @@ impl Backend for Memory {
         Arc::new(memories::VectorsInMemory::new(self, model))
     }
 
+    fn chains(&self, owner: &Owner) -> Arc<dyn Chains> {
+        Arc::new(chains::InMemory::new(self, owner))
+    }
+
+    fn open_chains(&self) -> Pending<Vec<(AgentId, i64)>> {
+        Pending::ready(Ok(chains::open_in_memory(self)))
+    }
+
     fn learning(&self, owner: &Owner) -> Arc<dyn Learning> {
         Arc::new(learning::InMemory::new(self, owner))
     }
@@ -119,6 +129,7 @@ impl Backend for Memory {
             tables.rate_buckets.sweep(now),
             tables.approvals.sweep(now),
             tables.memories.sweep(now),
+            tables.chains.sweep(now),
         ];
         Pending::ready(Ok(Swept {
             removed: removed.iter().sum(),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::approvals::{Approvals, HeldCalls};
+use crate::chains::Chains;
 use crate::learning::Learning;
 use crate::limits::check_name;
 use crate::memories::{Memories, Vectors};
@@ -61,6 +62,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn memories(&self, owner: &Owner, session: &SessionId, space: &str) -> Arc<dyn Memories>;
     /// See [`Vectors`].
     fn vectors(&self, model: &str) -> Arc<dyn Vectors>;
+    /// See [`Chains`].
+    fn chains(&self, owner: &Owner) -> Arc<dyn Chains>;
+    /// See [`Store::open_chains`].
+    fn open_chains(&self) -> Pending<Vec<(AgentId, i64)>>;
     /// See [`Learning`].
     fn learning(&self, owner: &Owner) -> Arc<dyn Learning>;
     /// See [`Plans`].
@@ -112,6 +117,12 @@ impl Store {
     #[must_use]
     pub fn vectors(&self, model: &str) -> Arc<dyn Vectors> {
         self.0.vectors(model)
+    }
+
+    /// The chains of all agents that have not ended, the oldest first: what a process takes up again
+    /// when it starts. No agent's code may have it.
+    pub fn open_chains(&self) -> Pending<Vec<(AgentId, i64)>> {
+        self.0.open_chains()
     }
 
     /// What is pinned of one kind.
@@ -179,6 +190,12 @@ impl Scope {
     #[must_use]
     pub fn held_calls(&self) -> Arc<dyn HeldCalls> {
         self.backend.held_calls(&self.owner)
+    }
+
+    /// What runs in several steps.
+    #[must_use]
+    pub fn chains(&self) -> Arc<dyn Chains> {
+        self.backend.chains(&self.owner)
     }
 
     /// What was learned.

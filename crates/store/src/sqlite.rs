@@ -25,6 +25,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::approvals::{self, Approvals, HeldCalls};
+use crate::chains::{self, Chains};
 use crate::learning::{self, Learning};
 use crate::memories::{self, Memories, Vectors};
 use crate::pins::{self, PinKind, Pins};
@@ -35,7 +36,7 @@ use crate::results::{self, Results};
 use crate::scope::{Backend, Owner, SessionId, Swept};
 use crate::secrets::{self, SealedValues};
 use crate::snapshots::{self, Snapshots};
-use crate::{Error, Limits, Pending, UnixMillis};
+use crate::{AgentId, Error, Limits, Pending, UnixMillis};
 
 pub use backup::{Backup, Existing, backup};
 pub use check::{Report, TableUse, check};
@@ -232,6 +233,14 @@ impl Backend for Sqlite {
 
     fn vectors(&self, model: &str) -> Arc<dyn Vectors> {
         Arc::new(memories::VectorsInSqlite::new(&self.0, model))
+    }
+
+    fn chains(&self, owner: &Owner) -> Arc<dyn Chains> {
+        Arc::new(chains::InSqlite::new(&self.0, owner))
+    }
+
+    fn open_chains(&self) -> Pending<Vec<(AgentId, i64)>> {
+        chains::open_in_sqlite(&self.0)
     }
 
     fn learning(&self, owner: &Owner) -> Arc<dyn Learning> {

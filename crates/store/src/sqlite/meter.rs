@@ -7,7 +7,7 @@ use crate::limits::Size;
 use crate::scope::Swept;
 use crate::{Error, Limit, UnixMillis};
 use crate::{
-    approvals, learning, memories, pins, plans, rate_buckets, replay_ids, results, secrets,
+    approvals, chains, learning, memories, pins, plans, rate_buckets, replay_ids, results, secrets,
     snapshots,
 };
 
@@ -118,7 +118,7 @@ pub const USAGE: &str = "SELECT entries, bytes FROM usage WHERE kind = ?1 AND ow
 /// How many rows of a table one sweep removes: about ten milliseconds of the writer's time.
 pub(super) const SWEEP: usize = 2_000;
 
-const TABLES: [&Metered; 15] = [
+const TABLES: [&Metered; 16] = [
     &results::TABLE,
     &snapshots::TABLE,
     &replay_ids::TABLE,
@@ -134,6 +134,7 @@ const TABLES: [&Metered; 15] = [
     &learning::COMPONENTS,
     &learning::LEARNED,
     &learning::REFINEMENTS,
+    &chains::TABLE,
 ];
 
 impl Metered {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::Error;
 use crate::{
-    approvals, learning, memories, pins, plans, rate_buckets, replay_ids, results, secrets,
+    approvals, chains, learning, memories, pins, plans, rate_buckets, replay_ids, results, secrets,
     snapshots,
 };
 
@@ -25,6 +25,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     memories::SCHEMA,
     plans::SCHEMA,
     learning::SCHEMA,
+    chains::SCHEMA,
 ];
 
 /// What the store knows of itself, and how much each owner has of each kind: kept by triggers, so

@@ -2,6 +2,7 @@
 //! ends it runs against.
 
 mod approvals;
+mod chains;
 mod learning;
 mod memories;
 mod memories_found;

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use store::{
-    Begun, Bucket, Call, Compared, Error, Options, PinKind, Rooms, SessionId, Sqlite, Store, Tier,
-    Use, Wanted, wait,
+    Begun, Bucket, Call, ChainState, Compared, Error, Options, PinKind, Rooms, SessionId, Sqlite,
+    Store, Tier, Use, Wanted, wait,
 };
 
 use crate::contract::{by, cipher, component, entry, experience, plan, refinement, session, task};
 use crate::subject::{NOW, ada, at, folder, hash};
 
 /// The version of this program's databases.
-const NEWEST: i64 = 11;
+const NEWEST: i64 = 12;
 
 fn open(path: &Path) -> Result<Store, Error> {
     Sqlite::open(&Options::new(path)).map(Store::new)
@@ -87,6 +87,14 @@ fn fill(store: &Store) {
         .refine(refinement("r", "after", "before"))
         .wait()
         .unwrap();
+    let chains = scope.chains();
+    let number = chains.begin(NOW, "c", b"{}".to_vec()).wait().unwrap();
+    chains.note(number, b"a note".to_vec()).wait().unwrap();
+    let ended = chains.begin(NOW, "c", b"{}".to_vec()).wait().unwrap();
+    chains
+        .end(NOW, ended, ChainState::Done, b"outcome".to_vec())
+        .wait()
+        .unwrap();
 }
 
 fn bucket() -> Bucket {
@@ -142,6 +150,13 @@ fn look(store: &Store, version: i64) {
     );
     let snapshot = scope.learning().snapshot("r").wait().unwrap();
     assert_eq!(snapshot, has(11).then(|| b"before".to_vec()));
+    let open = store.open_chains().wait().unwrap();
+    assert_eq!(open.len(), usize::from(has(12)));
+    for (agent, number) in open {
+        let chains = store.for_agent(&agent).chains();
+        assert_eq!(chains.journal(number).wait(), Ok(vec![b"a note".to_vec()]));
+        assert_eq!(chains.list(NOW, 9).wait().unwrap().len(), 2);
+    }
 }
 
 #[test]
