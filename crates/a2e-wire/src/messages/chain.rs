@@ -44,7 +44,8 @@ record! {
     /// One node of a chain.
     ///
     /// With `deps` on any node the chain is a graph; without, it is walked along `next_node`. That, how
-    /// often a failed node is tried again and how long it waits before are ours alone.
+    /// often a failed node is tried again, how long it waits before, and whether it may be done again
+    /// when nobody knows whether it was done are ours alone.
     ChainNode<'a> {
         node_id: NodeId<'a>,
         kind: ChainNodeKind<'a>,
@@ -63,6 +64,7 @@ record! {
         deps: Vec<NodeId<'a>>,
         retries: i64,
         backoff_ms: i64,
+        idempotent: bool,
     }
 }
 

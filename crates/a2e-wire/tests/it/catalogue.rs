@@ -362,6 +362,7 @@ fn extensions_are_marked() {
         "proc/status/resp procs",
         "ChainNode backoff_ms",
         "ChainNode deps",
+        "ChainNode idempotent",
         "ComponentPerformanceRecord decayed_score",
         "ComponentPerformanceRecord weight",
         "planning/plan/create/resp error",
