@@ -211,6 +211,12 @@ impl Context {
         self.session().identity()
     }
 
+    /// Whether the host stops. What is cut off by that, the next process may go on with.
+    #[must_use]
+    pub fn is_host_stopping(&self) -> bool {
+        self.session().at().host.inner.stopping.is_cancelled()
+    }
+
     /// Ends when the request is over. The future of [`Plugin::handle`] is dropped when it is
     /// cancelled; this is for what it has started elsewhere.
     #[must_use]
