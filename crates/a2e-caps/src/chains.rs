@@ -3,13 +3,25 @@
 //! A chain is checked as a whole before anything of it runs. Then it is walked along `next_node`, or,
 //! if any node has `deps`, run as a graph. Each node is a request of its own: decided about with the
 //! arguments it really has, put on record, and cancelled with the chain.
+//!
+//! A chain that is kept outlives its process: what each node gave is written before anything follows
+//! from it, and the next process goes on from there.
+//!
+//! Reading order: `plan` (what a chain is, once checked), `machine` (what is due), `run` (which does
+//! it), `journal` and `keeper` (what is left of it after the end of a process).
 
+mod answer;
 mod call;
 mod expression;
+mod journal;
+mod keeper;
 mod machine;
+pub mod messages;
 mod plan;
 mod run;
+mod runs;
 mod scope;
+mod sketch;
 
 use std::sync::Arc;
 
@@ -21,7 +33,10 @@ use crate::placement::{Placement, placed};
 
 use run::Run;
 
+pub use keeper::Keeper;
 pub use plan::Limits;
+pub use runs::Runs;
+pub use sketch::{Arrow, Drawn, Sketch};
 
 /// How chains run.
 #[derive(Debug, Clone)]
@@ -32,6 +47,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Nodes of one chain that run at a time, items of maps included.
     pub max_parallel: usize,
+    /// Where they are kept, so that they outlive this process; without it they end with it.
+    pub keeper: Option<Arc<Keeper>>,
 }
 
 /// The plugin.
@@ -46,6 +63,7 @@ impl Default for Settings {
             placement: Placement::named("chains"),
             limits: Limits::default(),
             max_parallel: 8,
+            keeper: None,
         }
     }
 }
@@ -56,6 +74,13 @@ impl Chains {
     pub fn new(settings: Settings) -> Self {
         let settings = Arc::new(settings);
         Self { settings }
+    }
+
+    /// The plugin for chains that are kept, which goes with this one if any are.
+    #[must_use]
+    pub fn runs(&self) -> Option<Runs> {
+        let keeper = self.settings.keeper.clone()?;
+        Some(Runs::new(Arc::clone(&self.settings), keeper))
     }
 
     async fn run(&self, request: ChainRequest<'static>, context: Context) -> Outcome {

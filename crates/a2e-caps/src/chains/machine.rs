@@ -9,6 +9,7 @@ mod maps;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::plan::{Limits, Node, OnError, Order, Plan, Work};
@@ -52,7 +53,7 @@ enum Way {
 }
 
 /// Which run of a node it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Place {
     /// Where it stands in the plan.
     pub(super) node: usize,

@@ -3,7 +3,7 @@
 mod check;
 mod edges;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use a2e_wire::messages::chain::ChainRequest;
@@ -79,6 +79,8 @@ pub(super) struct Node {
     pub(super) deps: Vec<usize>,
     pub(super) retries: u32,
     pub(super) backoff: Duration,
+    /// Whether it may be done again without harm, if the chain says so.
+    pub(super) idempotent: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -169,6 +171,18 @@ impl Plan {
             }),
             false => Err(problems),
         }
+    }
+
+    /// Whether a node may be called again of which nobody knows whether it was done. `harmless` are
+    /// the tools of which their definitions say so.
+    pub(super) fn may_repeat(&self, node: usize, harmless: &HashSet<String>) -> bool {
+        let Some(node) = self.nodes.get(node) else {
+            return false;
+        };
+        node.idempotent.unwrap_or_else(|| match &node.work {
+            Work::Call(call) => call.kind == Kind::Tool && harmless.contains(&call.name),
+            Work::Branch { .. } | Work::Map { .. } | Work::Unknown(_) => false,
+        })
     }
 
     /// What is called by such nodes, each name once.

@@ -1,41 +1,55 @@
 //! Drives a chain: makes the calls that are due, as many at a time as it may, and tells of them.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_runtime::Context;
-use a2e_wire::messages::chain::{ChainError, ChainEvent, ChainPhase, ChainRequest, ChainResponse};
+use a2e_wire::messages::chain::{ChainEvent, ChainRequest, ChainResponse};
 use a2e_wire::messages::tool::ToolListRequest;
-use a2e_wire::{Body, ChainId, ErrorCode, Object, Raw};
-use serde_json::{Map, Value, json};
+use a2e_wire::{Body, ErrorCode};
+use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::Settings;
+use super::answer::{Broken, told};
 use super::call::Caller;
-use super::machine::{Ended, Event, Machine, Phase, Place};
+use super::journal::{Journal, Recalled};
+use super::machine::{Machine, Phase, Place, Task};
 use super::plan::{Kind, Plan, Problems};
 
 /// A chain that is about to run.
 pub(super) struct Run {
-    request: ChainRequest<'static>,
-    context: Context,
-    settings: Arc<Settings>,
-    started: Instant,
+    pub(super) request: ChainRequest<'static>,
+    pub(super) context: Context,
+    pub(super) settings: Arc<Settings>,
+    pub(super) started: Instant,
+    /// Ends it early.
+    pub(super) end: CancellationToken,
+    /// What an earlier process has done of it.
+    pub(super) recalled: Recalled,
+    pub(super) journal: Option<Journal>,
+    told: Told,
 }
 
-/// Why a chain ended before its last node.
-struct Broken {
-    code: ErrorCode<'static>,
-    text: String,
+/// What was told so far.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    seq: i64,
+    /// The nodes that failed, and why.
+    pub(super) failed: BTreeMap<String, String>,
 }
 
 /// How long a chain may take that does not say.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// How much earlier than its time a chain ends.
 const MOMENT: Duration = Duration::from_millis(200);
+/// What is said of a call that somebody was at when the host ended.
+const UNKNOWN: &str = "the host ended while this ran: nobody knows what became of it, and it is not \
+                       said to do no harm when it is done again (`idempotent`)";
 
 impl Run {
     pub(super) fn new(
@@ -48,11 +62,15 @@ impl Run {
             context,
             settings,
             started: Instant::now(),
+            end: CancellationToken::new(),
+            recalled: Recalled::default(),
+            journal: None,
+            told: Told::default(),
         }
     }
 
     /// Runs it to its end. Whatever becomes of a chain is a response.
-    pub(super) async fn finish(self) -> ChainResponse<'static> {
+    pub(super) async fn finish(mut self) -> ChainResponse<'static> {
         let plan = match Plan::of(&self.request, self.settings.limits) {
             Ok(plan) => Arc::new(plan),
             Err(problems) => return self.refused(&problems),
@@ -68,33 +86,41 @@ impl Run {
         let deadline = deadline.unwrap_or_else(|| self.started + TIMEOUT);
         let limits = self.settings.limits;
         let mut machine = Machine::new(Arc::clone(&plan), limits, self.settings.max_parallel);
+        let end = self.end.clone();
         let driven = async {
-            self.check_tools(&plan).await?;
-            self.drive(plan, &mut machine, deadline).await
+            let harmless = self.check_tools(&plan).await?;
+            self.begin().await?;
+            self.drive(plan, &mut machine, deadline, &harmless).await
         };
-        let driven = tokio::time::timeout_at(deadline, driven).await;
+        let driven = tokio::select! {
+            driven = tokio::time::timeout_at(deadline, driven) => driven,
+            () = end.cancelled() => Ok(Err(Broken::cancelled())),
+        };
         let broken = driven.unwrap_or_else(|_| {
             let text = format!("the chain took longer than its {} s", timeout.as_secs());
-            Err(Broken {
-                code: ErrorCode::Timeout,
-                text,
-            })
+            Err(Broken::new(ErrorCode::Timeout, text))
         });
-        self.response(machine.ended(), broken.err())
+        let response = self.response(machine.ended(), broken.err());
+        if let Some(journal) = self.journal.take() {
+            let (state, outcome) = self.outcome(&response, &self.told);
+            journal.close(state, outcome).await;
+        }
+        response
     }
 
-    /// Whether there is all that is called. Who may not see the tools learns it node by node.
-    async fn check_tools(&self, plan: &Plan) -> Result<(), Broken> {
+    /// Whether there is all that is called: gives the tools that may be called again without harm. Who
+    /// may not see the tools learns it node by node.
+    async fn check_tools(&self, plan: &Plan) -> Result<HashSet<String>, Broken> {
         let called = plan.called(Kind::Tool);
         if called.is_empty() {
-            return Ok(());
+            return Ok(HashSet::new());
         }
         let list = ToolListRequest {
             include_deferred: true,
             ..ToolListRequest::new()
         };
         let Ok(Body::ToolListResponse(list)) = self.context.ask(list).await else {
-            return Ok(());
+            return Ok(HashSet::new());
         };
         let known: HashSet<&str> = list.tools.iter().map(|tool| &*tool.name).collect();
         let mut problems = Problems::default();
@@ -103,154 +129,123 @@ impl Run {
                 "there is no tool `{name}`; `tool/list` has those there are"
             ));
         }
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(Broken {
-                code: problems.code(),
-                text: problems.to_string(),
-            }),
+        if !problems.is_empty() {
+            return Err(Broken::new(problems.code(), problems.to_string()));
         }
+        let harmless = list.tools.into_iter().filter(|tool| tool.idempotent);
+        Ok(harmless.map(|tool| tool.name.into_owned()).collect())
+    }
+
+    /// Keeps what was asked for, if chains are kept and this one is not yet.
+    async fn begin(&mut self) -> Result<(), Broken> {
+        if let (Some(keeper), None) = (&self.settings.keeper, &self.journal) {
+            let begun = Journal::begin(keeper, &self.context, &self.request, &self.end).await;
+            self.journal = Some(begun.map_err(Broken::not_kept)?);
+        }
+        Ok(())
     }
 
     async fn drive(
-        &self,
+        &mut self,
         plan: Arc<Plan>,
         machine: &mut Machine,
         deadline: Instant,
+        harmless: &HashSet<String>,
     ) -> Result<(), Broken> {
         let caller = Caller {
             context: self.context.clone(),
             plan: Arc::clone(&plan),
             deadline,
         };
-        let mut seq = 0;
+        let most = self.settings.max_parallel.max(1);
         // Dropped, it cancels what runs.
         let mut running: JoinSet<(Place, Result<Value, String>)> = JoinSet::new();
         loop {
-            while running.len() < self.settings.max_parallel.max(1) {
-                let task = machine.poll_task();
-                self.tell(&plan, machine, &mut seq).await;
-                let Some(task) = task else { break };
+            let mut due = Vec::new();
+            while running.len() + due.len() < most
+                && let Some(task) = machine.poll_task()
+            {
+                consume_budget().await;
+                match self.recall(&plan, &task, harmless) {
+                    Some(outcome) => machine.finish(task.place, outcome),
+                    None => due.push(task),
+                }
+            }
+            // What is told and what is called next follows from what is kept.
+            self.keep(&due).await?;
+            self.tell(&plan, machine).await;
+            if machine.is_over() {
+                return Ok(());
+            }
+            for task in due {
                 let caller = caller.clone();
                 running.spawn(async move {
                     let outcome = caller.call(task.call, task.input).await;
                     (task.place, outcome)
                 });
             }
-            self.tell(&plan, machine, &mut seq).await;
-            if machine.is_over() {
-                return Ok(());
-            }
-            match running.join_next().await {
-                Some(Ok((place, outcome))) => machine.finish(place, outcome),
-                Some(Err(_)) | None => {
-                    return Err(Broken {
-                        code: ErrorCode::ChainError,
-                        text: "a node broke off; the operator finds the reason in the log".into(),
-                    });
+            let mut joined = running.join_next().await;
+            while let Some(ended) = joined {
+                let (place, outcome) = ended.map_err(|_| Broken::off())?;
+                if let Some(journal) = &mut self.journal {
+                    journal.ended(place, &outcome);
                 }
+                machine.finish(place, outcome);
+                joined = running.try_join_next();
             }
         }
     }
 
+    /// What an earlier process knows of a call; nothing if it is to be made, perhaps again.
+    fn recall(
+        &mut self,
+        plan: &Plan,
+        task: &Task,
+        harmless: &HashSet<String>,
+    ) -> Option<Result<Value, String>> {
+        if let Some(outcome) = self.recalled.0.remove(&task.place)? {
+            return Some(outcome);
+        }
+        if plan.may_repeat(task.call, harmless) {
+            return None;
+        }
+        let outcome = Err(UNKNOWN.to_owned());
+        if let Some(journal) = &mut self.journal {
+            journal.ended(task.place, &outcome);
+        }
+        Some(outcome)
+    }
+
+    async fn keep(&mut self, due: &[Task]) -> Result<(), Broken> {
+        let Some(journal) = &mut self.journal else {
+            return Ok(());
+        };
+        for task in due {
+            journal.started(task.place);
+        }
+        journal.write().await.map_err(Broken::not_kept)
+    }
+
     /// Tells what has happened, if anybody wants to hear it.
-    async fn tell(&self, plan: &Plan, machine: &mut Machine, seq: &mut i64) {
+    async fn tell(&mut self, plan: &Plan, machine: &mut Machine) {
         while let Some(event) = machine.poll_event() {
-            if !self.request.streaming {
-                continue;
-            }
             let Some(node) = plan.nodes.get(event.node) else {
                 continue;
             };
+            if let (Phase::Error(error), None) = (&event.phase, event.item) {
+                self.told.failed.insert(node.id.clone(), error.clone());
+            }
+            if !self.request.streaming {
+                continue;
+            }
             let body = ChainEvent {
                 node_id: node.id.clone().into(),
-                seq: *seq,
+                seq: self.told.seq,
                 ..told(event)
             };
-            *seq = seq.saturating_add(1);
+            self.told.seq = self.told.seq.saturating_add(1);
             // Whoever does not wait for it any more cancels the chain.
             let _ = self.context.event(body).await;
         }
     }
-
-    fn refused(&self, problems: &Problems) -> ChainResponse<'static> {
-        let broken = Broken {
-            code: problems.code(),
-            text: problems.to_string(),
-        };
-        ChainResponse {
-            chain_id: self.chain_id(),
-            duration_ms: self.took(),
-            error: Some(broken.into()),
-            ..ChainResponse::new()
-        }
-    }
-
-    fn response(&self, ended: Ended, broken: Option<Broken>) -> ChainResponse<'static> {
-        let nodes_run = i64::try_from(ended.outputs.len()).unwrap_or(i64::MAX);
-        let aborted = ended.aborted.map(|text| Broken {
-            code: ErrorCode::ChainNodeError,
-            text,
-        });
-        let error = aborted.or(broken);
-        let outputs: Map<String, Value> = ended
-            .outputs
-            .into_iter()
-            .map(|(id, output)| (id, Arc::unwrap_or_clone(output)))
-            .collect();
-        ChainResponse {
-            chain_id: self.chain_id(),
-            success: ended.success && error.is_none(),
-            outputs: Object::from_serialize(&outputs).unwrap_or_default(),
-            final_output: raw(&ended.last),
-            duration_ms: self.took(),
-            nodes_run,
-            error: error.map(ChainError::from),
-        }
-    }
-
-    fn chain_id(&self) -> ChainId<'static> {
-        self.request.chain_id.clone()
-    }
-
-    fn took(&self) -> i64 {
-        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
-    }
-}
-
-impl From<Broken> for ChainError<'static> {
-    fn from(broken: Broken) -> Self {
-        Self {
-            code: broken.code.as_str().to_owned().into(),
-            message: broken.text.into(),
-        }
-    }
-}
-
-fn told(event: Event) -> ChainEvent<'static> {
-    let (phase, output, error) = match event.phase {
-        Phase::Start => (ChainPhase::Start, None, Cow::Borrowed("")),
-        Phase::Done(output) => (ChainPhase::Done, Some(raw(&output)), Cow::Borrowed("")),
-        Phase::Error(error) => (ChainPhase::Error, None, Cow::Owned(error)),
-        Phase::Skip => (ChainPhase::Skip, None, Cow::Borrowed("")),
-    };
-    let data = event
-        .item
-        .map(|item| Object::from_serialize(&json!({"item": item})));
-    let empty = ChainEvent::new();
-    ChainEvent {
-        phase,
-        output: output.unwrap_or_else(|| empty.output.clone()),
-        error,
-        data: data.and_then(Result::ok).unwrap_or_default(),
-        ..empty
-    }
-}
-
-/// A value as the wire has it; one that is too deep for it is null.
-fn raw(value: &Value) -> Raw<'static> {
-    Raw::from_serialize(value).unwrap_or_else(|error| {
-        tracing::warn!(%error, "a result of a chain cannot be sent");
-        ChainResponse::new().final_output
-    })
 }

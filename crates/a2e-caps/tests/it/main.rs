@@ -7,6 +7,7 @@
 
 mod calls;
 mod chains;
+mod chains_kept;
 #[cfg(feature = "wasm")]
 mod components;
 mod confinement;

@@ -142,6 +142,7 @@ impl Reader<'_> {
             on_error: self.on_error(node, problems),
             deps,
             retries,
+            idempotent: node.idempotent,
             backoff: Duration::from_millis(backoff.unwrap_or(BACKOFF).min(MAX_BACKOFF)),
         }
     }
