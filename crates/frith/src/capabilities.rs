@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 
 use a2a_net::book::parse_did;
-use a2e_caps::chains::{Chains, Limits as ChainLimits, Settings as ChainSettings};
+use a2e_caps::chains::{Chains, Keeper, Limits as ChainLimits, Settings as ChainSettings};
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
@@ -155,7 +155,7 @@ impl Capabilities {
         &self,
         builder: HostBuilder,
         vault: &Vault,
-        (store, ledgers): (&Store, &Arc<Ledgers>),
+        (store, ledgers, keeper): (&Store, &Arc<Ledgers>, &Arc<Keeper>),
         pinning: Pinning,
     ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
@@ -173,7 +173,8 @@ impl Capabilities {
             LearningConfig::default(),
             Placement::named("learning"),
         );
-        let builder = builder.plugin(Chains::new(ChainSettings::default()));
+        let placement = Placement::named("chains");
+        let builder = chains(builder, keeper, ChainsConfig::default(), placement);
         let builder = self.proc(builder, &Proc::default());
         #[cfg(feature = "mcp")]
         let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;
@@ -481,16 +482,26 @@ pub(crate) fn planning(
 }
 
 /// Adds chains.
-pub(crate) fn chains(builder: HostBuilder, plugin: &Plugin, chains: ChainsConfig) -> HostBuilder {
-    builder.plugin(Chains::new(ChainSettings {
-        placement: placement(plugin),
+pub(crate) fn chains(
+    builder: HostBuilder,
+    keeper: &Arc<Keeper>,
+    chains: ChainsConfig,
+    placement: Placement,
+) -> HostBuilder {
+    let keeper = chains.durable.then(|| Arc::clone(keeper));
+    let chains = Chains::new(ChainSettings {
+        placement,
         limits: ChainLimits {
             nodes: chains.max_nodes,
             items: chains.max_items,
             ..ChainLimits::default()
         },
         max_parallel: chains.max_parallel,
-    }))
+        keeper,
+    });
+    let runs = chains.runs();
+    let builder = builder.plugin(chains);
+    runs.into_iter().fold(builder, HostBuilder::plugin)
 }
 
 pub(crate) fn placement(plugin: &Plugin) -> Placement {

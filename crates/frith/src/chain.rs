@@ -1,6 +1,9 @@
-//! `frith chain`: runs a chain that a file describes.
+//! `frith chain`: runs a chain that a file describes, and shows those that are kept.
 
-use std::path::PathBuf;
+mod graph;
+mod kept;
+
+use std::path::{Path, PathBuf};
 
 use a2e_runtime::Handler;
 use a2e_wire::messages::chain::{ChainEvent, ChainPhase, ChainRequest, ChainResponse};
@@ -13,7 +16,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::connect;
-use crate::screen::plain;
+use crate::screen::{self, plain};
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -40,24 +43,84 @@ enum Action {
         #[arg(long)]
         watch: bool,
     },
+    /// List the chains that run or ran, the newest first
+    List,
+    /// Show how a chain stands, node by node
+    Show {
+        /// Its number, from the list
+        number: i64,
+    },
+    /// Go on with a chain that was cut off, and show what came of it
+    Resume {
+        /// Its number, from the list
+        number: i64,
+    },
+    /// End a chain
+    Cancel {
+        /// Its number, from the list
+        number: i64,
+    },
+    /// Draw a chain
+    Graph {
+        /// The chain, as for `run`
+        file: PathBuf,
+
+        /// As an SVG image rather than as text
+        #[arg(long)]
+        svg: bool,
+    },
 }
 
+/// What nodes of chains need of a host.
+const WANTED: [&str; 4] = ["chains", "tools", "skill", "proc"];
+
 pub(crate) fn run(arguments: &Arguments, json: bool) -> Result<Outcome> {
-    let Action::Run { file, input, watch } = &arguments.action;
+    match &arguments.action {
+        Action::Run { file, input, watch } => {
+            let mut request = read(file)?;
+            if let Some(input) = input {
+                let input = Object::parse(input).context("`--input` must be a JSON object")?;
+                request.initial_input = input.to_static();
+            }
+            request.streaming = *watch;
+            run_chain(request, arguments, json)
+        }
+        Action::Graph { file, svg } => {
+            let limits = a2e_caps::chains::Limits::default();
+            let sketch = a2e_caps::chains::Sketch::of(&read(file)?, limits);
+            let sketch = sketch.map_err(|problems| anyhow!("{}", plain(problems)))?;
+            match svg {
+                true => print(&graph::svg(&sketch))?,
+                false => print(&graph::text(&sketch))?,
+            }
+            Ok(Outcome::Good)
+        }
+        Action::List => kept::run(arguments, async |client| kept::list(client, json).await),
+        Action::Show { number } => kept::run(arguments, async |client| {
+            kept::show(client, *number, json).await
+        }),
+        Action::Resume { number } => kept::run(arguments, async |client| {
+            kept::resume(client, *number, json).await
+        }),
+        Action::Cancel { number } => kept::run(arguments, async |client| {
+            kept::cancel(client, *number, json).await
+        }),
+    }
+}
+
+/// The chain that a file describes; `-` is standard input.
+fn read(file: &Path) -> Result<ChainRequest<'static>> {
     let text = match file.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()).context("cannot read the chain")?,
         false => std::fs::read_to_string(file)
             .with_context(|| format!("cannot read {}", file.display()))?,
     };
-    let mut request = chain(&text).with_context(|| format!("in {}", file.display()))?;
-    if let Some(input) = input {
-        let input = Object::parse(input).context("`--input` must be a JSON object")?;
-        request.initial_input = input.to_static();
-    }
-    request.streaming = *watch;
+    chain(&text).with_context(|| format!("in {}", file.display()))
+}
+
+fn run_chain(request: ChainRequest<'static>, arguments: &Arguments, json: bool) -> Result<Outcome> {
     block_on(async {
-        let wanted = ["chains", "tools", "skill", "proc"];
-        let connection = arguments.host.connect(&wanted).await?;
+        let connection = arguments.host.connect(&WANTED).await?;
         let asking = connection
             .client
             .request(request)
@@ -95,23 +158,32 @@ fn tell(event: &ChainEvent<'_>) {
 fn show(response: &ChainResponse<'_>, json: bool) -> Result<Outcome> {
     let value = |raw: &a2e_wire::Raw<'_>| raw.deserialize::<Value>().unwrap_or_default();
     let error = response.error.as_ref();
-    if json {
-        print_json(&json!({
+    show_response(
+        &json!({
             "chain_id": response.chain_id.as_str(), "success": response.success,
             "outputs": value(response.outputs.raw()), "final_output": value(&response.final_output),
             "nodes_run": response.nodes_run, "duration_ms": response.duration_ms,
             "error": error.map(|error| json!({"code": error.code, "message": error.message})),
-        }))?;
+        }),
+        json,
+    )
+}
+
+/// Shows what a `chain/resp` says.
+fn show_response(response: &Value, json: bool) -> Result<Outcome> {
+    if json {
+        print_json(response)?;
     } else {
-        print(&response.final_output.as_str())?;
-        let (count, took) = (response.nodes_run, response.duration_ms);
+        print(&screen::json(&response["final_output"].to_string()))?;
+        let (count, took) = (&response["nodes_run"], &response["duration_ms"]);
         eprintln!("{count} nodes in {took} ms");
-        if let Some(error) = error {
-            eprintln!("frith: {} ({})", plain(&error.message), plain(&error.code));
+        let text = |name: &str| plain(response["error"][name].as_str().unwrap_or_default());
+        if !response["error"].is_null() {
+            eprintln!("frith: {} ({})", text("message"), text("code"));
         }
     }
-    Ok(match response.success {
-        true => Outcome::Good,
-        false => Outcome::Bad,
+    Ok(match response["success"].as_bool() {
+        Some(true) => Outcome::Good,
+        Some(false) | None => Outcome::Bad,
     })
 }

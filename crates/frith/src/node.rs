@@ -2,6 +2,7 @@
 
 mod agents;
 mod build;
+mod chains;
 mod doors;
 mod joined;
 mod listen;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use ::store::{Sqlite, Vault};
 use a2a_identity::SigningKey;
+use a2e_caps::chains::Keeper;
 use a2e_caps::learning::Ledgers;
 use a2e_runtime::config::{Config, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
@@ -105,6 +107,8 @@ pub(crate) struct Shared {
     pub(crate) store: ::store::Store,
     /// What agents have learned: there is one of it, whatever the configuration says.
     pub(crate) ledgers: Arc<Ledgers>,
+    /// The chains that are kept: there is one of it too.
+    pub(crate) chains: Arc<Keeper>,
     pub(crate) definitions: Definitions,
     pub(crate) peers: Arc<LatePeers>,
 }
@@ -140,9 +144,11 @@ impl Node {
             vault: vault::open(data, &store).await?,
             store: store.clone(),
             ledgers: Arc::new(Ledgers::new(store.clone())),
+            chains: Arc::new(Keeper::new(store.clone())),
             definitions: Definitions::new(&store)?,
             peers: Arc::default(),
         };
+        let left_open = chains::left_open(&shared.chains, config, &tokens).await?;
         let tell = |doing: String| tracing::info!("{doing}");
         let (builder, described) = builder(config, &shared, &tell).await?;
         shared.capabilities.take(described);
@@ -183,6 +189,7 @@ impl Node {
             tokio::spawn(keep_within(log.clone(), config.audit.retention));
         }
         tokio::spawn(sweep::run(shared.store.clone(), operator.clone()));
+        chains::resume(&shared.chains, &host, left_open);
         claim.write_endpoints(&endpoints.to_json())?;
         Ok(Self {
             host,

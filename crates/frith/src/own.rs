@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use a2e_caps::chains::Keeper;
 use a2e_caps::learning::Ledgers;
 use a2e_runtime::config::Config;
 use a2e_runtime::definitions::Definitions;
@@ -78,6 +79,7 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
         definitions: Definitions::new(&store)?,
         peers: Arc::default(),
         ledgers: Arc::new(Ledgers::new(store.clone())),
+        chains: Arc::new(Keeper::new(store.clone())),
         store,
     };
     let tell = |doing: String| eprintln!("frith: {}", screen::plain(doing));

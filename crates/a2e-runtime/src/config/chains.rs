@@ -6,6 +6,8 @@ use super::sections::set;
 /// How chains run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chains {
+    /// Whether they are kept, so that they go on after the end of the process.
+    pub durable: bool,
     /// Nodes of one chain that run at a time, items of maps included.
     pub max_parallel: usize,
     /// Nodes of a chain.
@@ -17,6 +19,7 @@ pub struct Chains {
 impl Default for Chains {
     fn default() -> Self {
         Self {
+            durable: true,
             max_parallel: 8,
             max_nodes: 10_000,
             max_items: 100_000,
@@ -27,6 +30,9 @@ impl Default for Chains {
 /// Reads them.
 pub(super) fn chains(section: &mut Section<'_>) -> Chains {
     let mut chains = Chains::default();
+    set(&mut chains.durable, section.field("durable"), |it| {
+        it.boolean()
+    });
     let fields = [
         ("max_parallel", &mut chains.max_parallel, 256),
         ("max_nodes", &mut chains.max_nodes, 100_000),

@@ -38,7 +38,7 @@ pub(crate) async fn builder(
     described.extend(capabilities.of_peers(config, &peers)?);
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
-        let kept = (&shared.store, &shared.ledgers);
+        let kept = (&shared.store, &shared.ledgers, &shared.chains);
         builder = capabilities.all(builder, &shared.vault, kept, pinning.clone())?;
         // The tools to try a host with.
         builder = builder.plugin(Demo::default());
@@ -69,7 +69,10 @@ pub(crate) async fn builder(
             PluginKind::Memory(memory) => {
                 capabilities.memory(builder, plugin, memory, &shared.store)?
             }
-            PluginKind::Chains(settings) => capabilities::chains(builder, plugin, *settings),
+            PluginKind::Chains(config) => {
+                let placement = capabilities::placement(plugin);
+                capabilities::chains(builder, &shared.chains, *config, placement)
+            }
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted, &shared.definitions)?;
                 let text = format!("the plugin `{}` at {}", plugin.name, mount.address);

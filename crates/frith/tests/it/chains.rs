@@ -1,5 +1,7 @@
 //! `frith chain`, on a node that runs.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::frith;
@@ -46,4 +48,106 @@ fn a_chain_runs_tools_and_programs_of_a_node() {
     );
     assert_eq!(status, 1);
     assert!(error.contains("bad_entry"), "{error}");
+}
+
+/// A chain whose second node does not end as long as there is no file `gate`.
+fn waiting() -> Value {
+    let write = |id: &str, next: &str| {
+        json!({"node_id": id, "kind": "tool", "name": "write_file", "next_node": next,
+            "input": {"path": format!("{id}.txt"), "content": id}})
+    };
+    let wait = "test -e gate || exec sleep 1000";
+    json!({"type": "chain/req", "id": "c", "chain_id": "waits", "entry_node": "first", "nodes": [
+        write("first", "wait"),
+        {"node_id": "wait", "kind": "proc", "next_node": "last", "on_error": "skip",
+            "input": {"command": ["sh", "-c", wait]}},
+        write("last", "")]})
+}
+
+/// Runs a chain until its second node has begun, and then kills the node.
+fn killed(folder: &Path, chain: &Value) {
+    let node = Node::start(folder, PLUGINS);
+    let mut wire = node.wire();
+    let caps = ["tools", "proc", "chains"];
+    let hello =
+        json!({"type": "handshake/req", "id": "h", "agent_caps": caps, "auth_token": node.token});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    wire.say(chain);
+    loop {
+        let heard = wire.hear().unwrap();
+        assert_eq!(heard["type"], "chain/event", "{heard}");
+        if heard["node_id"] == "wait" {
+            break;
+        }
+    }
+    node.crash();
+}
+
+/// What a chain has come to, once it has ended.
+fn ended(node: &Node) -> Value {
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    loop {
+        let (status, out, error) = frith(&["chain", "show", "1", "--json", "--data", data], "");
+        assert_eq!(status, 0, "{error}");
+        let shown: Value = serde_json::from_str(&out).unwrap();
+        if shown["state"] != "running" && shown["state"] != "cut_off" {
+            return shown;
+        }
+    }
+}
+
+/// After `kill -9` the next process goes on by itself.
+#[test]
+fn a_chain_goes_on_after_its_node_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    killed(folder.path(), &waiting());
+    let workspace = folder.path().join("data/workspace");
+    assert!(workspace.join("first.txt").exists());
+    assert!(!workspace.join("last.txt").exists());
+    let node = Node::start(folder.path(), PLUGINS);
+    let shown = ended(&node);
+    // Nobody knows what became of the program, and the chain says to go on.
+    let states = shown["nodes"].as_array().unwrap().iter();
+    let states: Vec<&str> = states.map(|it| it["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["done", "failed", "done"], "{shown}");
+    assert_eq!(shown["resumed"], 1);
+    assert!(workspace.join("last.txt").exists());
+    let data = node.data();
+    let data = ["--data", data.to_str().unwrap()];
+    let (status, out, _) = frith(&[&["chain", "list"][..], &data].concat(), "");
+    assert_eq!(status, 0);
+    assert!(out.contains("1  failed    waits"), "{out}");
+    let (status, _, error) = frith(&[&["chain", "resume", "1"][..], &data].concat(), "");
+    assert_eq!(status, 1);
+    assert!(error.contains("chain 1 has ended"), "{error}");
+}
+
+/// What may be done again is.
+#[test]
+fn a_program_that_does_no_harm_is_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut chain = waiting();
+    chain["nodes"][1]["idempotent"] = json!(true);
+    killed(folder.path(), &chain);
+    std::fs::write(folder.path().join("data/workspace/gate"), "").unwrap();
+    let node = Node::start(folder.path(), PLUGINS);
+    let shown = ended(&node);
+    assert_eq!(shown["state"], "done", "{shown}");
+    assert_eq!(shown["response"]["outputs"]["wait"]["exit_code"], 0);
+}
+
+#[test]
+fn a_chain_is_drawn() {
+    let (status, out, error) = frith(&["chain", "graph", "-"], &waiting().to_string());
+    assert_eq!(status, 0, "{error}");
+    assert!(out.starts_with("first  tool write_file\n"), "{out}");
+    let (_, out, _) = frith(&["chain", "graph", "-", "--svg"], &waiting().to_string());
+    assert!(
+        out.starts_with("<svg ") && out.ends_with("</svg>\n"),
+        "{out}"
+    );
+    let (status, _, error) = frith(&["chain", "graph", "-"], "{\"nodes\": []}");
+    assert_eq!(status, 1);
+    assert!(error.contains("`entry_node` is empty"), "{error}");
 }
