@@ -52,6 +52,13 @@ fn learn_runs() {
     assert_eq!(rows, 10, "{text}");
 }
 
+#[test]
+fn chain_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_chain"));
+    let rows = text.lines().filter(|line| line.contains("  -")).count();
+    assert_eq!(rows, 6, "{text}");
+}
+
 /// With or without ripgrep and bubblewrap, which only `cargo xtask bench tools` installs.
 #[test]
 fn tools_run() {

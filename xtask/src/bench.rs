@@ -3,6 +3,7 @@
 mod a2a;
 mod a2e;
 mod bridge;
+mod chain;
 mod python;
 mod tools;
 mod wire;
@@ -22,6 +23,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             single("memory")?;
             single("learn")?;
             tools::run()?;
+            chain::run()?;
             a2e::run()?;
             a2a::run()?;
             bridge::run()
@@ -29,12 +31,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["wire"] => wire::run(),
         [name @ ("identity" | "policy" | "audit" | "store" | "memory" | "learn")] => single(name),
         ["tools"] => tools::run(),
+        ["chain"] => chain::run(),
         ["a2e"] => a2e::run(),
         ["a2a"] => a2a::run(),
         ["a2a-load"] => a2a::load(),
         ["bridge"] => bridge::run(),
         _ => Err(
-            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | a2e | a2a | a2a-load | bridge]"
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | chain | a2e | a2a | a2a-load | bridge]"
                 .into(),
         ),
     }

@@ -23,7 +23,7 @@ usage: cargo xtask COMMAND
   full                      what an issue must pass: each feature alone, live fuzzing, benchmarks
   fuzz [TARGET] [SECONDS]   fuzz one target or all, 60 seconds each unless told
   bench [SUITE]             measure against the peers and the bare limit: wire, identity,
-                            policy, audit, store, tools, a2e, a2a";
+                            policy, audit, store, tools, chain, a2e, a2a";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
