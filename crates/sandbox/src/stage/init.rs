@@ -92,7 +92,8 @@ pub(super) fn serve(
     }
     let _ = let_go_of_output();
     tell(peer, &Report::Started);
-    let report = attend(pid, peer, deadline).map_err(missing(Guard::PidNamespace))?;
+    let terminal = input.filter(|_| plan.terminal);
+    let report = attend(pid, peer, terminal, deadline).map_err(missing(Guard::PidNamespace))?;
     if let Some(report) = report {
         tell(peer, &report);
     }
@@ -114,6 +115,7 @@ pub(super) fn let_go_of_output() -> rustix::io::Result<()> {
 fn attend(
     command: Pid,
     peer: BorrowedFd<'_>,
+    terminal: Option<&OwnedFd>,
     deadline: Option<Instant>,
 ) -> nix::Result<Option<Report>> {
     // Only now: the command would inherit what is blocked.
@@ -122,8 +124,10 @@ fn attend(
     children.thread_block()?;
     let children = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     loop {
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if pid == command {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            if pid == command && status.stopped() {
+                wake(command, status, terminal);
+            } else if pid == command {
                 return Ok(Some(Report::Ended(status_of(status))));
             }
         }
@@ -143,6 +147,16 @@ fn attend(
         if asked && !obey(command, peer) {
             return Ok(None);
         }
+    }
+}
+
+/// A shell that begins before the terminal is its own stops itself; when it is, it must go on.
+fn wake(command: Pid, status: WaitStatus, terminal: Option<&OwnedFd>) {
+    let stopped_by = status.stopping_signal().and_then(Signal::from_named_raw);
+    let for_terminal = matches!(stopped_by, Some(Signal::TTIN | Signal::TTOU));
+    let owner = terminal.and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
+    if for_terminal && owner == Some(command) {
+        let _ = kill_process_group(command, Signal::CONT);
     }
 }
 
