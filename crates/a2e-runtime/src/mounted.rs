@@ -1,5 +1,6 @@
 //! Another A2E host as plugins of this one: a program that is started, or a host somewhere.
 
+mod environments;
 mod failed;
 mod listed;
 
@@ -7,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_session::Failure;
-use a2e_wire::{
-    Body, Capability, Enumeration, ErrorCode, Message, MessageKind, Namespace, Sender, Tag,
-};
+use a2e_wire::{Body, Capability, Enumeration, Message, MessageKind, Namespace, Sender, Tag};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::AgentConfig;
 use crate::client::{Address, CallOptions, Client, ClientError, Connector, Handler, Reply};
 use crate::definitions::Definitions;
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
+use crate::registry::ENV_LIST_REQUEST;
 use crate::secret::Secret;
 use crate::session::Session;
 
+use environments::Environments;
 use listed::{Call, Listed};
 
 /// Where another host is and what is wanted of it.
@@ -47,9 +48,18 @@ pub struct Mount {
 #[derive(Debug)]
 pub struct Mounted {
     mount: Arc<Mount>,
-    capability: Capability<'static>,
+    part: Part,
     /// Room for more children, where there are any.
     children: Option<Arc<Semaphore>>,
+}
+
+/// What of another host a plugin is.
+#[derive(Debug)]
+enum Part {
+    /// A capability.
+    Capability(Capability<'static>),
+    /// The list of its environments, as it was when it was mounted.
+    Environments(Environments),
 }
 
 /// The sessions that one session of ours has with other hosts.
@@ -89,14 +99,20 @@ impl Mount {
             true => listed::see(&mount.definitions, &mount.source(), &client).await,
             false => Ok(()),
         };
+        let environments = match capabilities.contains(&Capability::Env) {
+            true => Environments::of(&client).await,
+            false => None,
+        };
         client.disconnect(Duration::from_secs(2)).await;
         seen?;
         let most = mount.max_children.min(Semaphore::MAX_PERMITS);
         let children = mount.address.is_command().then(|| Semaphore::new(most));
         let children = children.map(Arc::new);
-        let mounted = capabilities.into_iter().map(|capability| Mounted {
+        let parts = capabilities.into_iter().map(Part::Capability);
+        let parts = parts.chain(environments.map(Part::Environments));
+        let mounted = parts.map(|part| Mounted {
             mount: Arc::clone(&mount),
-            capability,
+            part,
             children: children.clone(),
         });
         Ok(mounted.collect())
@@ -236,7 +252,6 @@ impl Mounted {
             client.notify(request.body).await?;
             return Ok(Outcome::Done);
         }
-        let is_tool_call = request.body.tag() == Some(Tag::ToolCallRequest);
         let call = client.rpc(request.body, options);
         tokio::pin!(call);
         let outcome = loop {
@@ -255,12 +270,8 @@ impl Mounted {
         }
         match outcome {
             Ok(message) => Ok(Outcome::answer(message.body)),
-            // Another plugin may have that tool.
-            Err(ClientError::Host(error))
-                if is_tool_call && error.code == ErrorCode::UnknownTool =>
-            {
-                Ok(Outcome::Pass)
-            }
+            // Another plugin may have it.
+            Err(ClientError::Host(error)) if failed::is_unknown(tag, &error) => Ok(Outcome::Pass),
             Err(error) => Err(error),
         }
     }
@@ -272,7 +283,10 @@ impl Plugin for Mounted {
     }
 
     fn capability(&self) -> Option<Capability<'static>> {
-        Some(self.capability.clone())
+        match &self.part {
+            Part::Capability(capability) => Some(capability.clone()),
+            Part::Environments(_) => None,
+        }
     }
 
     fn priority(&self) -> i64 {
@@ -284,10 +298,13 @@ impl Plugin for Mounted {
     }
 
     fn serves(&self) -> Serves {
+        let Part::Capability(capability) = &self.part else {
+            return Serves::Types(vec![ENV_LIST_REQUEST.to_owned()]);
+        };
         let served = Tag::ALL.iter().filter(|tag| {
             tag.kind() == MessageKind::Request
                 && tag.may_be_sent_by(Sender::Agent)
-                && tag.namespace().capability().as_ref() == Some(&self.capability)
+                && tag.namespace().capability().as_ref() == Some(capability)
         });
         Serves::Tags(served.copied().collect())
     }
@@ -297,6 +314,9 @@ impl Plugin for Mounted {
         request: Message<'static>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        Box::pin(self.serve(request, context))
+        match &self.part {
+            Part::Capability(_) => Box::pin(self.serve(request, context)),
+            Part::Environments(list) => Box::pin(std::future::ready(list.answer(&request))),
+        }
     }
 }

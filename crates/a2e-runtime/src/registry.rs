@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use a2e_session::{Failure, Offer, OfferedCapability, failures};
-use a2e_wire::{Body, ErrorCode, Message, Namespace, Tag};
+use a2e_wire::{Body, EpisodeId, ErrorCode, Message, Namespace, Raw, Tag, Unknown};
+use serde::{Deserialize, Serialize};
 
 use crate::plugin::{Context, Outcome, Plugin, Serves};
 
@@ -142,12 +143,26 @@ fn add(asked: &mut Vec<Arc<dyn Plugin>>, plugin: &Arc<dyn Plugin>) {
 /// Why nobody served a request.
 enum Unserved {
     Tool(String),
+    Environment(String),
+    Episode(String),
     Type(String, Namespace),
 }
 
 fn unserved(request: &Message<'_>) -> Unserved {
+    let episode = |id: &EpisodeId<'_>| Unserved::Episode(id.as_str().to_owned());
     match (&request.body, request.body.tag()) {
         (Body::ToolCallRequest(call), _) => Unserved::Tool((*call.tool_name).to_owned()),
+        (Body::EnvResetRequest(reset), _) => Unserved::Environment((*reset.env_name).to_owned()),
+        (Body::EnvSpaceRequest(space), _) => Unserved::Environment((*space.env_name).to_owned()),
+        (Body::EnvStepRequest(step), _) => episode(&step.episode_id),
+        (Body::EnvObserveRequest(observe), _) => episode(&observe.episode_id),
+        (Body::EnvCloseRequest(close), _) => episode(&close.episode_id),
+        (Body::EnvRenderRequest(render), _) => episode(&render.episode_id),
+        (Body::EnvExpListRequest(list), _) => episode(&list.episode_id),
+        (Body::EnvPlanRequest(plan), _) => episode(&plan.episode_id.clone().unwrap_or_default()),
+        (Body::EnvBatchStepRequest(batch), _) => {
+            episode(&batch.episode_ids.first().cloned().unwrap_or_default())
+        }
         (_, Some(tag)) => Unserved::Type(tag.as_str().to_owned(), tag.namespace()),
         (_, None) => Unserved::Type(request.type_name().to_owned(), Namespace::Base),
     }
@@ -157,6 +172,8 @@ impl From<Unserved> for Failure {
     fn from(unserved: Unserved) -> Self {
         match unserved {
             Unserved::Tool(name) => unknown_tool(&name),
+            Unserved::Environment(name) => unknown_environment(&name),
+            Unserved::Episode(id) => unknown_episode(&id),
             Unserved::Type(name, Namespace::Base) => failures::unknown_type(&name),
             Unserved::Type(name, namespace) => {
                 let text = format!("no plugin serves `{name}`");
@@ -166,8 +183,16 @@ impl From<Unserved> for Failure {
     }
 }
 
+/// Which environments there are: types of our own, since the catalogue has none for it.
+pub(crate) const ENV_LIST_REQUEST: &str = "env/list/req";
+/// Answers it.
+pub(crate) const ENV_LIST_RESPONSE: &str = "env/list/resp";
+
 /// Whether all plugins have a part in such an answer.
 fn is_list(body: &Body<'_>) -> bool {
+    if let Body::Unknown(unknown) = body {
+        return unknown.type_name == ENV_LIST_RESPONSE;
+    }
     matches!(
         body,
         Body::ToolListResponse(_) | Body::ToolkitListResponse(_) | Body::SkillDiscoverResponse(_)
@@ -189,8 +214,29 @@ fn merge(earlier: Option<Body<'static>>, body: Body<'static>) -> Body<'static> {
             list.skills.extend(more.skills);
             list.into()
         }
+        (Some(Body::Unknown(list)), Body::Unknown(more)) => {
+            Body::Unknown(merge_environments(list, &more))
+        }
         (_, body) => body,
     }
+}
+
+fn merge_environments(list: Unknown<'static>, more: &Unknown<'static>) -> Unknown<'static> {
+    let read = |list: &Unknown<'_>| list.raw.deserialize::<EnvList>().unwrap_or_default();
+    let mut all = read(&list);
+    all.environments.extend(read(more).environments);
+    Unknown {
+        raw: Raw::from_serialize(&all).unwrap_or(list.raw),
+        type_name: list.type_name,
+    }
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct EnvList {
+    environments: Vec<serde_json::Value>,
+    /// What the message has beside.
+    #[serde(flatten)]
+    others: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Whether the catalogue has no response to such a request.
@@ -210,4 +256,32 @@ fn unknown_tool(name: &str) -> Failure {
     let name: String = name.chars().take(64).collect();
     let text = format!("there is no tool `{name}`; tool/list/req lists what there is");
     Failure::new(ErrorCode::UnknownTool, Namespace::Tool, text)
+}
+
+/// The `reason` of a host that has no such environment, so that others are asked.
+pub(crate) const UNKNOWN_ENVIRONMENT: &str = "unknown_environment";
+/// The same for an episode.
+pub(crate) const UNKNOWN_EPISODE: &str = "unknown_episode";
+
+fn unknown_environment(name: &str) -> Failure {
+    let name: String = name.chars().take(64).collect();
+    let text = format!("there is no environment `{name}`; env/list/req lists what there is");
+    let failure = Failure::new(ErrorCode::RuntimeError, Namespace::Env, text);
+    Failure {
+        retryable: false,
+        ..failure.because(UNKNOWN_ENVIRONMENT)
+    }
+}
+
+fn unknown_episode(id: &str) -> Failure {
+    let id: String = id.chars().take(64).collect();
+    let text = format!(
+        "there is no episode `{id}` in this session: it was never begun, or it was closed; \
+         env/reset/req begins one"
+    );
+    let failure = Failure::new(ErrorCode::RuntimeError, Namespace::Env, text);
+    Failure {
+        retryable: false,
+        ..failure.because(UNKNOWN_EPISODE)
+    }
 }

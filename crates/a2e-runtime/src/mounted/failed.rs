@@ -2,9 +2,11 @@
 //! passed on in the size and the form of our own errors.
 
 use a2e_session::Failure;
-use a2e_wire::{ErrorCode, Namespace, Object};
+use a2e_wire::{ErrorCode, Namespace, Object, Tag};
+use serde::Deserialize;
 
 use crate::client::{A2eError, ClientError};
+use crate::registry::{UNKNOWN_ENVIRONMENT, UNKNOWN_EPISODE};
 
 /// The longest text of an error, in characters.
 const MAX_TEXT: usize = 2000;
@@ -14,6 +16,24 @@ const MAX_DETAIL: usize = 16 * 1024;
 
 /// The longest code that the table of codes does not have.
 const MAX_CODE: usize = 64;
+
+/// Whether a host says that it does not have what is asked for, be it a tool, an environment or an
+/// episode.
+pub(super) fn is_unknown(tag: Option<Tag>, error: &A2eError) -> bool {
+    match tag {
+        Some(Tag::ToolCallRequest) => error.code == ErrorCode::UnknownTool,
+        Some(tag) if tag.namespace() == Namespace::Env => {
+            let detail = error.detail.raw().deserialize::<Detail>();
+            detail.is_ok_and(|it| [UNKNOWN_ENVIRONMENT, UNKNOWN_EPISODE].contains(&&*it.reason))
+        }
+        _ => false,
+    }
+}
+
+#[derive(Deserialize)]
+struct Detail {
+    reason: String,
+}
 
 /// What our agent is told of a failure there.
 pub(super) fn failure(name: &str, namespace: Namespace, error: ClientError) -> Failure {
