@@ -6,6 +6,7 @@
 mod a2a;
 mod chains;
 mod components;
+mod env;
 mod error;
 mod import;
 mod intents;
@@ -41,6 +42,7 @@ use crate::snapshot::SnapshotMode;
 pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
 pub use chains::Chains;
 pub use components::{ComponentTool, Files};
+pub use env::Env;
 pub use error::{ConfigError, Problem};
 pub use import::Imported;
 pub use intents::{Intent, IntentTarget};
@@ -201,6 +203,8 @@ pub enum PluginKind {
     Mcp(Mcp),
     /// Requests that follow from one another.
     Chains(Chains),
+    /// Worlds to act in.
+    Env(Env),
     /// Another A2E host.
     Mounted(Mounted),
 }

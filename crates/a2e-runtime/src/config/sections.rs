@@ -14,7 +14,7 @@ use super::tree::Node;
 use super::{
     Audit, CommandTool, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind,
     Problem, Proc, Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket,
-    intents, learning, peers, planning, policy, secrets, trust,
+    env, intents, learning, peers, planning, policy, secrets, trust,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -31,6 +31,7 @@ enum Kind {
     Learning,
     Mcp,
     Memory,
+    Env,
     Mounted,
     Planning,
     Proc,
@@ -184,6 +185,7 @@ impl Reader<'_> {
                 ("learning", Kind::Learning),
                 ("mcp", Kind::Mcp),
                 ("memory", Kind::Memory),
+                ("env", Kind::Env),
                 ("mounted", Kind::Mounted),
                 ("planning", Kind::Planning),
                 ("proc", Kind::Proc),
@@ -204,6 +206,7 @@ impl Reader<'_> {
             Kind::Demo => Some(PluginKind::Demo),
             Kind::Learning => Some(PluginKind::Learning(learning::learning(&mut section))),
             Kind::Mcp => Some(PluginKind::Mcp(self.mcp(&mut section))),
+            Kind::Env => Some(PluginKind::Env(env::env(&mut section))),
             Kind::Mounted => self.mounted(field, &mut section).map(PluginKind::Mounted),
             Kind::Memory => Some(PluginKind::Memory(self.memory(&mut section))),
             Kind::Toolkits => Some(PluginKind::Toolkits),
