@@ -18,6 +18,7 @@
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
 //! - [`planning`]: the capability `planning`: plans, whose tasks stand in columns
 //! - [`learning`]: the capability `learning`: feedback, experiences, and what follows from them
+//! - [`env`](mod@env): the capability `env`: worlds to act in
 //! - [`workplace`]: where foreign programs run
 //! - [`shares`]: what one agent can have under way at a time
 //!
@@ -56,6 +57,7 @@ pub mod commands;
 #[cfg(feature = "wasm")]
 pub mod components;
 pub mod endpoints;
+pub mod env;
 pub mod files;
 mod fresh;
 #[doc(hidden)]
