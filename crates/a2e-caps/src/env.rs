@@ -17,8 +17,10 @@ mod png;
 mod pusher;
 mod random;
 mod recorded;
+mod screen;
 mod settings;
 mod table;
+mod terminal;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -52,6 +54,7 @@ pub use pusher::{Push, Pusher};
 pub use random::Random;
 pub use settings::Settings;
 pub use table::MAX_CLOSED;
+pub use terminal::{MAX_KEYS, MAX_TERMINALS, Terminal};
 
 /// The plugin.
 #[derive(Debug)]
