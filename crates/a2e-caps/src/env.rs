@@ -11,6 +11,7 @@ mod episode;
 mod failures;
 mod gridworld;
 mod history;
+mod html;
 mod list;
 mod picture;
 mod png;
@@ -21,6 +22,7 @@ mod screen;
 mod settings;
 mod table;
 mod terminal;
+mod web;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -55,6 +57,7 @@ pub use random::Random;
 pub use settings::Settings;
 pub use table::MAX_CLOSED;
 pub use terminal::{MAX_KEYS, MAX_TERMINALS, Terminal};
+pub use web::{MAX_BACK, WebPages};
 
 /// The plugin.
 #[derive(Debug)]

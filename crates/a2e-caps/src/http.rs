@@ -20,18 +20,17 @@ use std::sync::Arc;
 use crate::tool::{DefinitionError, Tool};
 
 pub use address::Reach;
+pub(crate) use client::{Answer, Ask};
 #[cfg(feature = "mcp")]
-pub(crate) use client::{Ask, Opened};
+pub(crate) use client::Opened;
 pub use client::{Client, Settings};
 pub(crate) use encode::{Kept, encode};
 pub(crate) use hidden::Hidden;
 pub(crate) use hosts::{Host, Hosts};
 pub(crate) use service::{Request, RequestContent, Service, Statuses};
 pub use service::{Web, WebError};
-#[cfg(feature = "mcp")]
-pub(crate) use target::Target;
-pub(crate) use target::headers;
-pub(crate) use tool::{HttpTool, get, request};
+pub(crate) use target::{Target, headers};
+pub(crate) use tool::{HttpTool, get, request, uncompressed};
 
 /// Bytes of a URL.
 pub const MAX_URL: usize = 8 * 1024;

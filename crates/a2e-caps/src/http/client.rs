@@ -129,6 +129,11 @@ impl Client {
         })
     }
 
+    /// Which addresses it may reach.
+    pub(crate) const fn reach(&self) -> Reach {
+        self.settings.reach
+    }
+
     /// Makes a request for an agent. It ends with this future.
     pub(crate) async fn ask(&self, agent: &Arc<str>, ask: Ask) -> Result<Answer, ToolFailure> {
         let _share = self.shares.take(agent)?;

@@ -190,7 +190,7 @@ fn told(answer: Answer, hidden: &Hidden, most: usize) -> Result<Output, ToolFail
 }
 
 /// Nothing is unpacked here: it could be of any size.
-pub(super) fn uncompressed(headers: &HeaderMap) -> Result<(), ToolFailure> {
+pub(crate) fn uncompressed(headers: &HeaderMap) -> Result<(), ToolFailure> {
     let encoding = headers.get(header::CONTENT_ENCODING);
     match encoding.is_some_and(|encoding| encoding != "identity") {
         true => Err(ToolFailure::new(

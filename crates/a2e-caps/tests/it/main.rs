@@ -42,4 +42,5 @@ mod sqlite;
 mod support;
 mod toolkits;
 mod vault;
+mod web;
 mod wire;
