@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use a2a_net::book::parse_did;
 use a2e_caps::chains::{Chains, Keeper, Limits as ChainLimits, Settings as ChainSettings};
 use a2e_caps::commands::{Template, TemplateError};
+use a2e_caps::env::{Environments, List as EnvList, Settings as EnvSettings, Terminal, WebPages};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
 use a2e_caps::learning::{Learning, Ledgers, Settings as LearningSettings, Strategy};
@@ -23,11 +24,14 @@ use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
+use a2e_caps::{Placement, commands, endpoints, env, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
     Chains as ChainsConfig, CommandTool, Config, CustomStrategy, Embedder, IntentTarget,
     Learning as LearningConfig, Mcp, Memory as MemoryConfig, Network, OwnTools, Peer,
     Planning as PlanningConfig, Plugin, PluginKind, Proc, Sandbox,
+    CommandTool, Config, CustomStrategy, Embedder, Env, IntentTarget, Learning as LearningConfig, Mcp,
+    Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
+    PluginKind, Proc, Sandbox,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};
@@ -175,6 +179,7 @@ impl Capabilities {
         );
         let placement = Placement::named("chains");
         let builder = chains(builder, keeper, ChainsConfig::default(), placement);
+        let builder = self.env(builder, Placement::named("env"), &Env::default());
         let builder = self.proc(builder, &Proc::default());
         #[cfg(feature = "mcp")]
         let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;
@@ -394,6 +399,25 @@ impl Capabilities {
         let endpoint = Endpoint::new(&settings, &web).map_err(anyhow::Error::msg)?;
         let clock = MemorySettings::default().clock;
         Ok(Reader::start(Arc::new(endpoint), store, clock))
+    }
+
+    /// Adds environments.
+    pub(crate) fn env(&self, builder: HostBuilder, placement: Placement, env: &Env) -> HostBuilder {
+        let mut environments = env::built_in();
+        environments.push(Arc::new(Terminal::new(Arc::clone(&self.workplace))));
+        environments.push(Arc::new(WebPages::new(Arc::clone(&self.web))));
+        let plugin = Environments::new(
+            environments.clone(),
+            EnvSettings {
+                placement,
+                max_episodes: env.max_episodes,
+                idle: env.idle,
+                max_steps: env.max_steps,
+                max_time: env.max_time,
+                recorder: None,
+            },
+        );
+        builder.plugin(plugin).plugin(EnvList::new(environments))
     }
 
     fn command_tool(&self, tool: &CommandTool) -> Result<Arc<dyn Tool>, TemplateError> {

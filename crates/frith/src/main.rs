@@ -20,6 +20,7 @@ mod database;
 mod diff;
 mod doctor;
 mod endorse;
+mod env;
 mod hint;
 mod id;
 mod init;
@@ -124,6 +125,9 @@ enum Command {
     /// Plans of the agents of a node: create, list, board, add, move, show, remove
     #[command(after_help = EXIT_STATUS)]
     Plan(plan::Arguments),
+    /// Environments of a host: list them, or play in one with the keyboard
+    #[command(after_help = EXIT_STATUS)]
+    Env(env::Arguments),
     /// Show which guards stand around what agents run, and try to get past each
     #[command(after_help = EXIT_STATUS)]
     Doctor(doctor::Arguments),
@@ -248,6 +252,7 @@ fn main() -> ExitCode {
         Some(Command::Run(options)) => run::run(&options),
         Some(Command::Learn(options)) => learn::run(&options, arguments.json),
         Some(Command::Plan(options)) => plan::run(&options, arguments.json),
+        Some(Command::Env(options)) => env::run(&options, arguments.json),
         Some(Command::Doctor(options)) => doctor::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),
         Some(Command::Token(options)) => token::run(&options, arguments.json),

@@ -125,7 +125,7 @@ fn show(event: &ProcReadEvent<'_>) -> Result<Option<i64>> {
 }
 
 /// Standard input, read by a thread of its own: it cannot be waited for otherwise.
-fn standard_input() -> mpsc::Receiver<String> {
+pub(crate) fn standard_input() -> mpsc::Receiver<String> {
     let (pieces, input) = mpsc::channel(4);
     std::thread::spawn(move || {
         let mut buffer = vec![0; CHUNK];

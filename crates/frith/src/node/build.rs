@@ -73,6 +73,7 @@ pub(crate) async fn builder(
                 let placement = capabilities::placement(plugin);
                 capabilities::chains(builder, &shared.chains, *config, placement)
             }
+            PluginKind::Env(env) => capabilities.env(builder, capabilities::placement(plugin), env),
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted, &shared.definitions)?;
                 let text = format!("the plugin `{}` at {}", plugin.name, mount.address);

@@ -4,6 +4,7 @@ mod command_line;
 mod configured;
 mod processes;
 mod shares;
+mod terminal;
 mod workspace;
 
 use serde_json::{Value, json};
