@@ -10,6 +10,7 @@ mod chains;
 mod components;
 mod config;
 mod declared;
+mod environments;
 mod foreign;
 mod identity;
 mod identity_hostile;

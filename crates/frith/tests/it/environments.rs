@@ -1,0 +1,109 @@
+//! Environments from the command line, and beside those of Gymnasium.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::frith_in;
+
+/// Runs a part of `conformance/gymnasium_env.py` against a host with this configuration.
+fn beside_gymnasium(what: &str, config: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("frith.yaml");
+    std::fs::write(&file, config).unwrap();
+    let script = testkit::workspace().join("conformance/gymnasium_env.py");
+    let output = Command::new(testkit::python())
+        .arg(script)
+        .args([what, env!("CARGO_BIN_EXE_frith"), "stdio", "--config"])
+        .arg(&file)
+        .env("XDG_DATA_HOME", folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {text}");
+}
+
+const OURS: &str = "plugins: [{name: env, type: env}]\n";
+
+fn with_gymnasium() -> String {
+    let host = testkit::workspace().join("integrations/gymnasium/gymnasium_host.py");
+    let names = [
+        "CartPole-v1",
+        "FrozenLake-v1",
+        "Taxi-v4",
+        "MountainCarContinuous-v0",
+    ];
+    let words = [json!(testkit::python()), json!(host)].into_iter();
+    let words: Vec<Value> = words.chain(names.map(Value::from)).collect();
+    let config = json!({"plugins": [
+        {"name": "env", "type": "env"},
+        {"name": "gymnasium", "type": "mounted", "command": words, "capabilities": ["env"]},
+    ]});
+    config.to_string()
+}
+
+#[test]
+fn spaces_are_schemas_and_back() {
+    beside_gymnasium("spaces", OURS);
+}
+
+#[test]
+fn cartpole_is_that_of_gymnasium() {
+    beside_gymnasium("physics", OURS);
+}
+
+#[test]
+fn the_checker_of_gymnasium_takes_ours() {
+    beside_gymnasium("checker", OURS);
+}
+
+#[test]
+fn pictures_can_be_read() {
+    beside_gymnasium("pictures", OURS);
+}
+
+#[test]
+fn environments_of_gymnasium_are_ours_too() {
+    beside_gymnasium("mounted", &with_gymnasium());
+}
+
+#[test]
+fn vectors_of_gymnasium_are_batches() {
+    beside_gymnasium("vectors", &with_gymnasium());
+}
+
+#[test]
+fn environments_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (status, out, err) = frith_in(folder.path(), &["env", "list"], "");
+    assert_eq!(status, 0, "{err}");
+    for name in ["counter", "gridworld", "cartpole"] {
+        assert!(out.lines().any(|line| line.starts_with(name)), "{out}");
+    }
+    let (_, out, _) = frith_in(folder.path(), &["env", "list", "--json"], "");
+    let first: Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!(first["name"], "counter");
+}
+
+#[test]
+fn a_game_is_played_line_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = r##"{"map": ["S.", "#G"]}"##;
+    let play = ["env", "play", "gridworld", "--options", options];
+    // A name, something that is no action, the suggestion, and no more is asked for.
+    let (status, out, err) = frith_in(folder.path(), &play, "right\nfly\n\nup\n");
+    assert_eq!(status, 0, "{err}");
+    assert_eq!(
+        out,
+        "A.\n#G\nstep 0  reward 0  in all 0\n.A\n#G\nstep 1  reward -0.01  in all -0.01\n\
+         ..\n#A\nstep 2  reward 1  in all 0.99\nover\n"
+    );
+    assert!(err.contains("an action is up, right, down, left"), "{err}");
+    let (status, out, _) = frith_in(folder.path(), &["env", "play", "counter", "--json"], "1\n");
+    assert_eq!(status, 0);
+    let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!(last["state"], json!({"count": 1}));
+    let (status, _, err) = frith_in(folder.path(), &["env", "play", "nowhere"], "");
+    assert_eq!(status, 1);
+    assert!(err.contains("there is no environment `nowhere`"), "{err}");
+}
