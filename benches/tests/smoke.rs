@@ -67,6 +67,17 @@ fn tools_run() {
     assert!(rows >= 6, "{text}");
 }
 
+/// Without Gymnasium and OpenEnv, which only `cargo xtask bench env` installs.
+#[test]
+fn env_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_env"));
+    for transport in ["stdio", "TCP", "HTTP"] {
+        // Echo and step, one and many in flight, and the batch.
+        let rows = text.lines().filter(|line| line.starts_with(transport));
+        assert!(rows.count() >= 5, "{transport} is missing:\n{text}");
+    }
+}
+
 /// Without the peers, which are not built for the tests.
 #[test]
 fn a2e_runs() {

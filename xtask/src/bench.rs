@@ -4,6 +4,7 @@ mod a2a;
 mod a2e;
 mod bridge;
 mod chain;
+mod env;
 mod python;
 mod tools;
 mod wire;
@@ -25,6 +26,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             tools::run()?;
             chain::run()?;
             a2e::run()?;
+            env::run()?;
             a2a::run()?;
             bridge::run()
         }
@@ -33,11 +35,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["tools"] => tools::run(),
         ["chain"] => chain::run(),
         ["a2e"] => a2e::run(),
+        ["env"] => env::run(),
         ["a2a"] => a2a::run(),
         ["a2a-load"] => a2a::load(),
         ["bridge"] => bridge::run(),
         _ => Err(
             "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | chain | a2e | a2a | a2a-load | bridge]"
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | a2e | env | a2a | a2a-load | bridge]"
                 .into(),
         ),
     }

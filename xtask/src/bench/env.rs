@@ -1,0 +1,30 @@
+//! `cargo xtask bench env`: environments end to end, beside Gymnasium and OpenEnv.
+
+use std::process::Command;
+
+use super::python;
+use crate::step::{cargo, show, workspace};
+
+/// What is measured beside ours.
+const PYTHON: [&str; 2] = ["gymnasium==1.4.0", "openenv-core==0.3.0"];
+
+pub(crate) fn run() -> Result<(), String> {
+    // One by one: built together, the product would have the features that the benchmarks ask for.
+    for package in ["frith", "benches"] {
+        show(&mut cargo(&format!(
+            "build --quiet --locked --release --package {package}"
+        )))?;
+    }
+    let root = workspace();
+    let out = root.join("target/bench");
+    let mut command = Command::new(root.join("target/release/env"));
+    command.arg("--out").arg(&out);
+    match python::with(&out.join("python-env"), &PYTHON) {
+        Ok(python) => {
+            command.arg("--python").arg(python);
+            command.arg(root.join("benches/peers/env_python.py"));
+        }
+        Err(reason) => println!("without Gymnasium and OpenEnv: {reason}"),
+    }
+    show(&mut command)
+}
