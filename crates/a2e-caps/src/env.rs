@@ -40,7 +40,7 @@ use serde_json::json;
 
 use crate::placement::placed;
 
-use batch::{Audience, Planned, step_all};
+use batch::{Audience, Planned};
 use episode::{Beginning, Episode, timestamp};
 use history::History;
 use table::{Table, close_unasked};
@@ -49,7 +49,7 @@ pub use cartpole::CartPole;
 pub use counter::Counter;
 pub use environment::{Action, Change, EnvError, Environment, Opened, Opening, Spaces, World};
 pub use gridworld::{GridWorld, MAX_SIDE};
-pub use history::{MAX_EPISODE_BYTES, MAX_SESSION_BYTES, Recorder};
+pub use history::{MAX_EPISODE_BYTES, MAX_SESSION_BYTES};
 pub use list::List;
 pub use picture::{Colour, Picture};
 pub use pusher::{Push, Pusher};
@@ -175,7 +175,7 @@ impl Environments {
             let episode = episode.ok_or_else(|| failures::unknown_episode(id))?;
             planned.push(Planned { episode, action });
         }
-        let observations = step_all(planned, &self.audience(session)).await?;
+        let observations = self.audience(session).step_all(planned).await?;
         let ts = timestamp();
         let results = observations.into_iter().enumerate().map(|(index, obs)| {
             let envelope = Envelope::new(format!("{id}.{index}"), ts).in_reply_to(id.clone());
@@ -279,7 +279,7 @@ impl Environments {
     fn audience(&self, session: &Arc<Session>) -> Audience {
         Audience {
             session: Arc::clone(session),
-            recorder: self.settings.recorder.clone(),
+            learner: self.settings.learner.clone(),
         }
     }
 }

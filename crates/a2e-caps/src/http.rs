@@ -20,9 +20,9 @@ use std::sync::Arc;
 use crate::tool::{DefinitionError, Tool};
 
 pub use address::Reach;
-pub(crate) use client::{Answer, Ask};
 #[cfg(feature = "mcp")]
 pub(crate) use client::Opened;
+pub(crate) use client::{Answer, Ask};
 pub use client::{Client, Settings};
 pub(crate) use encode::{Kept, encode};
 pub(crate) use hidden::Hidden;

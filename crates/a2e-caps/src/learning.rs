@@ -127,7 +127,8 @@ impl Learning {
         ledger: &Ledger,
     ) -> Result<LearnExperienceResponse, Failure> {
         let stored = i64::try_from(request.experiences.len()).unwrap_or(i64::MAX);
-        self.live(request.experiences, ledger).await?;
+        self.live(request.experiences, Teller::Agent, ledger)
+            .await?;
         Ok(LearnExperienceResponse { stored })
     }
 
@@ -135,19 +136,21 @@ impl Learning {
     async fn live(
         &self,
         experiences: Vec<Experience<'static>>,
+        teller: Teller,
         ledger: &Ledger,
     ) -> Result<(), Failure> {
-        let count = u64::try_from(experiences.len()).unwrap_or(u64::MAX);
         let checked: Checked = match experiences.len() > MANY {
             true => {
-                let made = tokio::task::spawn_blocking(|| samples::experiences(experiences));
+                let made =
+                    tokio::task::spawn_blocking(move || samples::experiences(experiences, teller));
                 made.await.map_err(|error| {
                     let text = error.to_string();
                     Failure::new(ErrorCode::RuntimeError, Namespace::Learn, text)
                 })??
             }
-            false => samples::experiences(experiences)?,
+            false => samples::experiences(experiences, teller)?,
         };
+        let count = u64::try_from(checked.samples.len()).unwrap_or(u64::MAX);
         let all = ledger
             .record(checked, self.settings.half_life)
             .await
@@ -213,7 +216,7 @@ impl Learner for Learning {
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
             let ledger = self.ledgers.of(agent)?;
-            self.live(experiences, &ledger).await
+            self.live(experiences, Teller::Environment, &ledger).await
         })
     }
 

@@ -10,7 +10,8 @@ use crate::plugin::BoxFuture;
 /// Learns from what the host itself has seen. Agents have no way here, so that feedback of an
 /// environment can be believed: on the wire `source: env` is refused.
 pub trait Learner: fmt::Debug + Send + Sync + 'static {
-    /// Keeps what happened in an environment of the host, for the agent that acted there.
+    /// Keeps what happened in an environment of the host, for the agent that acted there. Steps that
+    /// cannot be kept as they are, too long ones say, are left out.
     fn experienced<'a>(
         &'a self,
         agent: &'a str,

@@ -1,5 +1,8 @@
 //! The built-in capabilities, as the configuration describes them.
 
+mod env;
+pub(crate) mod learning;
+
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -10,10 +13,9 @@ use std::sync::OnceLock;
 use a2a_net::book::parse_did;
 use a2e_caps::chains::{Chains, Keeper, Limits as ChainLimits, Settings as ChainSettings};
 use a2e_caps::commands::{Template, TemplateError};
-use a2e_caps::env::{Environments, List as EnvList, Settings as EnvSettings, Terminal, WebPages};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
-use a2e_caps::learning::{Learning, Ledgers, Settings as LearningSettings, Strategy};
+use a2e_caps::learning::Ledgers;
 #[cfg(feature = "mcp")]
 use a2e_caps::mcp::client::{Fleet, Ground, Mcp as McpPlugin};
 use a2e_caps::memory::{Endpoint, EndpointSettings, Memory, Reader, Settings as MemorySettings};
@@ -24,12 +26,13 @@ use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_caps::{Placement, commands, endpoints, env, files, http, openapi, peers, scripts, time};
+use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
     Chains as ChainsConfig, CommandTool, Config, CustomStrategy, Embedder, IntentTarget,
     Learning as LearningConfig, Mcp, Memory as MemoryConfig, Network, OwnTools, Peer,
     Planning as PlanningConfig, Plugin, PluginKind, Proc, Sandbox,
     CommandTool, Config, CustomStrategy, Embedder, Env, IntentTarget, Learning as LearningConfig, Mcp,
+    CommandTool, Config, Embedder, Env, IntentTarget, Learning as LearningConfig, Mcp,
     Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
     PluginKind, Proc, Sandbox,
 };
@@ -171,8 +174,7 @@ impl Capabilities {
             PlanningConfig::default(),
             Placement::named("planning"),
         );
-        let builder = learning(
-            builder,
+        let learning = learning::plugin(
             ledgers,
             LearningConfig::default(),
             Placement::named("learning"),
@@ -180,6 +182,8 @@ impl Capabilities {
         let placement = Placement::named("chains");
         let builder = chains(builder, keeper, ChainsConfig::default(), placement);
         let builder = self.env(builder, Placement::named("env"), &Env::default());
+        let builder = learning::add(builder, learning);
+        let builder = self.env(builder, Placement::named("env"), &Env::default(), None);
         let builder = self.proc(builder, &Proc::default());
         #[cfg(feature = "mcp")]
         let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;
@@ -401,25 +405,6 @@ impl Capabilities {
         Ok(Reader::start(Arc::new(endpoint), store, clock))
     }
 
-    /// Adds environments.
-    pub(crate) fn env(&self, builder: HostBuilder, placement: Placement, env: &Env) -> HostBuilder {
-        let mut environments = env::built_in();
-        environments.push(Arc::new(Terminal::new(Arc::clone(&self.workplace))));
-        environments.push(Arc::new(WebPages::new(Arc::clone(&self.web))));
-        let plugin = Environments::new(
-            environments.clone(),
-            EnvSettings {
-                placement,
-                max_episodes: env.max_episodes,
-                idle: env.idle,
-                max_steps: env.max_steps,
-                max_time: env.max_time,
-                recorder: None,
-            },
-        );
-        builder.plugin(plugin).plugin(EnvList::new(environments))
-    }
-
     fn command_tool(&self, tool: &CommandTool) -> Result<Arc<dyn Tool>, TemplateError> {
         let CommandTool {
             name,
@@ -461,32 +446,6 @@ impl Capabilities {
     fn make_tools(&self, settings: ToolSettings) -> Result<Tools> {
         Ok(Tools::new(Arc::clone(&self.catalogue), settings)?)
     }
-}
-
-/// Adds what agents learn.
-pub(crate) fn learning(
-    builder: HostBuilder,
-    ledgers: &Arc<Ledgers>,
-    config: LearningConfig,
-    placement: Placement,
-) -> HostBuilder {
-    let percent = u32::try_from(config.confidence_percent).unwrap_or(100);
-    let settings = LearningSettings {
-        min_experiences: config.min_experiences as u64,
-        adapt_every: config.adapt_every as u64,
-        confidence_threshold: f64::from(percent) / 100.0,
-        half_life: config.half_life,
-        custom: match config.custom {
-            CustomStrategy::Thompson => Strategy::Thompson,
-            CustomStrategy::Ppo => Strategy::Ppo,
-            CustomStrategy::Ucb1 => Strategy::Ucb1,
-            CustomStrategy::EpsilonGreedy => Strategy::EpsilonGreedy,
-            CustomStrategy::Softmax => Strategy::Softmax,
-        },
-    };
-    let learning = Learning::new(Arc::clone(ledgers), settings, placement);
-    let transcript = learning.transcript();
-    builder.plugin(learning).plugin(transcript)
 }
 
 /// Adds plans.

@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, Waker};
 
-use a2e_runtime::{BoxFuture, Failure, Session};
+use a2e_runtime::{BoxFuture, Failure, Learner, Session};
 use a2e_wire::Object;
 use a2e_wire::messages::env::EnvObservation;
+use a2e_wire::messages::learn::Experience;
 use tokio::task::JoinSet;
 
-use super::episode::Episode;
+use super::episode::{Episode, Taken};
 use super::failures;
-use super::history::Recorder;
 
 /// Steps that are not worth a task of their own.
 const CHUNK: usize = 256;
@@ -22,11 +22,11 @@ pub(super) struct Planned {
     pub(super) action: Object<'static>,
 }
 
-/// Where steps are told of.
+/// Whose steps they are, and who learns of them.
 #[derive(Debug, Clone)]
 pub(super) struct Audience {
     pub(super) session: Arc<Session>,
-    pub(super) recorder: Option<Arc<dyn Recorder>>,
+    pub(super) learner: Option<Arc<dyn Learner>>,
 }
 
 impl Audience {
@@ -36,24 +36,49 @@ impl Audience {
         episode: &Episode,
         action: Object<'static>,
     ) -> Result<EnvObservation<'static>, Failure> {
-        let taken = episode.step(action, self.recorder.is_some()).await?;
-        if let (Some(recorder), Some(experience)) = (&self.recorder, taken.experience) {
-            recorder.record(&self.session, experience);
-        }
+        let taken = episode.step(action, self.learner.is_some()).await?;
+        self.tell(taken.experience.into_iter().map(|it| *it).collect())
+            .await;
         Ok(taken.observation)
+    }
+
+    /// Takes the steps and tells of them, all at once.
+    pub(super) async fn step_all(
+        &self,
+        planned: Vec<Planned>,
+    ) -> Result<Vec<EnvObservation<'static>>, Failure> {
+        let taken = step_all(planned, self.learner.is_some()).await?;
+        let mut experiences = Vec::new();
+        let observations = taken.into_iter().map(|taken| {
+            experiences.extend(taken.experience.map(|it| *it));
+            taken.observation
+        });
+        let observations = observations.collect();
+        self.tell(experiences).await;
+        Ok(observations)
+    }
+
+    /// Nobody is answered before what happened is kept. But steps cannot be taken back: that
+    /// something could not be kept is for the operator to know, and not for the agent to repeat.
+    async fn tell(&self, experiences: Vec<Experience<'static>>) {
+        let Some(learner) = self.learner.as_ref().filter(|_| !experiences.is_empty()) else {
+            return;
+        };
+        let agent = &self.session.identity().agent;
+        if let Err(failure) = learner.experienced(agent, experiences).await {
+            let why = failure.message;
+            tracing::warn!(%agent, %why, "cannot keep what happened in an environment");
+        }
     }
 }
 
 /// Takes the steps, in parallel, and gives what came of each in their order. When it is dropped, what
 /// is still under way is given up.
-pub(super) async fn step_all(
-    planned: Vec<Planned>,
-    audience: &Audience,
-) -> Result<Vec<EnvObservation<'static>>, Failure> {
+async fn step_all(planned: Vec<Planned>, for_learning: bool) -> Result<Vec<Taken>, Failure> {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let size = planned.len().div_ceil(threads).max(CHUNK);
     if planned.len() <= size {
-        return step_chunk(planned, audience.clone()).await;
+        return step_chunk(planned, for_learning).await;
     }
     let mut tasks = JoinSet::new();
     let mut planned = planned.into_iter();
@@ -63,11 +88,11 @@ pub(super) async fn step_all(
         if chunk.is_empty() {
             break;
         }
-        let (index, audience) = (count, audience.clone());
-        tasks.spawn(async move { (index, step_chunk(chunk, audience).await) });
+        let index = count;
+        tasks.spawn(async move { (index, step_chunk(chunk, for_learning).await) });
         count = count.saturating_add(1);
     }
-    let chunks = gather(tasks, vec![None; count]).await?;
+    let chunks = gather(tasks, std::iter::repeat_with(|| None).take(count).collect()).await?;
     let mut all = Vec::new();
     for chunk in chunks {
         all.extend(chunk?);
@@ -76,29 +101,23 @@ pub(super) async fn step_all(
 }
 
 /// Takes some steps. Most worlds answer at once; the others are waited for together.
-async fn step_chunk(
-    planned: Vec<Planned>,
-    audience: Audience,
-) -> Result<Vec<EnvObservation<'static>>, Failure> {
-    let (done, slow) = begin_chunk(planned, &audience);
+async fn step_chunk(planned: Vec<Planned>, for_learning: bool) -> Result<Vec<Taken>, Failure> {
+    let (done, slow) = begin_chunk(planned, for_learning);
     gather(slow, done).await
 }
 
 /// What came of the steps of worlds that answer at once, and those that take their time.
 fn begin_chunk(
     planned: Vec<Planned>,
-    audience: &Audience,
-) -> (
-    Vec<Option<EnvObservation<'static>>>,
-    JoinSet<(usize, EnvObservation<'static>)>,
-) {
+    for_learning: bool,
+) -> (Vec<Option<Taken>>, JoinSet<(usize, Taken)>) {
     let mut done = Vec::with_capacity(planned.len());
     let mut slow = JoinSet::new();
     let mut nobody = Waiting::from_waker(Waker::noop());
     for (index, step) in planned.into_iter().enumerate() {
-        let mut step: BoxFuture<'static, _> = Box::pin(step_one(step, audience.clone()));
+        let mut step: BoxFuture<'static, _> = Box::pin(step_one(step, for_learning));
         match Pin::new(&mut step).poll(&mut nobody) {
-            Poll::Ready(observation) => done.push(Some(observation)),
+            Poll::Ready(taken) => done.push(Some(taken)),
             Poll::Pending => {
                 done.push(None);
                 slow.spawn(async move { (index, step.await) });
@@ -109,10 +128,13 @@ fn begin_chunk(
 }
 
 /// A step that is refused is seen in the observation: the others are taken all the same.
-async fn step_one(planned: Planned, audience: Audience) -> EnvObservation<'static> {
-    match audience.step(&planned.episode, planned.action).await {
-        Ok(observation) => observation,
-        Err(failure) => planned.episode.refused(failure).await,
+async fn step_one(planned: Planned, for_learning: bool) -> Taken {
+    match planned.episode.step(planned.action, for_learning).await {
+        Ok(taken) => taken,
+        Err(failure) => Taken {
+            observation: planned.episode.refused(failure).await,
+            experience: None,
+        },
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) struct Running {
 pub(super) struct Taken {
     pub(super) observation: EnvObservation<'static>,
     /// It as learning has it, if that was asked for.
-    pub(super) experience: Option<Experience<'static>>,
+    pub(super) experience: Option<Box<Experience<'static>>>,
 }
 
 impl Episode {
@@ -106,16 +106,18 @@ impl Episode {
         let before = running.steps;
         let reward = change.reward;
         let terminal = change.done;
-        let experience = for_learning.then(|| Experience {
-            experience_id: ExperienceId::default(),
-            state: running.state.clone(),
-            action: action.object().clone(),
-            reward: Real::new(reward).unwrap_or_default(),
-            next_state: change.state.clone(),
-            done: change.done,
-            episode_id: self.id.clone(),
-            step: before.saturating_add(1),
-            ts: timestamp(),
+        let experience = for_learning.then(|| {
+            Box::new(Experience {
+                experience_id: ExperienceId::default(),
+                state: running.state.clone(),
+                action: action.object().clone(),
+                reward: Real::new(reward).unwrap_or_default(),
+                next_state: change.state.clone(),
+                done: change.done,
+                episode_id: self.id.clone(),
+                step: before.saturating_add(1),
+                ts: timestamp(),
+            })
         });
         running.take(action.into_object(), change);
         self.touch();

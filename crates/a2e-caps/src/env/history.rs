@@ -1,20 +1,10 @@
 //! What happened in an episode: the last steps of it, and what they were worth.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use a2e_runtime::Session;
 use a2e_wire::Object;
-use a2e_wire::messages::learn::Experience;
-
-/// Takes what happened in episodes, where learning is switched on. It is called on the way of each
-/// step and must not block.
-pub trait Recorder: fmt::Debug + Send + Sync {
-    /// A step was taken. The host itself says so: it is nothing an agent could have made up.
-    fn record(&self, session: &Session, experience: Experience<'static>);
-}
 
 /// Bytes of steps that are remembered of one episode.
 pub const MAX_EPISODE_BYTES: usize = 256 * 1024;

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::Failure;
+use a2e_runtime::{Failure, Learner};
 use a2e_wire::Object;
 use serde::Deserialize;
 
 use super::environment::Environment;
 use super::failures;
-use super::history::Recorder;
 use crate::placement::Placement;
 
 /// What episodes may be.
@@ -26,8 +25,8 @@ pub struct Settings {
     pub max_steps: u64,
     /// After so long an episode is cut off, at its next step.
     pub max_time: Duration,
-    /// Who is told of each step, if learning is switched on.
-    pub recorder: Option<Arc<dyn Recorder>>,
+    /// Who learns of each step, before it is answered; nobody, unless that is switched on.
+    pub learner: Option<Arc<dyn Learner>>,
 }
 
 /// The limits of an episode.
@@ -55,7 +54,7 @@ impl Default for Settings {
             idle: Duration::from_secs(15 * 60),
             max_steps: 1_000_000,
             max_time: Duration::from_secs(24 * 60 * 60),
-            recorder: None,
+            learner: None,
         }
     }
 }

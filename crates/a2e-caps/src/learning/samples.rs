@@ -22,7 +22,7 @@ pub const MAX_COMPONENTS: usize = 32;
 /// Bytes of a component's name.
 pub const MAX_COMPONENT_NAME: usize = 256;
 
-/// Who says that feedback comes from an environment.
+/// Who tells what is learned from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Teller {
     /// An agent, who has no environment.
@@ -91,54 +91,75 @@ pub(super) fn feedbacks(
     Ok(checked)
 }
 
-pub(super) fn experiences(experiences: Vec<Experience<'static>>) -> Result<Checked, Failure> {
+pub(super) fn experiences(
+    experiences: Vec<Experience<'static>>,
+    teller: Teller,
+) -> Result<Checked, Failure> {
     at_most(experiences.len(), "experiences")?;
     let mut checked = Checked::default();
     for (index, mut experience) in experiences.into_iter().enumerate() {
-        let wrong = |why: &str| violation(&format!("experiences[{index}]: {why}"));
         if experience.experience_id.is_empty() {
             experience.experience_id = fresh::id(Namespace::Learn)?.into();
         }
-        let action: Action = experience
-            .action
-            .raw()
-            .deserialize()
-            .map_err(|error| wrong(&error.to_string()))?;
-        let (names, tools) = action.names();
-        if names.len() > MAX_COMPONENTS {
-            let why = format!("`action` names more than {MAX_COMPONENTS} components");
-            return Err(wrong(&why));
+        match (lived(&experience), teller) {
+            (Ok((sample, seen)), _) => {
+                checked.samples.push(sample);
+                checked.seen.extend(seen);
+            }
+            (Err(why), Teller::Agent) => {
+                return Err(violation(&format!("experiences[{index}]: {why}")));
+            }
+            // What an agent wrote beside one action must not cost it what came of the others.
+            (Err(why), Teller::Environment) => {
+                tracing::warn!(%why, "a step in an environment is not kept");
+            }
         }
-        for name in &names {
-            check_name(name).map_err(|why| wrong(&why))?;
-        }
-        let seen = |is_tool| Seen {
-            score: experience.reward.get(),
-            at: experience.ts.unix_seconds(),
-            what: What::Lived {
-                duration_ms: action.duration_ms.as_f64(),
-                is_tool,
-            },
-        };
-        let (tools, others): (Vec<String>, Vec<String>) =
-            names.into_iter().partition(|name| tools.contains(name));
-        let sample = sample(SampleKind::Experience, &experience).map_err(|why| wrong(&why))?;
-        checked.samples.push(sample);
-        if !tools.is_empty() {
-            checked.seen.push(Observed {
-                names: tools,
-                seen: seen(true),
-                is_whole: false,
-            });
-        }
-        // One without any component still counts for the whole.
-        checked.seen.push(Observed {
-            names: others,
-            seen: seen(false),
-            is_whole: true,
-        });
     }
     Ok(checked)
+}
+
+/// An experience as it is kept, and what is seen in it.
+fn lived(experience: &Experience<'_>) -> Result<(Sample, Vec<Observed>), String> {
+    let action: Action = experience
+        .action
+        .raw()
+        .deserialize()
+        .map_err(|error| error.to_string())?;
+    let (names, tools) = action.names();
+    if names.len() > MAX_COMPONENTS {
+        return Err(format!(
+            "`action` names more than {MAX_COMPONENTS} components"
+        ));
+    }
+    for name in &names {
+        check_name(name)?;
+    }
+    let seen = |is_tool| Seen {
+        score: experience.reward.get(),
+        at: experience.ts.unix_seconds(),
+        what: What::Lived {
+            duration_ms: action.duration_ms.as_f64(),
+            is_tool,
+        },
+    };
+    let (tools, others): (Vec<String>, Vec<String>) =
+        names.into_iter().partition(|name| tools.contains(name));
+    let sample = sample(SampleKind::Experience, experience)?;
+    let mut observed = Vec::new();
+    if !tools.is_empty() {
+        observed.push(Observed {
+            names: tools,
+            seen: seen(true),
+            is_whole: false,
+        });
+    }
+    // One without any component still counts for the whole.
+    observed.push(Observed {
+        names: others,
+        seen: seen(false),
+        is_whole: true,
+    });
+    Ok((sample, observed))
 }
 
 impl Action {

@@ -1,13 +1,8 @@
 //! What environments say of themselves, how episodes are shown, and what is remembered of them.
 
-use std::sync::{Arc, Mutex};
-
-use a2e_caps::env::{Recorder, Settings};
-use a2e_runtime::Session;
-use a2e_wire::messages::learn::Experience;
 use serde_json::{Value, json};
 
-use crate::env::{agent, agent_with, assert_refused, begin, reset, step};
+use crate::env::{agent, assert_refused, begin, reset, step};
 
 /// Conflicts 97 and 98: both spellings are served, in the spelling asked.
 #[tokio::test]
@@ -182,39 +177,6 @@ async fn what_happened_is_listed() {
             .await;
         assert_eq!(answer["type"] == "env/exp/list/resp", taken, "{limit}");
     }
-}
-
-#[derive(Debug, Default)]
-struct Heard(Mutex<Vec<Experience<'static>>>);
-
-impl Recorder for Heard {
-    fn record(&self, _session: &Session, experience: Experience<'static>) {
-        self.0.lock().unwrap().push(experience);
-    }
-}
-
-#[tokio::test]
-async fn learning_is_told_of_each_step() {
-    let heard = Arc::new(Heard::default());
-    let settings = Settings {
-        recorder: Some(Arc::clone(&heard) as Arc<dyn Recorder>),
-        ..Settings::default()
-    };
-    let mut agent = agent_with(settings).await;
-    let episode = begin(&mut agent, "counter", json!({})).await;
-    step(&mut agent, &episode, json!({"type": "inc"})).await;
-    step(&mut agent, &episode, json!({"type": "fly"})).await;
-    let batch = json!({"type": "env/batch_step/req", "episode_ids": [episode],
-        "actions": [{"type": "inc"}]});
-    agent.ask(batch).await;
-    let heard = heard.0.lock().unwrap();
-    let told: Vec<_> = heard
-        .iter()
-        .map(|it| (it.step, it.next_state.raw().as_str()))
-        .collect();
-    assert_eq!(told, [(1, r#"{"count":1}"#), (2, r#"{"count":2}"#)]);
-    assert_eq!(heard[1].state.raw().as_str(), r#"{"count":1}"#);
-    assert_eq!(heard[1].episode_id.as_str(), episode.as_str().unwrap());
 }
 
 #[tokio::test]

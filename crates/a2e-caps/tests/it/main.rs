@@ -15,6 +15,7 @@ mod corpora;
 mod endpoint_guards;
 mod endpoints;
 mod env;
+mod env_learning;
 mod env_limits;
 mod env_views;
 mod fetches;

@@ -6,11 +6,13 @@ use a2e_caps::tool::Pinning;
 use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::demo::Demo;
-use a2e_runtime::{Address, Authenticator, Host, HostBuilder, Mount, Open, Peers, Policies};
+use a2e_runtime::{
+    Address, Authenticator, Host, HostBuilder, Learner, Mount, Open, Peers, Policies,
+};
 use anyhow::{Context, Result};
 
 use super::Shared;
-use crate::capabilities::{self, Described};
+use crate::capabilities::{self, Described, learning};
 
 /// The host that a configuration describes. Other hosts are asked what they have; one that cannot be
 /// reached is an error, so that nobody finds out later that half of the tools are missing.
@@ -58,7 +60,8 @@ pub(crate) async fn builder(
             PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
             PluginKind::Learning(config) => {
                 let placement = capabilities::placement(plugin);
-                capabilities::learning(builder, &shared.ledgers, *config, placement)
+                let learning = learning::plugin(&shared.ledgers, *config, placement);
+                learning::add(builder, learning)
             }
             PluginKind::Planning(config) => {
                 let placement = capabilities::placement(plugin);
@@ -74,6 +77,13 @@ pub(crate) async fn builder(
                 capabilities::chains(builder, &shared.chains, *config, placement)
             }
             PluginKind::Env(env) => capabilities.env(builder, capabilities::placement(plugin), env),
+            PluginKind::Env(env) => {
+                let learner = match env.learn {
+                    true => Some(learner(config, shared, plugin)?),
+                    false => None,
+                };
+                capabilities.env(builder, capabilities::placement(plugin), env, learner)
+            }
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted, &shared.definitions)?;
                 let text = format!("the plugin `{}` at {}", plugin.name, mount.address);
@@ -118,6 +128,25 @@ fn bare(config: &Config, shared: &Shared) -> HostBuilder {
 fn ranks_tools(config: &Config) -> bool {
     let mut plugins = config.plugins.iter().filter(|plugin| plugin.enabled);
     plugins.any(|plugin| matches!(&plugin.kind, PluginKind::Learning(it) if it.rank_tools))
+}
+
+/// Who learns of what happens in environments.
+fn learner(config: &Config, shared: &Shared, env: &Plugin) -> Result<Arc<dyn Learner>> {
+    let enabled = config.plugins.iter().filter(|plugin| plugin.enabled);
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all others do not learn")]
+    let mut found = enabled.filter_map(|plugin| match plugin.kind {
+        PluginKind::Learning(it) => Some((it, capabilities::placement(plugin))),
+        _ => None,
+    });
+    let (config, placement) = found.next().with_context(|| {
+        format!(
+            "the plugin `{}` has `learn: true`, which needs a plugin of `type: learning`: add one, \
+             or take `learn` away",
+            env.name
+        )
+    })?;
+    let learning = learning::plugin(&shared.ledgers, config, placement);
+    Ok(Arc::new(learning))
 }
 
 fn mount(plugin: &Plugin, mounted: &Mounted, definitions: &Definitions) -> Result<Mount> {
