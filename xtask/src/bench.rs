@@ -40,8 +40,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["a2a-load"] => a2a::load(),
         ["bridge"] => bridge::run(),
         _ => Err(
-            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | chain | a2e | a2a | a2a-load | bridge]"
-            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | a2e | env | a2a | a2a-load | bridge]"
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | chain | env | a2e | a2a | a2a-load | bridge]"
                 .into(),
         ),
     }

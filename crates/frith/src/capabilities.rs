@@ -28,11 +28,7 @@ use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
-    Chains as ChainsConfig, CommandTool, Config, CustomStrategy, Embedder, IntentTarget,
-    Learning as LearningConfig, Mcp, Memory as MemoryConfig, Network, OwnTools, Peer,
-    Planning as PlanningConfig, Plugin, PluginKind, Proc, Sandbox,
-    CommandTool, Config, CustomStrategy, Embedder, Env, IntentTarget, Learning as LearningConfig, Mcp,
-    CommandTool, Config, Embedder, Env, IntentTarget, Learning as LearningConfig, Mcp,
+    Chains as ChainsConfig, CommandTool, Config, Embedder, Env, IntentTarget, Learning as LearningConfig, Mcp,
     Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
     PluginKind, Proc, Sandbox,
 };
@@ -181,7 +177,6 @@ impl Capabilities {
         );
         let placement = Placement::named("chains");
         let builder = chains(builder, keeper, ChainsConfig::default(), placement);
-        let builder = self.env(builder, Placement::named("env"), &Env::default());
         let builder = learning::add(builder, learning);
         let builder = self.env(builder, Placement::named("env"), &Env::default(), None);
         let builder = self.proc(builder, &Proc::default());

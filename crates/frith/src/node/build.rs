@@ -76,7 +76,6 @@ pub(crate) async fn builder(
                 let placement = capabilities::placement(plugin);
                 capabilities::chains(builder, &shared.chains, *config, placement)
             }
-            PluginKind::Env(env) => capabilities.env(builder, capabilities::placement(plugin), env),
             PluginKind::Env(env) => {
                 let learner = match env.learn {
                     true => Some(learner(config, shared, plugin)?),
