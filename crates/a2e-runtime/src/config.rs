@@ -14,6 +14,7 @@ mod layers;
 mod learning;
 mod mcp;
 mod memory;
+mod models;
 mod own_tools;
 mod peers;
 mod planning;
@@ -23,6 +24,7 @@ mod read;
 mod sandbox;
 mod secrets;
 mod sections;
+mod skills;
 mod toml;
 mod tree;
 mod trust;
@@ -50,11 +52,13 @@ pub use layers::Overrides;
 pub use learning::{CustomStrategy, Learning};
 pub use mcp::{Mcp, McpCommand, McpPlace, McpServer, McpUrl, is_name as is_server_name};
 pub use memory::{Embedder, Memory};
+pub use models::Model;
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use peers::{Peer, PeerIntent};
 pub use planning::Planning;
 pub use probe::schema;
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
+pub use skills::Skills;
 pub use tree::Location;
 pub use trust::{Trust, TrustAnchor, TrustPin};
 
@@ -71,6 +75,8 @@ pub struct Config {
     pub workspace: Option<PathBuf>,
     /// What programs may do that agents have run.
     pub sandbox: Sandbox,
+    /// Language models that skills and sub-agents are run with.
+    pub models: Vec<Model>,
     /// What serves requests.
     pub plugins: Vec<Plugin>,
     /// Where sessions are kept.
@@ -205,6 +211,8 @@ pub enum PluginKind {
     Chains(Chains),
     /// Worlds to act in.
     Env(Env),
+    /// Prepared instructions.
+    Skills(Skills),
     /// Another A2E host.
     Mounted(Mounted),
 }
@@ -343,6 +351,7 @@ impl Default for Config {
             auth_token: None,
             workspace: None,
             sandbox: Sandbox::default(),
+            models: Vec::new(),
             plugins: Vec::new(),
             snapshot_store: SnapshotPlace::File,
             snapshot_mode: SnapshotMode::default(),

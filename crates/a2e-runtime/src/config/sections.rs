@@ -35,6 +35,7 @@ enum Kind {
     Mounted,
     Planning,
     Proc,
+    Skills,
     Toolkits,
     Tools,
 }
@@ -74,6 +75,9 @@ pub(super) fn read(mut root: Section<'_>, surroundings: &Surroundings<'_>) -> Co
     });
     set(&mut config.sandbox, root.field("sandbox"), |it| {
         reader.sandbox(it)
+    });
+    set(&mut config.models, root.field("models"), |it| {
+        reader.models(it)
     });
     set(&mut config.plugins, root.field("plugins"), |it| {
         Some(
@@ -189,6 +193,7 @@ impl Reader<'_> {
                 ("mounted", Kind::Mounted),
                 ("planning", Kind::Planning),
                 ("proc", Kind::Proc),
+                ("skills", Kind::Skills),
                 ("toolkits", Kind::Toolkits),
                 ("tools", Kind::Tools),
             ])
@@ -212,6 +217,7 @@ impl Reader<'_> {
             Kind::Toolkits => Some(PluginKind::Toolkits),
             Kind::Planning => Some(PluginKind::Planning(planning::planning(&mut section))),
             Kind::Proc => Some(PluginKind::Proc(proc(&mut section))),
+            Kind::Skills => Some(PluginKind::Skills(self.skills(&mut section))),
             Kind::Tools => Some(PluginKind::Tools(Box::new(self.own_tools(&mut section)))),
         };
         section.finish();
