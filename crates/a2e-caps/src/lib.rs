@@ -14,11 +14,13 @@
 //! - [`scripts`]: tools that are programs of a folder
 //! - [`memory`]: the capability `memory`: what agents remember
 //! - [`chains`]: the capability `chains`: requests that follow from one another
+//! - [`model`]: language models, and the talk in which one uses tools
 //! - [`time`]: the tool that tells the time
 //! - [`proc`](mod@proc): the capability `proc`: programs that run for as long as their session wants
 //! - [`planning`]: the capability `planning`: plans, whose tasks stand in columns
 //! - [`learning`]: the capability `learning`: feedback, experiences, and what follows from them
 //! - [`env`](mod@env): the capability `env`: worlds to act in
+//! - [`skills`]: the capability `skill`: prepared instructions, and models that follow them
 //! - [`workplace`]: where foreign programs run
 //! - [`shares`]: what one agent can have under way at a time
 //!
@@ -67,6 +69,7 @@ pub mod learning;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod memory;
+pub mod model;
 pub mod openapi;
 pub mod peers;
 mod placement;
@@ -75,6 +78,7 @@ pub mod proc;
 mod ranking;
 pub mod scripts;
 pub mod shares;
+pub mod skills;
 mod template;
 pub mod time;
 pub mod tool;

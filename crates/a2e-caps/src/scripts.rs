@@ -27,6 +27,7 @@ use crate::workplace::Workplace;
 use header::Header;
 
 pub use header::MAX_HEADER;
+pub(crate) use header::simple;
 
 /// Scripts of a folder.
 pub const MAX_SCRIPTS: usize = 200;

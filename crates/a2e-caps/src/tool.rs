@@ -25,6 +25,7 @@ pub use catalogue::{Catalogue, Clash, Entry, Snapshot, Source};
 pub use content::{Content, MAX_READABLE};
 pub use definition::{Definition, DefinitionError, MAX_DESCRIPTION, MAX_NAME};
 pub use own::{LoadError, Loaded, Loader};
+pub(crate) use parameters::schema_of;
 pub use pinning::{Admitted, Pinning, Quarantined};
 pub use progress::{MAX_KEPT_EVENTS, Progress};
 pub use schema::{Arguments, MAX_SCHEMA, Schema, SchemaError, Violation};

@@ -148,7 +148,7 @@ impl Tools {
                 "the arguments of `{}` are not what it takes",
                 definition.name()
             );
-            violated(&what, &violations)
+            violated(Namespace::Tool, &what, &violations)
         })?;
         let caller = caller(context.session());
         let progress = Progress::of(context.clone(), call.streaming);
@@ -219,7 +219,7 @@ impl Tools {
                 "the result of `{}` is not what its definition says; tell whoever maintains it",
                 definition.name()
             );
-            return Err(violated(&what, &violations));
+            return Err(violated(Namespace::Tool, &what, &violations));
         }
         let exit_code = exit_code(&output.data);
         let keep = |text: String| self.artifacts.keep(caller, text);
@@ -298,7 +298,8 @@ fn exit_code(data: &Raw<'_>) -> Option<i64> {
     ended.flatten().map(|ended| ended.exit_code)
 }
 
-fn violated(what: &str, violations: &[Violation]) -> Failure {
+/// Something does not fit its schema.
+pub(crate) fn violated(namespace: Namespace, what: &str, violations: &[Violation]) -> Failure {
     let place = |path: &str| match path {
         "" => "as a whole".to_owned(),
         path => format!("at `{path}`"),
@@ -315,11 +316,11 @@ fn violated(what: &str, violations: &[Violation]) -> Failure {
     let detail = json!({"path": first, "violations": list.collect::<Vec<_>>()});
     Failure {
         detail: Object::from_serialize(&detail).unwrap_or_default(),
-        ..Failure::new(ErrorCode::SchemaViolation, Namespace::Tool, text)
+        ..Failure::new(ErrorCode::SchemaViolation, namespace, text)
     }
 }
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let elapsed = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -91,7 +91,6 @@ impl Answer {
 }
 
 /// What came back so far.
-#[cfg(feature = "mcp")]
 pub(crate) struct Opened {
     pub(crate) head: hyper::http::response::Parts,
     pub(crate) body: Incoming,
@@ -159,7 +158,6 @@ impl Client {
     }
 
     /// Makes a request whose answer may go on and on. Whoever makes it says how long that may be.
-    #[cfg(feature = "mcp")]
     pub(crate) async fn open(&self, ask: Ask) -> Result<Opened, ToolFailure> {
         let (response, connection) = self.begin(ask).await?;
         let (head, body) = response.into_parts();

@@ -60,7 +60,7 @@ impl Hidden {
     }
 
     /// A text without the secrets.
-    pub(super) fn hide(&self, text: String) -> String {
+    pub(crate) fn hide(&self, text: String) -> String {
         let most = text.len();
         self.hide_and_cut(text, most)
     }

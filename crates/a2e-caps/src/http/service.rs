@@ -120,7 +120,6 @@ impl Web {
 
 impl Origin {
     /// Which addresses it may have.
-    #[cfg(feature = "mcp")]
     pub(crate) const fn reach(&self) -> Reach {
         self.reach
     }

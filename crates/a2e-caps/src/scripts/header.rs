@@ -102,7 +102,7 @@ impl Header {
 const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "array", "object"];
 
 /// `integer? How many`: a type, whether it may be left out, and what it is.
-fn simple(line: &str) -> Option<(Value, bool)> {
+pub(crate) fn simple(line: &str) -> Option<(Value, bool)> {
     let (kind, description) = line
         .trim()
         .split_once(' ')

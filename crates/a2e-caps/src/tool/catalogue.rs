@@ -38,6 +38,8 @@ pub enum Source {
     Mcp(String),
     /// The plugin itself: what reads results that were too large.
     Artifacts,
+    /// What finds and reads skills.
+    Skills,
 }
 
 /// The tools there are. Whoever has some sets them; everybody else sees them all at once or not yet.
@@ -229,7 +231,8 @@ impl Source {
             | Self::Toolkit(_)
             | Self::Mounted(_)
             | Self::Mcp(_)
-            | Self::Artifacts => false,
+            | Self::Artifacts
+            | Self::Skills => false,
         }
     }
 }
@@ -374,6 +377,7 @@ impl fmt::Display for Source {
             Self::Intents => f.write_str("intents"),
             Self::Mcp(name) => write!(f, "mcp:{name}"),
             Self::Artifacts => f.write_str("artifacts"),
+            Self::Skills => f.write_str("skills"),
         }
     }
 }

@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use a2e_wire::Map;
 use a2e_wire::lenient::ParameterMap;
-use a2e_wire::messages::tool::{ToolParameter, ToolParameterType};
+use a2e_wire::messages::tool::{ToolDefinition, ToolParameter, ToolParameterType};
 use serde_json::Value;
+
+/// The members of an object.
+type Members = serde_json::Map<String, Value>;
 
 /// Objects inside objects that are told as parameters; deeper ones only the schema has.
 const MAX_DEPTH: usize = 8;
@@ -131,6 +134,48 @@ fn kind(schema: &Value) -> ToolParameterType<'static> {
 fn strings(list: &Value) -> Option<Vec<Cow<'static, str>>> {
     let text = |value: &Value| value.as_str().map(|text| Cow::Owned(text.to_owned()));
     list.as_array()?.iter().map(text).collect()
+}
+
+/// What a tool of any host takes, as a schema.
+pub(crate) fn schema_of(tool: &ToolDefinition<'_>) -> Members {
+    match &tool.input_schema {
+        Some(schema) => schema.raw().deserialize().unwrap_or_default(),
+        None => of_parameters(&tool.input_parameters.iter().collect::<Vec<_>>()),
+    }
+}
+
+/// The schema that parameters stand for.
+fn of_parameters(parameters: &[&ToolParameter<'_>]) -> Members {
+    let mut properties = Members::new();
+    let mut required = Vec::new();
+    for parameter in parameters {
+        let mut schema = match &parameter.properties {
+            Some(inner) => {
+                let inner: Vec<_> = inner.0.iter().map(|(_, parameter)| parameter).collect();
+                of_parameters(&inner)
+            }
+            None => Members::new(),
+        };
+        schema.insert("type".into(), parameter.kind.as_str().into());
+        if !parameter.description.is_empty() {
+            schema.insert("description".into(), parameter.description.as_ref().into());
+        }
+        if let Some(values) = &parameter.values {
+            let values = values.iter().map(|value| Value::from(value.as_ref()));
+            schema.insert("enum".into(), values.collect());
+        }
+        if parameter.required {
+            required.push(Value::from(parameter.name.as_ref()));
+        }
+        properties.insert(parameter.name.clone().into_owned(), schema.into());
+    }
+    let mut schema = Members::new();
+    schema.insert("type".into(), "object".into());
+    schema.insert("properties".into(), properties.into());
+    if !required.is_empty() {
+        schema.insert("required".into(), required.into());
+    }
+    schema
 }
 
 #[cfg(test)]

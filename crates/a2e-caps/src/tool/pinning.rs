@@ -47,6 +47,12 @@ impl Pinning {
         Self { definitions }
     }
 
+    /// What it compares with.
+    #[must_use]
+    pub const fn definitions(&self) -> &Definitions {
+        &self.definitions
+    }
+
     /// Parts the tools of a source into those that are as approved, or new, and those that have
     /// changed. A source that has too many new ones is told so in the log.
     ///

@@ -1,11 +1,13 @@
 //! The skills of a host, as prompts.
 
 use a2e_runtime::ClientError;
-use a2e_wire::messages::skill::{SkillCallRequest, SkillDefinition, SkillDiscoverRequest};
+use a2e_wire::messages::skill::{
+    SkillCallRequest, SkillDefinition, SkillDiscoverRequest, SkillStatus,
+};
 use a2e_wire::{Capability, ErrorCode, Object};
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::session::{Refusal, Session};
 
@@ -16,7 +18,8 @@ pub(super) async fn list(session: &Session) -> Result<Vec<Prompt>, ErrorData> {
     }
     let request = session.client.request(SkillDiscoverRequest::new());
     let skills = request.await.map_err(Refusal::from)?.skills;
-    Ok(skills.iter().map(listed_as).collect())
+    let can_be_called = skills.iter().filter(|it| it.status != SkillStatus::Blocked);
+    Ok(can_be_called.map(listed_as).collect())
 }
 
 /// What a skill says, with these arguments in their places.
@@ -35,6 +38,8 @@ pub(super) async fn get(
         name: name.clone().into(),
         arguments,
         streaming: false,
+        // The client has a model of its own.
+        metadata: Object::from_serialize(&json!({"prepare": true})).unwrap_or_default(),
         ..SkillCallRequest::new()
     };
     let called = match session.client.request(request).await {
@@ -95,7 +100,6 @@ fn listed_as(skill: &SkillDefinition<'_>) -> Prompt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn what_a_skill_prepares_is_the_prompt() {

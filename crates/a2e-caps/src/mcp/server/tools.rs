@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_runtime::{ClientError, Handler};
-use a2e_wire::messages::tool::{
-    ToolCallRequest, ToolDefinition, ToolListRequest, ToolParameter, ToolResult,
-};
+use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition, ToolListRequest, ToolResult};
 use a2e_wire::{Capability, ErrorCode, Object};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::progress::Reporter;
 use super::session::{Refusal, Session};
 use super::{own, resources};
+use crate::tool::schema_of;
 
 /// How long a call may take without an event of its own, in seconds.
 const TIMEOUT: u32 = 600;
@@ -149,51 +148,13 @@ fn text_of(data: &Value) -> String {
 }
 
 fn listed_as(tool: &ToolDefinition<'_>) -> Tool {
-    let schema = match &tool.input_schema {
-        Some(schema) => schema.raw().deserialize().unwrap_or_default(),
-        None => schema_of(&tool.input_parameters.iter().collect::<Vec<_>>()),
-    };
     let annotations = ToolAnnotations::new().idempotent(tool.idempotent);
     Tool::new(
         tool.name.clone().into_owned(),
         tool.description.clone().into_owned(),
-        Arc::new(schema),
+        Arc::new(schema_of(tool)),
     )
     .with_annotations(annotations)
-}
-
-/// The schema that parameters stand for.
-fn schema_of(parameters: &[&ToolParameter<'_>]) -> JsonObject {
-    let mut properties = Map::new();
-    let mut required = Vec::new();
-    for parameter in parameters {
-        let mut schema = match &parameter.properties {
-            Some(inner) => {
-                let inner: Vec<_> = inner.0.iter().map(|(_, parameter)| parameter).collect();
-                schema_of(&inner)
-            }
-            None => Map::new(),
-        };
-        schema.insert("type".into(), parameter.kind.as_str().into());
-        if !parameter.description.is_empty() {
-            schema.insert("description".into(), parameter.description.as_ref().into());
-        }
-        if let Some(values) = &parameter.values {
-            let values = values.iter().map(|value| Value::from(value.as_ref()));
-            schema.insert("enum".into(), values.collect());
-        }
-        if parameter.required {
-            required.push(Value::from(parameter.name.as_ref()));
-        }
-        properties.insert(parameter.name.clone().into_owned(), schema.into());
-    }
-    let mut schema = Map::new();
-    schema.insert("type".into(), "object".into());
-    schema.insert("properties".into(), properties.into());
-    if !required.is_empty() {
-        schema.insert("required".into(), required.into());
-    }
-    schema
 }
 
 #[cfg(test)]

@@ -1,0 +1,292 @@
+//! An answer of a model, as it comes: server-sent events of pieces, or all of it at once.
+
+use hyper::header::{self, HeaderMap};
+use serde_json::Value;
+
+use super::ModelError;
+
+/// Bytes of one line of an answer.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// Bytes of the text of an answer, and of the arguments of its calls.
+pub const MAX_ANSWER: usize = 1 << 20;
+
+/// Calls of one answer.
+pub const MAX_CALLS: usize = 32;
+
+/// What a model has said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) calls: Vec<Called>,
+    /// Why it said no more.
+    pub(crate) finish: String,
+    /// Tokens that were read and written, if it said so.
+    pub(crate) tokens: Option<u64>,
+}
+
+/// A tool that a model wants to be called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Called {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// JSON, if all is well.
+    pub(crate) arguments: String,
+}
+
+/// Puts the pieces of an answer together.
+#[derive(Debug)]
+pub(super) struct Collector {
+    is_stream: bool,
+    /// What came of a line that has not ended; of all of it, if it is no stream.
+    rest: Vec<u8>,
+    answer: Answer,
+    is_done: bool,
+}
+
+impl Collector {
+    pub(super) fn new(headers: &HeaderMap) -> Self {
+        let kind = headers.get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        Self {
+            is_stream: !kind.to_ascii_lowercase().starts_with("application/json"),
+            rest: Vec::new(),
+            answer: Answer::default(),
+            is_done: false,
+        }
+    }
+
+    /// Takes what came; gives the pieces of text in it.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, ModelError> {
+        self.rest.extend_from_slice(bytes);
+        let mut pieces = Vec::new();
+        while self.is_stream
+            && let Some(end) = self.rest.iter().position(|byte| *byte == b'\n')
+        {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            pieces.extend(self.line(&line)?);
+        }
+        let most = if self.is_stream {
+            MAX_LINE
+        } else {
+            4 * MAX_ANSWER
+        };
+        match self.rest.len() > most {
+            true => Err(too_long()),
+            false => Ok(pieces),
+        }
+    }
+
+    /// The answer, once all came; and its text, if that was not told yet.
+    pub(super) fn finish(mut self) -> Result<(Answer, Option<String>), ModelError> {
+        let rest = std::mem::take(&mut self.rest);
+        if !self.is_stream {
+            let whole: Value = serde_json::from_slice(&rest)
+                .map_err(|_| ModelError::new("llm_error", "the answer is no JSON"))?;
+            let text = self.take(&whole, "message")?;
+            return Ok((self.answer, text));
+        }
+        let text = self.line(&rest)?;
+        if !self.is_done && self.answer.finish.is_empty() {
+            let text = "the answer broke off before its end";
+            return Err(ModelError::new("llm_broken", text));
+        }
+        Ok((self.answer, text))
+    }
+
+    /// A line of a stream: a piece of JSON after `data:`; everything else says nothing.
+    fn line(&mut self, line: &[u8]) -> Result<Option<String>, ModelError> {
+        let line = line.trim_ascii();
+        let Some(data) = line.strip_prefix(b"data:").map(<[u8]>::trim_ascii) else {
+            return Ok(None);
+        };
+        if data == b"[DONE]" {
+            self.is_done = true;
+            return Ok(None);
+        }
+        let piece: Value = serde_json::from_slice(data)
+            .map_err(|_| ModelError::new("llm_error", "a piece of the answer is no JSON"))?;
+        self.take(&piece, "delta")
+    }
+
+    /// Takes a piece, or the whole; gives its text.
+    fn take(&mut self, piece: &Value, member: &str) -> Result<Option<String>, ModelError> {
+        if let Some(error) = piece.get("error").filter(|error| !error.is_null()) {
+            let said = error["message"].as_str().or_else(|| error.as_str());
+            let said: String = said.unwrap_or("no reason").chars().take(500).collect();
+            return Err(ModelError::new(
+                "llm_error",
+                format!("the model failed: {said}"),
+            ));
+        }
+        if let Some(tokens) = piece["usage"]["total_tokens"].as_u64() {
+            self.answer.tokens = Some(tokens);
+        }
+        let choice = &piece["choices"][0];
+        if let Some(finish) = choice["finish_reason"].as_str() {
+            self.answer.finish = finish.chars().take(64).collect();
+        }
+        let said = &choice[member];
+        for (place, call) in said["tool_calls"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            self.call(place, call)?;
+        }
+        let text = said["content"].as_str().filter(|text| !text.is_empty());
+        if let Some(text) = text {
+            self.answer.text.push_str(text);
+        }
+        match self.size() > MAX_ANSWER {
+            true => Err(too_long()),
+            false => Ok(text.map(str::to_owned)),
+        }
+    }
+
+    fn call(&mut self, place: usize, call: &Value) -> Result<(), ModelError> {
+        let index = call["index"]
+            .as_u64()
+            .and_then(|index| usize::try_from(index).ok());
+        let index = index.unwrap_or(place);
+        if index >= MAX_CALLS {
+            let text = format!("the model wants more than {MAX_CALLS} calls at once");
+            return Err(ModelError::new("llm_error", text));
+        }
+        let calls = &mut self.answer.calls;
+        if calls.len() <= index {
+            calls.resize_with(index.saturating_add(1), Called::default);
+        }
+        let Some(known) = calls.get_mut(index) else {
+            return Ok(());
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        if known.id.is_empty() {
+            known.id = text(&call["id"]);
+        }
+        known.name.push_str(&text(&call["function"]["name"]));
+        known
+            .arguments
+            .push_str(&text(&call["function"]["arguments"]));
+        Ok(())
+    }
+
+    fn size(&self) -> usize {
+        let calls = self.answer.calls.iter();
+        let calls = calls.map(|call| call.name.len().saturating_add(call.arguments.len()));
+        calls.fold(self.answer.text.len(), usize::saturating_add)
+    }
+}
+
+fn too_long() -> ModelError {
+    ModelError::new("llm_error", "the answer is too long")
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+    use serde_json::json;
+
+    use super::*;
+
+    fn stream() -> Collector {
+        Collector::new(&HeaderMap::new())
+    }
+
+    fn piece(value: &Value) -> String {
+        format!("data: {value}\n\n")
+    }
+
+    #[test]
+    fn pieces_become_an_answer_wherever_they_are_cut() {
+        let mut all = String::from(": keep-alive\r\n\r\n");
+        all += &piece(&json!({"choices": [{"delta": {"role": "assistant", "content": ""}}]}));
+        all += &piece(&json!({"choices": [{"delta": {"content": "Hé"}}]}));
+        all += &piece(&json!({"choices": [{"delta": {"content": "llo"}}]}));
+        all += &piece(&json!({"choices": [{"delta": {"tool_calls": [
+            {"index": 0, "id": "c1", "type": "function", "function": {"name": "grep", "arguments": ""}}]}}]}));
+        all += &piece(&json!({"choices": [{"delta": {"tool_calls": [
+            {"index": 0, "function": {"arguments": "{\"a\""}}]}}]}));
+        all += &piece(&json!({"choices": [{"delta": {"tool_calls": [
+            {"index": 0, "function": {"arguments": ":1}"}},
+            {"index": 1, "id": "c2", "function": {"name": "glob", "arguments": "{}"}}]}}]}));
+        all += &piece(&json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}));
+        all += &piece(&json!({"choices": [], "usage": {"total_tokens": 42}}));
+        all += "data: [DONE]\n\n";
+        for size in [1, 7, 64, all.len()] {
+            let (mut collector, mut text) = (stream(), String::new());
+            for chunk in all.as_bytes().chunks(size) {
+                text.extend(collector.push(chunk).unwrap());
+            }
+            let (answer, rest) = collector.finish().unwrap();
+            assert_eq!((text.as_str(), rest), ("Héllo", None));
+            assert_eq!(answer.tokens, Some(42));
+            let calls = answer.calls.iter();
+            let calls: Vec<_> = calls
+                .map(|it| (&*it.id, &*it.name, &*it.arguments))
+                .collect();
+            assert_eq!(calls, [("c1", "grep", "{\"a\":1}"), ("c2", "glob", "{}")]);
+        }
+    }
+
+    #[test]
+    fn an_answer_may_come_at_once() {
+        let mut headers = HeaderMap::new();
+        let kind = HeaderValue::from_static("application/json; charset=utf-8");
+        headers.insert(header::CONTENT_TYPE, kind);
+        let mut collector = Collector::new(&headers);
+        let whole = json!({"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]});
+        assert_eq!(
+            collector.push(whole.to_string().as_bytes()).unwrap(),
+            [""; 0]
+        );
+        let (answer, text) = collector.finish().unwrap();
+        assert_eq!((answer.text.as_str(), text.as_deref()), ("Hi", Some("Hi")));
+    }
+
+    #[test]
+    fn what_is_no_answer() {
+        for (text, code, part) in [
+            (
+                "data: {\"choices\": [{\"delta\": {\"content\": \"x\"}}]}\n",
+                "llm_broken",
+                "broke off",
+            ),
+            ("", "llm_broken", "broke off"),
+            ("data: {]\n", "llm_error", "no JSON"),
+            (
+                "data: {\"error\": {\"message\": \"overloaded\"}}\n",
+                "llm_error",
+                "overloaded",
+            ),
+            (
+                "data: {\"choices\": [{\"delta\": {\"tool_calls\": [{\"index\": 32}]}}]}\n",
+                "llm_error",
+                "more than 32",
+            ),
+        ] {
+            let mut collector = stream();
+            let pushed = collector.push(text.as_bytes()).map(drop);
+            let error = pushed
+                .and_then(|()| collector.finish().map(drop))
+                .unwrap_err();
+            assert_eq!(error.code, code, "{text}");
+            assert!(error.message.contains(part), "{text}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn an_answer_has_a_size() {
+        let of = |size: usize| {
+            let mut collector = stream();
+            let half = piece(&json!({"choices": [{"delta": {"content": "x".repeat(size / 2)}}]}));
+            collector.push(half.as_bytes())?;
+            collector.push(half.as_bytes())
+        };
+        assert!(of(MAX_ANSWER).is_ok());
+        assert!(of(MAX_ANSWER + 2).is_err());
+        assert!(stream().push(&vec![b'x'; MAX_LINE]).is_ok());
+        assert!(stream().push(&vec![b'x'; MAX_LINE + 1]).is_err());
+    }
+}
