@@ -2,13 +2,12 @@
 
 mod env;
 pub(crate) mod learning;
+mod skills;
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-#[cfg(feature = "mcp")]
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use a2a_net::book::parse_did;
 use a2e_caps::chains::{Chains, Keeper, Limits as ChainLimits, Settings as ChainSettings};
@@ -19,9 +18,11 @@ use a2e_caps::learning::Ledgers;
 #[cfg(feature = "mcp")]
 use a2e_caps::mcp::client::{Fleet, Ground, Mcp as McpPlugin};
 use a2e_caps::memory::{Endpoint, EndpointSettings, Memory, Reader, Settings as MemorySettings};
+use a2e_caps::model::Models;
 use a2e_caps::planning::{Planning, Sharing};
 use a2e_caps::proc::{Procs, Resize, Settings as ProcSettings};
 use a2e_caps::shares::{Kind, Shares};
+use a2e_caps::skills::Shelf;
 use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
@@ -30,7 +31,7 @@ use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scri
 use a2e_runtime::config::{
     Chains as ChainsConfig, CommandTool, Config, Embedder, Env, IntentTarget, Learning as LearningConfig, Mcp,
     Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
-    PluginKind, Proc, Sandbox,
+    PluginKind, Proc, Sandbox, Skills,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};
@@ -50,6 +51,10 @@ pub(crate) struct Capabilities {
     components: Loader,
     /// Where scripts are kept as they were when they were read.
     scripts: PathBuf,
+    /// Where skills are, unless the configuration says otherwise.
+    own_skills: PathBuf,
+    /// Skills, once there is a plugin for them.
+    shelf: OnceLock<Arc<Shelf>>,
     /// MCP servers, once there is a plugin for them.
     #[cfg(feature = "mcp")]
     fleet: OnceLock<Arc<Fleet>>,
@@ -120,6 +125,8 @@ impl Capabilities {
             web,
             components: Loader::new(limits.max_components_per_agent),
             scripts: data.path().join("scripts"),
+            own_skills: data.path().join("skills"),
+            shelf: OnceLock::new(),
             #[cfg(feature = "mcp")]
             fleet: OnceLock::new(),
         })
@@ -160,6 +167,8 @@ impl Capabilities {
         vault: &Vault,
         (store, ledgers, keeper): (&Store, &Arc<Ledgers>, &Arc<Keeper>),
         pinning: Pinning,
+        (store, ledgers): (&Store, &Arc<Ledgers>),
+        (models, pinning): (&Arc<Models>, Pinning),
     ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
         let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits"))?);
@@ -180,6 +189,8 @@ impl Capabilities {
         let builder = learning::add(builder, learning);
         let builder = self.env(builder, Placement::named("env"), &Env::default(), None);
         let builder = self.proc(builder, &Proc::default());
+        let skills = Placement::named("skills");
+        let builder = self.skills(builder, skills, &Skills::default(), (models, &pinning))?;
         #[cfg(feature = "mcp")]
         let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;
         #[cfg(not(feature = "mcp"))]

@@ -44,6 +44,7 @@ mod run;
 mod screen;
 mod send;
 mod status;
+mod skill;
 mod stdio;
 mod token;
 mod toolkits;
@@ -128,6 +129,9 @@ enum Command {
     /// Environments of a host: list them, or play in one with the keyboard
     #[command(after_help = EXIT_STATUS)]
     Env(env::Arguments),
+    /// Prepared instructions of a node: list, show, run; check those of a folder
+    #[command(after_help = EXIT_STATUS)]
+    Skill(skill::Arguments),
     /// Show which guards stand around what agents run, and try to get past each
     #[command(after_help = EXIT_STATUS)]
     Doctor(doctor::Arguments),
@@ -253,6 +257,7 @@ fn main() -> ExitCode {
         Some(Command::Learn(options)) => learn::run(&options, arguments.json),
         Some(Command::Plan(options)) => plan::run(&options, arguments.json),
         Some(Command::Env(options)) => env::run(&options, arguments.json),
+        Some(Command::Skill(options)) => skill::run(&options, arguments.json),
         Some(Command::Doctor(options)) => doctor::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),
         Some(Command::Token(options)) => token::run(&options, arguments.json),

@@ -38,10 +38,14 @@ pub(crate) async fn builder(
     }
     let peers: Arc<dyn Peers> = Arc::clone(&shared.peers) as Arc<dyn Peers>;
     described.extend(capabilities.of_peers(config, &peers)?);
+    let models = capabilities.models(&config.models)?;
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
         let kept = (&shared.store, &shared.ledgers, &shared.chains);
         builder = capabilities.all(builder, &shared.vault, kept, pinning.clone())?;
+        let kept = (&shared.store, &shared.ledgers);
+        let more = (&models, pinning.clone());
+        builder = capabilities.all(builder, &shared.vault, kept, more)?;
         // The tools to try a host with.
         builder = builder.plugin(Demo::default());
     }
@@ -69,6 +73,10 @@ pub(crate) async fn builder(
             }
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mcp(mcp) => capabilities.mcp(builder, plugin, mcp, pinning.clone())?,
+            PluginKind::Skills(skills) => {
+                let placement = capabilities::placement(plugin);
+                capabilities.skills(builder, placement, skills, (&models, &pinning))?
+            }
             PluginKind::Memory(memory) => {
                 capabilities.memory(builder, plugin, memory, &shared.store)?
             }

@@ -36,6 +36,7 @@ mod sandboxed;
 mod secrets;
 mod seed004;
 mod status;
+mod skills;
 mod store;
 mod token;
 mod two_nodes;
@@ -116,6 +117,7 @@ fn a_host_can_be_asked_from_the_command_line() {
     let (_, out, _) = on_own_host(&["caps"]);
     for name in [
         "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning", "chains  ",
+        "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning", "skill   ",
     ] {
         assert!(out.contains(&format!("{name}     yes")), "{out}");
     }

@@ -1,0 +1,115 @@
+//! `frith skill`: the skills of a node from the command line.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::frith;
+use crate::node::Node;
+
+fn put(folder: &Path, path: &str, text: &str) {
+    let file = folder.join(path);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
+const GREET: &str = "---\nname: greet\ndescription: Greets somebody\ntags: [social]\n---\n\
+    Say hello to {args}, as in words.md.\n";
+
+#[test]
+fn skills_are_listed_shown_and_run_from_the_command_line() {
+    let folder = tempdir().unwrap();
+    // Where a node looks that is told nothing.
+    put(folder.path(), "data/skills/greet/SKILL.md", GREET);
+    put(folder.path(), "data/skills/greet/words.md", "Hello");
+    put(folder.path(), "data/skills/broken/SKILL.md", "nothing");
+    let node = Node::start(folder.path(), "{host_id: skills}");
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let skill =
+        |arguments: &[&str]| frith(&[&["skill"], arguments, &["--data", data]].concat(), "");
+    let (status, out, error) = skill(&["list"]);
+    assert_eq!(status, 0, "{error}");
+    assert!(
+        out.contains("greet                    Greets somebody"),
+        "{out}"
+    );
+    assert!(
+        out.contains("broken                   BLOCKED: it must begin"),
+        "{out}"
+    );
+    let (_, out, _) = skill(&["list", "social"]);
+    assert!(out.contains("greet") && !out.contains("broken"), "{out}");
+    let (_, out, _) = skill(&["show", "greet"]);
+    for part in [
+        "what       Greets somebody",
+        "files      words.md",
+        "Say hello to {args}",
+    ] {
+        assert!(out.contains(part), "{part} is not in\n{out}");
+    }
+    let (status, out, events) = skill(&["run", "greet", "Ada", "--events"]);
+    assert_eq!(
+        (status, out.trim()),
+        (0, "Say hello to Ada, as in words.md.")
+    );
+    assert!(events.contains("llm.skipped"), "{events}");
+    let (status, out, _) = skill(&["run", "greet", "{\"args\": \"Bob\"}", "--json"]);
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, &told["success"]), (0, &Value::Bool(true)));
+    let (status, _, error) = skill(&["run", "gret"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("did you mean `greet`?"), "{error}");
+    // A changed one waits for the operator, who approves of it as of any tool.
+    put(folder.path(), "data/skills/greet/words.md", "Other words");
+    let (status, _, error) = skill(&["run", "greet"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("frith tools pending"), "{error}");
+    let (_, out, _) = frith(&["tools", "pending", "--data", data], "");
+    assert!(out.contains("skills/greet"), "{out}");
+    let (status, _, error) = frith(&["tools", "approve", "skills/greet", "--data", data], "");
+    assert_eq!(status, 0, "{error}");
+    assert_eq!(skill(&["run", "greet", "Ada"]).0, 0);
+    drop(node);
+}
+
+#[test]
+fn skills_of_a_folder_are_checked_without_a_node() {
+    let folder = tempdir().unwrap();
+    put(folder.path(), "greet/SKILL.md", GREET);
+    let path = folder.path().to_str().unwrap();
+    let (status, out, error) = frith(&["skill", "check", path], "");
+    assert_eq!(
+        (status, out.trim()),
+        (0, "greet/SKILL.md: `greet` is good"),
+        "{error}"
+    );
+    put(
+        folder.path(),
+        "other/SKILL.md",
+        "---\nname: no\ndescription: d\n---\n",
+    );
+    let (status, out, _) = frith(&["skill", "check", path], "");
+    assert_eq!(status, 1);
+    assert!(
+        out.contains("other/SKILL.md: `name` must be that of its folder"),
+        "{out}"
+    );
+    let one = folder.path().join("greet");
+    assert_eq!(frith(&["skill", "check", one.to_str().unwrap()], "").0, 0);
+}
+
+#[test]
+fn agents_must_not_write_where_skills_are() {
+    let folder = tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("work/skills")).unwrap();
+    let config = "workspace: work\nplugins: [{name: s, type: skills, folders: [work/skills]}]\n";
+    fs::write(folder.path().join("frith.yaml"), config).unwrap();
+    let (config, data) = (folder.path().join("frith.yaml"), folder.path().join("data"));
+    let (config, data) = (config.to_str().unwrap(), data.to_str().unwrap());
+    let (status, _, error) = frith(&["stdio", "--config", config, "--data", data], "");
+    assert_eq!(status, 1);
+    assert!(error.contains("agents could rewrite skills"), "{error}");
+}
