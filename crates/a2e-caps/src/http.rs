@@ -20,10 +20,7 @@ use std::sync::Arc;
 use crate::tool::{DefinitionError, Tool};
 
 pub use address::Reach;
-#[cfg(feature = "mcp")]
-pub(crate) use client::Opened;
-pub(crate) use client::{Answer, Ask};
-pub(crate) use client::{Ask, Opened};
+pub(crate) use client::{Answer, Ask, Opened};
 pub use client::{Client, Settings};
 pub(crate) use encode::{Kept, encode};
 pub(crate) use hidden::Hidden;
@@ -32,9 +29,6 @@ pub(crate) use service::{Request, RequestContent, Service, Statuses};
 pub use service::{Web, WebError};
 pub(crate) use target::{Target, headers};
 pub(crate) use tool::{HttpTool, get, request, uncompressed};
-pub(crate) use target::Target;
-pub(crate) use target::headers;
-pub(crate) use tool::{HttpTool, get, request};
 
 /// Bytes of a URL.
 pub const MAX_URL: usize = 8 * 1024;

@@ -166,8 +166,6 @@ impl Capabilities {
         builder: HostBuilder,
         vault: &Vault,
         (store, ledgers, keeper): (&Store, &Arc<Ledgers>, &Arc<Keeper>),
-        pinning: Pinning,
-        (store, ledgers): (&Store, &Arc<Ledgers>),
         (models, pinning): (&Arc<Models>, Pinning),
     ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);

@@ -42,8 +42,6 @@ pub(crate) async fn builder(
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
         let kept = (&shared.store, &shared.ledgers, &shared.chains);
-        builder = capabilities.all(builder, &shared.vault, kept, pinning.clone())?;
-        let kept = (&shared.store, &shared.ledgers);
         let more = (&models, pinning.clone());
         builder = capabilities.all(builder, &shared.vault, kept, more)?;
         // The tools to try a host with.

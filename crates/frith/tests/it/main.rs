@@ -116,8 +116,7 @@ fn a_host_can_be_asked_from_the_command_line() {
     assert!(out.starts_with("the host answers in"), "{out}");
     let (_, out, _) = on_own_host(&["caps"]);
     for name in [
-        "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning", "chains  ",
-        "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning", "skill   ",
+        "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning", "chains  ", "skill   ",
     ] {
         assert!(out.contains(&format!("{name}     yes")), "{out}");
     }
