@@ -84,7 +84,10 @@ impl Exchanges {
             // What never happened is no line.
             let count = read(count);
             if count > 0 || outcome == "ok" {
-                let _ = writeln!(text, "frith_a2a_{name}_total{{outcome=\"{outcome}\"}} {count}");
+                let _ = writeln!(
+                    text,
+                    "frith_a2a_{name}_total{{outcome=\"{outcome}\"}} {count}"
+                );
             }
         }
         let _ = writeln!(
@@ -94,7 +97,10 @@ impl Exchanges {
         let mut sum = 0_u64;
         for (bound, count) in BOUNDS.iter().zip(&self.within) {
             sum = sum.saturating_add(read(count));
-            let _ = writeln!(text, "frith_a2a_{name}_seconds_bucket{{le=\"{bound}\"}} {sum}");
+            let _ = writeln!(
+                text,
+                "frith_a2a_{name}_seconds_bucket{{le=\"{bound}\"}} {sum}"
+            );
         }
         let count = read(&self.count);
         let seconds = Duration::from_micros(read(&self.microseconds)).as_secs_f64();
@@ -137,10 +143,12 @@ impl Metrics {
             );
         }
         let handshakes = "Messages of handshakes from other agents";
-        self.handshakes.render("handshake_messages", handshakes, &mut text);
+        self.handshakes
+            .render("handshake_messages", handshakes, &mut text);
         let requests = "Messages of sessions from other agents";
         self.requests.render("messages", requests, &mut text);
-        self.calls.render("calls", "Calls to other agents", &mut text);
+        self.calls
+            .render("calls", "Calls to other agents", &mut text);
         text
     }
 }

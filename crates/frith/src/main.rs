@@ -273,9 +273,7 @@ fn main() -> ExitCode {
         Some(Command::Endorse(options)) => endorse::run(&options),
         Some(Command::Peer(options)) => peer::run(&options, arguments.json),
         Some(Command::Trust(options)) => trust::run(&options, arguments.json),
-        Some(Command::Completions(options)) => {
-            manual::completions(&options, Arguments::command())
-        }
+        Some(Command::Completions(options)) => manual::completions(&options, Arguments::command()),
         Some(Command::Man(options)) => manual::man(&options, Arguments::command()),
         None => help(),
     };

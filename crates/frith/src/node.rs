@@ -153,9 +153,7 @@ impl Node {
         let (builder, described) = builder(config, &shared, &tell).await?;
         shared.capabilities.take(described);
         let host = builder.build();
-        let tls = config.server.tls.as_ref();
-        let tls = tls.map(|files| Tls::from_files(&files.certificate, &files.key));
-        let tls = tls.transpose()?;
+        let tls = tls(config)?;
         let http = http_server(&host, config);
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         endpoints.did = identity.identity.did().to_string();
@@ -173,8 +171,7 @@ impl Node {
         let agents = agents.await?;
         endpoints.a2a = agents.as_ref().map(|agents| agents.url());
         let joined = agents.as_ref().map(|agents| {
-            let server = agents.server.clone();
-            http.set_more_metrics(move || server.metrics());
+            agents.count_in(&http);
             login.resolve_with(agents.home.resolver().clone());
             shared.peers.join(agents);
             Joined::new(agents, &host, &names)
@@ -343,6 +340,13 @@ fn open_store(data: &DataDir) -> Result<store::Store> {
     let database = Sqlite::open(&store::Options::new(&file))
         .with_context(|| format!("cannot use {}", file.display()))?;
     Ok(store::Store::new(database))
+}
+
+/// The certificate, if there is one.
+fn tls(config: &Config) -> Result<Option<Tls>> {
+    let files = config.server.tls.as_ref();
+    let tls = files.map(|files| Tls::from_files(&files.certificate, &files.key));
+    Ok(tls.transpose()?)
 }
 
 /// What serves agents over HTTP, and MCP clients beside them.

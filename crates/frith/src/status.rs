@@ -103,8 +103,7 @@ pub(crate) struct Signed {
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let dir = arguments.data.dir()?;
-    let status: NodeStatus =
-        block_on(async { Ok(ask(&dir, OPERATION, &Nothing {}).await?) })?;
+    let status: NodeStatus = block_on(async { Ok(ask(&dir, OPERATION, &Nothing {}).await?) })?;
     match as_json {
         true => print_json(&json!(status))?,
         false => lines(&status, u64::try_from(now().0).unwrap_or(0))
@@ -150,7 +149,11 @@ fn lines(status: &NodeStatus, now: u64) -> Vec<String> {
             Some(guards) => format!(
                 "all guards are up (Landlock {} or higher, memory of each {}); `frith doctor` tries them",
                 guards.landlock,
-                if guards.tree_memory { "command" } else { "process" },
+                if guards.tree_memory {
+                    "command"
+                } else {
+                    "process"
+                },
             ),
         },
     );

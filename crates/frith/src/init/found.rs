@@ -88,7 +88,11 @@ impl Found {
         let names: Vec<String> = match serde_json::from_str::<Value>(&text) {
             Ok(value) => match value["mcpServers"].as_object() {
                 Some(servers) => servers.keys().cloned().collect(),
-                None => return self.left_out.push(format!("{NAME}: it has no `mcpServers`")),
+                None => {
+                    return self
+                        .left_out
+                        .push(format!("{NAME}: it has no `mcpServers`"));
+                }
             },
             Err(error) => {
                 let text = format!("{NAME}: it is no JSON: {error}");

@@ -15,8 +15,8 @@ use a2a_net::{
     Rules, Server, ServerSettings, SystemNames, Web,
 };
 use a2a_session::{Method, RequireManifest, Sealing, TrustRules};
-use a2e_runtime::DataDir;
 use a2e_runtime::config::{A2a, Baseline, Config, DidMethod, Encryption};
+use a2e_runtime::{DataDir, HttpServer};
 use anyhow::{Context, Result};
 use policy::Rate;
 use tokio::task::JoinHandle;
@@ -129,6 +129,12 @@ impl Agents {
         });
         this.read_book()?;
         Ok(Some(this))
+    }
+
+    /// Has what is done with other agents counted in `/metrics`.
+    pub(super) fn count_in(&self, http: &HttpServer) {
+        let server = self.server.clone();
+        http.set_more_metrics(move || server.metrics());
     }
 
     /// Where the port is.

@@ -31,11 +31,7 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     let servers = told["imported"][1].as_str().unwrap();
     assert!(servers.starts_with(".mcp.json: files ("), "{servers}");
     let left = told["left_out"].to_string();
-    for part in [
-        "`plugins[1].type`",
-        "unknown key `x`",
-        "skills/pdf: ",
-    ] {
+    for part in ["`plugins[1].type`", "unknown key `x`", "skills/pdf: "] {
         assert!(left.contains(part), "{part} in {left}");
     }
     assert!(told["did"].as_str().unwrap().starts_with("did:key:"));

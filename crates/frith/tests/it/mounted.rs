@@ -202,15 +202,13 @@ fn the_example_in_python_is_a_plugin() {
         "/../../examples/plugins/greeter.py"
     );
     let host = format!("cmd:python3 {script}");
-    let (status, out, error) = crate::frith(
-        &["call", "greet", r#"{"name":"Ada"}"#, "--host", &host],
-        "",
-    );
+    let (status, out, error) =
+        crate::frith(&["call", "greet", r#"{"name":"Ada"}"#, "--host", &host], "");
     assert_eq!(status, 0, "{error}");
     assert!(out.contains("Hello, Ada!"), "{out}");
     let (status, _, error) = crate::frith(&["call", "nothing", "{}", "--host", &host], "");
     assert_eq!(status, 1);
-    assert!(error.contains("there is no such tool"), "{error}");
+    assert!(error.contains("there is no tool \"nothing\""), "{error}");
     let folder = tempfile::tempdir().unwrap();
     let config = json!({"plugins": [
         {"name": "demo", "type": "demo"},
@@ -224,7 +222,8 @@ fn the_example_in_python_is_a_plugin() {
         ("greet", json!({"name": "Bob"}), "text", "Hello, Bob!"),
         ("echo", json!({"text": "x"}), "text", "x"),
     ] {
-        let call = json!({"type": "tool/call/req", "id": tool, "tool_name": tool, "arguments": arguments});
+        let call =
+            json!({"type": "tool/call/req", "id": tool, "tool_name": tool, "arguments": arguments});
         assert_eq!(wire.ask(&call)["data"]["data"][key], value, "{tool}");
     }
 }

@@ -62,7 +62,10 @@ struct Step {
 
 fn parts() -> Vec<Part> {
     let mut parts = Vec::new();
-    let mut lines = README.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let mut lines = README
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line));
     let mut is_elsewhere = false;
     while let Some((_, line)) = lines.next() {
         if line == FRESH {
@@ -73,7 +76,10 @@ fn parts() -> Vec<Part> {
         if !is_console && line != "```yaml" {
             continue;
         }
-        let block: Vec<(usize, &str)> = lines.by_ref().take_while(|(_, line)| *line != "```").collect();
+        let block: Vec<(usize, &str)> = lines
+            .by_ref()
+            .take_while(|(_, line)| *line != "```")
+            .collect();
         match (is_elsewhere, is_console) {
             (true, _) => is_elsewhere = false,
             (false, true) => parts.extend(steps(&block).into_iter().map(Part::Step)),
@@ -160,7 +166,10 @@ fn script(parts: &[Part]) -> String {
 /// The same for every key, hash and signature.
 fn same_each_time(line: &str) -> String {
     let is_key = |word: &str| {
-        word.len() == 43 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        word.len() == 43
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };
     let word = |word: &str| match word {
         _ if word.starts_with("did:key:z") => "did:key:…".to_owned(),
@@ -220,7 +229,11 @@ fn the_readme_works() {
             continue;
         }
         let came = std::fs::read_to_string(base.join(step.line.to_string())).unwrap();
-        let came: Vec<String> = came.lines().filter(|line| !line.is_empty()).map(same_each_time).collect();
+        let came: Vec<String> = came
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(same_each_time)
+            .collect();
         let shown: Vec<String> = step.shown.iter().copied().map(same_each_time).collect();
         assert_eq!(came, shown, "README.md:{}: {}", step.line, step.command);
     }

@@ -231,10 +231,16 @@ fn what_they_do_is_counted() {
     pair.meet();
     let call = ["peer", "call", "bob", "frith.ping", r#"{"echo":"hi"}"#];
     assert_eq!(pair.ada(&call).0, 0);
-    assert_eq!(pair.ada(&["peer", "call", "bob", "example.none.v1", "{}"]).0, 1);
+    assert_eq!(
+        pair.ada(&["peer", "call", "bob", "example.none.v1", "{}"])
+            .0,
+        1
+    );
     let counts = |node: &Node| {
         let url = format!("{}/metrics", node.at("http"));
-        let output = std::process::Command::new("curl").args(["-sS", &url]).output();
+        let output = std::process::Command::new("curl")
+            .args(["-sS", &url])
+            .output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
     let (ada, bob) = (counts(&pair.ada), counts(&pair.bob));
