@@ -313,6 +313,8 @@ pub struct Telemetry {
     pub log: String,
     /// How they are written.
     pub log_format: LogFormat,
+    /// Where an OpenTelemetry collector takes spans, as `http://ADDRESS:PORT`.
+    pub otlp: Option<String>,
 }
 
 /// How log messages are written.
@@ -423,6 +425,7 @@ impl Default for Telemetry {
         Self {
             log: "info".to_owned(),
             log_format: LogFormat::Text,
+            otlp: None,
         }
     }
 }

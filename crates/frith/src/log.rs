@@ -7,10 +7,16 @@ use anyhow::{Context, Result};
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, reload};
+
+use crate::otlp::{Exporter, Spans};
 
 /// The log, whose levels can be changed.
-pub(crate) struct Log(reload::Handle<EnvFilter, Registry>);
+pub(crate) struct Log {
+    levels: reload::Handle<EnvFilter, Registry>,
+    /// What sends spans to a collector, if one wants them.
+    spans: Option<Exporter>,
+}
 
 impl Log {
     /// Begins to log.
@@ -18,23 +24,31 @@ impl Log {
         let filter = filter(telemetry)
             .with_context(|| format!("`telemetry.log` is no filter: {}", telemetry.log))?;
         let (filter, handle) = reload::Layer::new(filter);
-        let registry = tracing_subscriber::registry().with(filter);
         let lines = fmt::layer().with_writer(std::io::stderr).with_target(false);
-        match telemetry.log_format {
-            LogFormat::Json => registry.with(lines.json()).try_init()?,
-            LogFormat::Text => {
-                let colours = std::io::stderr().is_terminal();
-                registry.with(lines.with_ansi(colours)).try_init()?;
-            }
-        }
-        Ok(Self(handle))
+        let lines: Box<dyn Layer<Registry> + Send + Sync> = match telemetry.log_format {
+            LogFormat::Json => lines.json().boxed(),
+            LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
+        };
+        let registry = tracing_subscriber::registry().with(lines.with_filter(filter));
+        let (spans, exporter) = telemetry.otlp.as_ref().map(|_| Spans::new()).unzip();
+        let spans = spans.map(|spans| spans.with_filter(Spans::filter()));
+        registry.with(spans).try_init()?;
+        Ok(Self {
+            levels: handle,
+            spans: exporter,
+        })
+    }
+
+    /// What sends spans to a collector; there is one.
+    pub(crate) const fn take_exporter(&mut self) -> Option<Exporter> {
+        self.spans.take()
     }
 
     /// Logs with other levels from now on.
     pub(crate) fn set(&self, telemetry: &Telemetry) {
         let outcome = filter(telemetry)
             .map_err(anyhow::Error::from)
-            .and_then(|filter| Ok(self.0.reload(filter)?));
+            .and_then(|filter| Ok(self.levels.reload(filter)?));
         if let Err(error) = outcome {
             tracing::error!("kept the old `telemetry.log`: {error}");
         }

@@ -34,6 +34,7 @@ mod mcp;
 mod memory;
 mod node;
 mod notify;
+mod otlp;
 mod own;
 mod peer;
 mod pending;

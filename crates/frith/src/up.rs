@@ -6,6 +6,7 @@ use std::time::Duration;
 use a2e_runtime::config::{Config, listen_address};
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use crate::Outcome;
 use crate::config::{Applied, Doing};
@@ -14,6 +15,7 @@ use crate::data::DataArguments;
 use crate::log::Log;
 use crate::node::{Apply, Consent, Node};
 use crate::notify::{self, State};
+use crate::otlp::Collector;
 use crate::watch::Watch;
 
 #[derive(Debug, clap::Args)]
@@ -36,16 +38,34 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let file = arguments.config.file()?;
     let config = arguments.load(file.as_deref())?;
-    let log = Log::start(&config.telemetry)?;
+    let mut log = Log::start(&config.telemetry)?;
+    let exporter = log.take_exporter();
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
+    let told = CancellationToken::new();
+    let sending = exporter
+        .zip(collector(&config))
+        .map(|(exporter, collector)| runtime.spawn(exporter.run(collector, told.clone())));
     let outcome = runtime.block_on(serve(arguments, &config, file.as_deref(), &log, as_json));
+    told.cancel();
+    if let Some(sending) = sending {
+        // It has its own patience.
+        let _ = runtime.block_on(sending);
+    }
     // Whatever still runs was told to end and had its time.
     runtime.shutdown_background();
     outcome
+}
+
+/// Where the configuration wants spans to be sent.
+fn collector(config: &Config) -> Option<Collector> {
+    Some(Collector {
+        url: config.telemetry.otlp.clone()?,
+        service: config.host_id.clone(),
+    })
 }
 
 async fn serve(

@@ -420,8 +420,24 @@ fn telemetry(field: &Field<'_>) -> Option<Telemetry> {
         section.field("log_format"),
         |it| it.choice(&[("text", LogFormat::Text), ("json", LogFormat::Json)]),
     );
+    set_some(&mut telemetry.otlp, section.field("otlp"), collector);
     section.finish();
     Some(telemetry)
+}
+
+/// Where a collector is. Spans have no secrets, and a collector beside the node can send them on over TLS.
+fn collector(field: &Field<'_>) -> Option<String> {
+    let text = field.word()?;
+    let rest = text.strip_prefix("http://").unwrap_or_default();
+    let is_place = !rest.is_empty() && !rest.starts_with([':', '/']);
+    match is_place
+        && rest
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'@')
+    {
+        true => Some(text),
+        false => field.wrong("must be http://ADDRESS:PORT, such as http://127.0.0.1:4318"),
+    }
 }
 
 /// A level, or levels by module as in `info,a2e_runtime=debug`.

@@ -428,6 +428,18 @@ fn words_that_mean_nothing() {
         ),
         ("telemetry: {log: 'info,'}", "unknown level ``"),
         (
+            "telemetry: {otlp: 'https://a:1'}",
+            "must be http://ADDRESS:PORT",
+        ),
+        (
+            "telemetry: {otlp: 'http://'}",
+            "must be http://ADDRESS:PORT",
+        ),
+        (
+            "telemetry: {otlp: 'http://me@a'}",
+            "must be http://ADDRESS:PORT",
+        ),
+        (
             "plugins: [{name: a, type: mounted, url: 'tcp:x', capabilities: [tools, memori]}]",
             "1:72: `plugins[0].capabilities[1]` is no capability: `memori`; did you mean `memory`?",
         ),

@@ -109,8 +109,20 @@ impl Driver {
         let context = Context::new(Arc::clone(&known.session), token, id.clone());
         let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
-        let span = tracing::debug_span!("request", kind = message.type_name(), id = id.as_str());
-        let job = async move { settings.registry.dispatch(message, context).await };
+        let span = tracing::debug_span!(
+            "request",
+            kind = message.type_name(),
+            id = id.as_str(),
+            tool = tool_of(&message),
+            error = tracing::field::Empty,
+        );
+        let job = async move {
+            let outcome = settings.registry.dispatch(message, context).await;
+            if let Err(failure) = &outcome {
+                tracing::Span::current().record("error", failure.code.as_str());
+            }
+            outcome
+        };
         let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
         // Most requests finish at once; the others get a task of their own.
         let mut nobody = Waiting::from_waker(Waker::noop());
@@ -344,6 +356,15 @@ pub(crate) fn poll_caught(
 ) -> Poll<Result<Outcome, Failure>> {
     let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(job).poll(cx)));
     polled.unwrap_or_else(|_| Poll::Ready(Err(crashed())))
+}
+
+/// The tool that is called, if one is.
+fn tool_of<'a>(message: &'a Message<'_>) -> Option<&'a str> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is a tool's")]
+    match &message.body {
+        Body::ToolCallRequest(call) => Some(&call.tool_name),
+        _ => None,
+    }
 }
 
 fn wants_events(body: &Body<'_>) -> bool {

@@ -27,6 +27,7 @@ mod memory;
 mod mounted;
 mod newcomer;
 mod node;
+mod otlp;
 mod own_host;
 mod peers;
 mod pinned;

@@ -1,0 +1,160 @@
+//! Sending spans: OTLP over HTTP, with JSON bodies.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::span::Span;
+
+/// Where spans go.
+#[derive(Debug, Clone)]
+pub(crate) struct Collector {
+    /// `http://ADDRESS:PORT`, and what is in front of `/v1/traces`.
+    pub(crate) url: String,
+    /// What the node calls itself.
+    pub(crate) service: String,
+}
+
+/// Sends the spans that have ended.
+pub(crate) struct Exporter {
+    ended: mpsc::Receiver<Span>,
+    lost: Arc<AtomicU64>,
+}
+
+/// So many spans are sent at once, or what there is after this time.
+const BATCH: usize = 512;
+const EVERY: Duration = Duration::from_secs(1);
+
+/// How long a collector may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The same before the process ends.
+const LAST: Duration = Duration::from_secs(2);
+
+impl Exporter {
+    pub(super) const fn new(ended: mpsc::Receiver<Span>, lost: Arc<AtomicU64>) -> Self {
+        Self { ended, lost }
+    }
+
+    /// The next span that has ended, if one has.
+    #[cfg(test)]
+    pub(super) fn next(&mut self) -> Option<Value> {
+        self.ended.try_recv().ok().map(|span| span.0)
+    }
+
+    /// Sends until it is told to stop, and then what is left.
+    pub(crate) async fn run(mut self, collector: Collector, stop: CancellationToken) {
+        let mut is_reached = true;
+        loop {
+            let mut batch = Vec::new();
+            let is_over = tokio::select! {
+                () = self.gather(&mut batch) => false,
+                () = stop.cancelled() => true,
+            };
+            let patience = match is_over {
+                true => {
+                    while let Ok(span) = self.ended.try_recv() {
+                        batch.push(span);
+                    }
+                    LAST
+                }
+                false => PATIENCE,
+            };
+            if !batch.is_empty() {
+                let sent = timeout(patience, collector.send(&batch)).await;
+                let sent = sent.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                self.tell(&collector, &sent, &mut is_reached);
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Waits for spans, and a little for more of them.
+    async fn gather(&mut self, batch: &mut Vec<Span>) {
+        if self.ended.recv_many(batch, BATCH).await == 0 {
+            return std::future::pending().await;
+        }
+        let more = async {
+            while batch.len() < BATCH {
+                let room = BATCH.saturating_sub(batch.len());
+                self.ended.recv_many(batch, room).await;
+            }
+        };
+        tokio::select! {
+            () = more => {}
+            () = sleep(EVERY) => {}
+        }
+    }
+
+    /// Says when a collector goes away and when it is back, not each time.
+    fn tell(&self, collector: &Collector, sent: &io::Result<()>, is_reached: &mut bool) {
+        let url = &collector.url;
+        match sent {
+            Ok(()) if !*is_reached => tracing::info!("the collector at {url} takes spans again"),
+            Err(error) if *is_reached => tracing::warn!(
+                "spans are lost, since the collector at {url} (`telemetry.otlp`) does not take them: {error}"
+            ),
+            Ok(()) | Err(_) => {}
+        }
+        *is_reached = sent.is_ok();
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            tracing::warn!("{lost} spans are lost: there were more than could be sent");
+        }
+    }
+}
+
+impl Collector {
+    async fn send(&self, spans: &[Span]) -> io::Result<()> {
+        let url: Uri = format!("{}/v1/traces", self.url.trim_end_matches('/'))
+            .parse()
+            .map_err(io::Error::other)?;
+        let host = url.host().unwrap_or_default();
+        let stream = TcpStream::connect((host, url.port_u16().unwrap_or(80))).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(io::Error::other)?;
+        let authority = url.authority().map_or("", |it| it.as_str());
+        let request = Request::post(url.path())
+            .header("host", authority)
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(self.body(spans).to_string())))
+            .map_err(io::Error::other)?;
+        // Until the answer is there somebody has to read and write.
+        let answer = tokio::select! {
+            answer = sender.send_request(request) => answer.map_err(io::Error::other)?,
+            ended = connection => {
+                ended.map_err(io::Error::other)?;
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        };
+        match answer.status().is_success() {
+            true => Ok(()),
+            false => Err(io::Error::other(format!("it answered {}", answer.status()))),
+        }
+    }
+
+    fn body(&self, spans: &[Span]) -> Value {
+        let spans: Vec<&Value> = spans.iter().map(|span| &span.0).collect();
+        let service = json!({"key": "service.name", "value": {"stringValue": self.service}});
+        let scope = json!({"name": "frith", "version": env!("CARGO_PKG_VERSION")});
+        json!({"resourceSpans": [{
+            "resource": {"attributes": [service]},
+            "scopeSpans": [{"scope": scope, "spans": spans}],
+        }]})
+    }
+}
