@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod dist;
 mod full;
 mod fuzz;
 mod npm;
@@ -24,6 +25,9 @@ usage: cargo xtask COMMAND
   fuzz [TARGET] [SECONDS]   fuzz one target or all, 60 seconds each unless told
   bench [SUITE]             measure against the peers and the bare limit: wire, identity,
                             policy, audit, store, tools, chain, a2e, a2a";
+                            policy, audit, store, tools, a2e, a2a
+  dist [PROGRAM]            an archive of the program with completions, pages and the systemd unit,
+                            tried out; a release build unless it is given";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
         ["full"] => full::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
+        ["dist", rest @ ..] => dist::run(rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -1,0 +1,136 @@
+//! `cargo xtask dist`: the program and all that belongs to it in one archive, and its size.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::step::{cargo, show, workspace};
+
+/// Files of the repository that go along, and where they lie in the archive.
+const FILES: [(&str, &str); 5] = [
+    ("README.md", "README.md"),
+    ("LICENSE-APACHE", "LICENSE-APACHE"),
+    ("LICENSE-MIT", "LICENSE-MIT"),
+    (
+        "docs/frith.sample.yaml",
+        "share/doc/frith/frith.sample.yaml",
+    ),
+    ("docs/frith.service", "lib/systemd/system/frith.service"),
+];
+
+/// What shells read, by where they look for it.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/frith"),
+    ("fish", "share/fish/vendor_completions.d/frith.fish"),
+    ("zsh", "share/zsh/site-functions/_frith"),
+];
+
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let program = match words {
+        [] => {
+            show(&mut cargo("build --release --locked -p frith"))?;
+            workspace().join("target/release/frith")
+        }
+        [program] => PathBuf::from(program),
+        _ => return Err("usage: cargo xtask dist [PROGRAM]".to_owned()),
+    };
+    let version = said(Command::new(&program).arg("--version"))?;
+    let version = version.trim().replace(' ', "-");
+    let name = format!("{version}-{}-linux", std::env::consts::ARCH);
+    let dist = workspace().join("target/dist");
+    let folder = dist.join(&name);
+    let _ = fs::remove_dir_all(&folder);
+    gather(&program, &folder)?;
+    let archive = dist.join(format!("{name}.tar.gz"));
+    // The same files give the same archive.
+    let tar = "--sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf";
+    let tar = Command::new("tar")
+        .args(tar.split(' '))
+        .arg(&archive)
+        .arg("-C")
+        .arg(&dist)
+        .arg(&name)
+        .status();
+    match tar {
+        Ok(status) if status.success() => {}
+        other => return Err(format!("tar: {other:?}")),
+    }
+    try_out(&archive, &dist.join("try"), &name, &version)?;
+    for file in [folder.join("bin/frith"), archive] {
+        let size = fs::metadata(&file).map_err(|error| cannot(&file, &error))?;
+        println!("{:>10.1} MiB  {}", mebibytes(size.len()), file.display());
+    }
+    Ok(())
+}
+
+/// Puts everything where it belongs.
+fn gather(program: &Path, folder: &Path) -> Result<(), String> {
+    let put = |name: &str, bytes: &[u8]| {
+        let file = folder.join(name);
+        let made = file.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::write(&file, bytes))
+            .map_err(|error| cannot(&file, &error))
+    };
+    for (from, to) in FILES {
+        let from = workspace().join(from);
+        let bytes = fs::read(&from).map_err(|error| cannot(&from, &error))?;
+        put(to, &bytes)?;
+    }
+    for (shell, to) in COMPLETIONS {
+        let text = said(Command::new(program).args(["completions", shell]))?;
+        put(to, text.as_bytes())?;
+    }
+    let pages = folder.join("share/man/man1");
+    said(Command::new(program).arg("man").arg(&pages))?;
+    put("bin/frith", &[])?;
+    let to = folder.join("bin/frith");
+    // Names of functions stay, for reports of crashes; what debuggers want does not.
+    show(
+        Command::new("strip")
+            .arg("--strip-debug")
+            .arg("-o")
+            .arg(&to)
+            .arg(program),
+    )
+}
+
+/// What was packed is unpacked and run.
+fn try_out(archive: &Path, folder: &Path, name: &str, version: &str) -> Result<(), String> {
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
+    show(
+        Command::new("tar")
+            .arg("-xzf")
+            .arg(archive)
+            .arg("-C")
+            .arg(folder),
+    )?;
+    let program = folder.join(name).join("bin/frith");
+    let found = said(Command::new(&program).arg("--version"))?;
+    match found.trim().replace(' ', "-") == version {
+        true => fs::remove_dir_all(folder).map_err(|error| cannot(folder, &error)),
+        false => Err(format!("{} says that it is {found}", program.display())),
+    }
+}
+
+/// What a command prints.
+fn said(command: &mut Command) -> Result<String, String> {
+    let output = command.output();
+    let output = output.map_err(|error| format!("{command:?}: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
+fn cannot(file: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", file.display())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "it is shown with one digit")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
