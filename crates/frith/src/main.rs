@@ -7,6 +7,7 @@
 mod agent;
 mod approve;
 mod audit;
+mod bench;
 mod book;
 mod capabilities;
 mod chain;
@@ -136,6 +137,9 @@ enum Command {
     /// Show which guards stand around what agents run, and try to get past each
     #[command(after_help = EXIT_STATUS)]
     Doctor(doctor::Arguments),
+    /// Measure for a moment what this machine reaches, beside the bare limit
+    #[command(after_help = EXIT_STATUS)]
+    Bench(bench::Arguments),
     /// Send lines to a host as they are, and print what comes back
     ///
     /// Shakes hands first, unless the first line does. Ends when every request is answered.
@@ -260,6 +264,7 @@ fn main() -> ExitCode {
         Some(Command::Env(options)) => env::run(&options, arguments.json),
         Some(Command::Skill(options)) => skill::run(&options, arguments.json),
         Some(Command::Doctor(options)) => doctor::run(&options, arguments.json),
+        Some(Command::Bench(options)) => bench::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),
         Some(Command::Token(options)) => token::run(&options, arguments.json),
         Some(Command::Approve(options)) => approve::run(&options, arguments.json),

@@ -4,6 +4,7 @@
 mod approve;
 mod audit;
 mod audit_hostile;
+mod bench;
 mod bridged;
 mod chains;
 #[cfg(feature = "wasm")]
