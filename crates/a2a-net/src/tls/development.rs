@@ -150,7 +150,11 @@ fn create(folder: &Path) -> io::Result<()> {
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let certificate = authority().self_signed(&key).map_err(io::Error::other)?;
     let above = folder.parent().unwrap_or_else(|| Path::new("."));
-    fs::create_dir_all(above)?;
+    // It is the user's data directory, which nobody else may open either.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(above)?;
     let mut fresh = folder.as_os_str().to_owned();
     fresh.push(format!(".{}", std::process::id()));
     let fresh = PathBuf::from(fresh);

@@ -98,3 +98,27 @@ fn with_servers_of_mcp_a_node_has_all_that_it_has_without() {
     let file = folder.join("frith.yaml");
     assert_eq!(caps(&format!("--config {}", file.display())), caps(""));
 }
+
+/// What `init` makes on the way to the certificates is a data directory that a node takes.
+#[test]
+fn the_first_files_of_a_user_are_closed_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let run = |words: &[&str]| {
+        assert_cmd::Command::new(env!("CARGO_BIN_EXE_frith"))
+            .args(words)
+            .current_dir(folder.path())
+            .env("XDG_DATA_HOME", &home)
+            .output()
+            .unwrap()
+    };
+    assert!(run(&["init", "--data", "elsewhere"]).status.success());
+    let mode = std::fs::metadata(home.join("frith"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700);
+    let used = run(&["call", "echo", "{}"]);
+    let error = String::from_utf8_lossy(&used.stderr).into_owned();
+    assert!(used.status.success(), "{error}");
+}
