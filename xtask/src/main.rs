@@ -24,8 +24,7 @@ usage: cargo xtask COMMAND
   full                      what an issue must pass: each feature alone, live fuzzing, benchmarks
   fuzz [TARGET] [SECONDS]   fuzz one target or all, 60 seconds each unless told
   bench [SUITE]             measure against the peers and the bare limit: wire, identity,
-                            policy, audit, store, tools, chain, a2e, a2a";
-                            policy, audit, store, tools, a2e, a2a
+                            policy, audit, store, tools, chain, env, a2e, a2a
   dist [PROGRAM]            an archive of the program with completions, pages and the systemd unit,
                             tried out; a release build unless it is given";
 
