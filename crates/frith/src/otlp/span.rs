@@ -210,10 +210,11 @@ impl Fields {
             "span_id" => self.span_id = Some(value),
             "parent_id" => self.parent_id = Some(value),
             name => {
+                let room = self.others.len() < MAX_FIELDS;
                 let known = self.others.iter_mut().find(|(known, _)| *known == name);
                 match known {
                     Some((_, known)) => *known = value,
-                    None if self.others.len() < MAX_FIELDS => self.others.push((name, value)),
+                    None if room => self.others.push((name, value)),
                     None => {}
                 }
             }
