@@ -29,9 +29,9 @@ use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
-    Chains as ChainsConfig, CommandTool, Config, Embedder, Env, IntentTarget, Learning as LearningConfig, Mcp,
-    Memory as MemoryConfig, Network, OwnTools, Peer, Planning as PlanningConfig, Plugin,
-    PluginKind, Proc, Sandbox, Skills,
+    Chains as ChainsConfig, CommandTool, Config, Embedder, Env, IntentTarget,
+    Learning as LearningConfig, Mcp, Memory as MemoryConfig, Network, OwnTools, Peer,
+    Planning as PlanningConfig, Plugin, PluginKind, Proc, Sandbox, Skills,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};

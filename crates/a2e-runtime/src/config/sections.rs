@@ -186,10 +186,10 @@ impl Reader<'_> {
             it.choice(&[
                 ("chains", Kind::Chains),
                 ("demo", Kind::Demo),
+                ("env", Kind::Env),
                 ("learning", Kind::Learning),
                 ("mcp", Kind::Mcp),
                 ("memory", Kind::Memory),
-                ("env", Kind::Env),
                 ("mounted", Kind::Mounted),
                 ("planning", Kind::Planning),
                 ("proc", Kind::Proc),

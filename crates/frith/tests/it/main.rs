@@ -37,8 +37,8 @@ mod readme;
 mod sandboxed;
 mod secrets;
 mod seed004;
-mod status;
 mod skills;
+mod status;
 mod store;
 mod token;
 mod two_nodes;
@@ -118,12 +118,13 @@ fn a_host_can_be_asked_from_the_command_line() {
     assert!(out.starts_with("the host answers in"), "{out}");
     let (_, out, _) = on_own_host(&["caps"]);
     for name in [
-        "tools   ", "toolkits", "proc    ", "memory  ", "planning", "learning", "chains  ", "skill   ",
+        "skill   ", "tools   ", "toolkits", "env     ", "proc    ", "memory  ", "learning",
+        "chains  ", "planning",
     ] {
         assert!(out.contains(&format!("{name}     yes")), "{out}");
     }
     assert!(
-        out.contains("skill        no   (no plugin loaded)"),
+        out.contains("multi_agent  no   (no plugin loaded)"),
         "{out}"
     );
     let (_, out, _) = on_own_host(&["tools"]);
