@@ -1,6 +1,8 @@
 //! Memories against plain rusqlite: the same inserts on the same tables, the same look-ups, and what
-//! FTS5 finds and ranks by itself.
+//! FTS5 finds and ranks by itself; with vectors too.
 #![expect(clippy::print_stdout, reason = "this is a report")]
+
+mod meaning;
 
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
@@ -60,7 +62,8 @@ fn report(entries: usize, effort: Effort) -> Fallible<()> {
     let subject = Subject::fill(folder.path(), entries)?;
     subject.gets(effort)?;
     subject.tags(effort)?;
-    subject.searches(effort)
+    subject.searches(effort)?;
+    meaning::report(&subject, effort)
 }
 
 /// A small random number generator, the same for both.
@@ -72,6 +75,11 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
+    }
+
+    /// From -1 to 1.
+    fn signed(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
     }
 
     /// A word; the tenth is about ten times as frequent as the hundredth.
@@ -119,6 +127,7 @@ fn rarest(number: usize) -> String {
 struct Subject {
     entries: usize,
     bare: Connection,
+    store: Store,
     ours: Arc<dyn Memories>,
 }
 
@@ -172,6 +181,7 @@ impl Subject {
         Ok(Self {
             entries,
             bare,
+            store,
             ours,
         })
     }
