@@ -138,10 +138,11 @@ fn ranks_tools(config: &Config) -> bool {
 /// Who learns of what happens in environments.
 fn learner(config: &Config, shared: &Shared, env: &Plugin) -> Result<Arc<dyn Learner>> {
     let enabled = config.plugins.iter().filter(|plugin| plugin.enabled);
-    #[expect(clippy::wildcard_enum_match_arm, reason = "all others do not learn")]
-    let mut found = enabled.filter_map(|plugin| match plugin.kind {
-        PluginKind::Learning(it) => Some((it, capabilities::placement(plugin))),
-        _ => None,
+    let mut found = enabled.filter_map(|plugin| {
+        let PluginKind::Learning(it) = plugin.kind else {
+            return None;
+        };
+        Some((it, capabilities::placement(plugin)))
     });
     let (config, placement) = found.next().with_context(|| {
         format!(

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::frith_in;
+use crate::node::Node;
+use crate::{frith, frith_in};
 
 /// Runs a part of `conformance/gymnasium_env.py` against a host with this configuration.
 fn beside_gymnasium(what: &str, config: &str) {
@@ -106,4 +107,36 @@ fn a_game_is_played_line_by_line() {
     let (status, _, err) = frith_in(folder.path(), &["env", "play", "nowhere"], "");
     assert_eq!(status, 1);
     assert!(err.contains("there is no environment `nowhere`"), "{err}");
+}
+
+/// Steps are experiences of whoever took them, if the configuration says so.
+#[test]
+fn a_game_can_be_learned_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "{host_id: plays, plugins: [{name: env, type: env, learn: true}, \
+                  {name: learning, type: learning}]}";
+    let node = Node::start(folder.path(), config);
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let (status, _, err) = frith(&["env", "play", "counter", "--data", data], "inc\ninc\n");
+    assert_eq!(status, 0, "{err}");
+    let export = ["learn", "export", "--format", "reward", "--data", data];
+    let (status, out, err) = frith(&export, "");
+    assert_eq!(status, 0, "{err}");
+    let steps: Vec<Value> = out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let states: Vec<&Value> = steps.iter().map(|step| &step["state"]).collect();
+    assert_eq!(states, [&json!({"count": 0}), &json!({"count": 1})]);
+}
+
+#[test]
+fn nothing_is_learned_where_nobody_learns() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "plugins: [{name: env, type: env, learn: true}]\n";
+    std::fs::write(folder.path().join("frith.yaml"), config).unwrap();
+    let (status, _, err) = frith_in(folder.path(), &["stdio", "--config", "frith.yaml"], "");
+    assert_eq!(status, 1, "{err}");
+    assert!(err.contains("needs a plugin of `type: learning`"), "{err}");
 }
