@@ -7,6 +7,9 @@ use crate::{bench, fuzz, test};
 /// Seconds of live fuzzing for each target.
 const FUZZ_SECONDS: u64 = 600;
 
+/// A test that takes too long for every day.
+const MILLION: &str = "test(/a_million_entries/)";
+
 pub(crate) fn run() -> Result<(), String> {
     test::run()?;
     HACK.ensure()?;
@@ -14,6 +17,10 @@ pub(crate) fn run() -> Result<(), String> {
     tally.step(
         "each feature alone",
         &mut cargo("hack check --workspace --each-feature --all-targets"),
+    );
+    tally.step(
+        "a million entries",
+        cargo("nextest run --release --package store --run-ignored only").args(["-E", MILLION]),
     );
     tally.close()?;
     fuzz::all(FUZZ_SECONDS)?;

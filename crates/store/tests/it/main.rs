@@ -11,6 +11,7 @@ mod forgotten;
 mod keys;
 mod kill;
 mod learning_kill;
+mod many;
 mod memory_model;
 mod model;
 mod plan_model;
