@@ -49,7 +49,6 @@ pub(super) struct Front {
     pub(super) output: Value,
     pub(super) max_turns: Option<i64>,
     pub(super) timeout_seconds: Option<i64>,
-    pub(super) script: Option<String>,
     pub(super) metadata: Map<String, Value>,
 }
 
@@ -159,7 +158,6 @@ impl Keys {
             arguments: (!arguments.is_empty()).then_some(arguments),
             max_turns: self.number("max_turns")?,
             timeout_seconds: self.number("timeout_seconds")?,
-            script: self.text("script")?,
             metadata,
         })
     }

@@ -171,11 +171,6 @@ fn read(folder: &Path, file: &Path, form: Form, name: &str) -> Result<Skill, Str
         let checked = Schema::compile(&skill.front.output);
         checked.map_err(|error| format!("`outputs`: {error}"))?;
     }
-    if let Some(script) = &skill.front.script
-        && !skill.files.contains_key(script)
-    {
-        return Err(format!("its `script` {script} is not in its folder"));
-    }
     skill.text = json!({"text": text, "files": skill.files.iter()
         .map(|(path, hash)| (path.clone(), hash.to_string()))
         .collect::<BTreeMap<_, _>>()})

@@ -21,11 +21,11 @@ const GREET: &str = "---\nname: greet\ndescription: Greets somebody\ntags: [soci
 #[test]
 fn skills_are_listed_shown_and_run_from_the_command_line() {
     let folder = tempdir().unwrap();
-    // Where a node looks that is told nothing.
+    let node = Node::start(folder.path(), "{host_id: skills}");
+    // Where a node looks that is told nothing, whenever somebody asks.
     put(folder.path(), "data/skills/greet/SKILL.md", GREET);
     put(folder.path(), "data/skills/greet/words.md", "Hello");
     put(folder.path(), "data/skills/broken/SKILL.md", "nothing");
-    let node = Node::start(folder.path(), "{host_id: skills}");
     let data = node.data();
     let data = data.to_str().unwrap();
     let skill =
@@ -67,9 +67,12 @@ fn skills_are_listed_shown_and_run_from_the_command_line() {
     let (status, _, error) = skill(&["run", "greet"]);
     assert_eq!(status, 1);
     assert!(error.contains("frith tools pending"), "{error}");
-    let (_, out, _) = frith(&["tools", "pending", "--data", data], "");
-    assert!(out.contains("skills/greet"), "{out}");
-    let (status, _, error) = frith(&["tools", "approve", "skills/greet", "--data", data], "");
+    let (_, out, _) = frith(&["tools", "pending", "--json", "--data", data], "");
+    let pending: Value = serde_json::from_str(&out).unwrap();
+    let tool = &pending[0]["tool"];
+    assert_eq!(tool["pin"], "skills/greet");
+    let wish = format!("skills/greet@{}", tool["offered"].as_str().unwrap());
+    let (status, _, error) = frith(&["tools", "approve", &wish, "--data", data], "");
     assert_eq!(status, 0, "{error}");
     assert_eq!(skill(&["run", "greet", "Ada"]).0, 0);
     drop(node);
