@@ -15,6 +15,7 @@ mod learning;
 mod mcp;
 mod memory;
 mod models;
+mod multi_agent;
 mod own_tools;
 mod peers;
 mod planning;
@@ -53,6 +54,7 @@ pub use learning::{CustomStrategy, Learning};
 pub use mcp::{Mcp, McpCommand, McpPlace, McpServer, McpUrl, is_name as is_server_name};
 pub use memory::{Embedder, Memory};
 pub use models::Model;
+pub use multi_agent::{AgentCommand, MultiAgent};
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use peers::{Peer, PeerIntent};
 pub use planning::Planning;
@@ -211,6 +213,8 @@ pub enum PluginKind {
     Chains(Chains),
     /// Worlds to act in.
     Env(Env),
+    /// Agents that agents have.
+    MultiAgent(MultiAgent),
     /// Prepared instructions.
     Skills(Skills),
     /// Another A2E host.

@@ -2,6 +2,8 @@
 //! connection of his own. They go the way of every request: the rate, the rules, the operator, the
 //! record.
 
+mod errand;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use crate::host::Host;
 use crate::metrics::Ended;
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, Takes};
 use crate::session::{At, Session};
+
+pub use errand::Errand;
 
 /// How deep requests may be inside each other: a chain in a skill in a chain is three deep.
 pub const MAX_DEPTH: usize = 8;

@@ -105,7 +105,7 @@ pub use client::{
     Reconnect, Reply, Roots, Skills, Tools, custom_body, read_custom,
 };
 pub use data_dir::{Claim, DataDir, DataError};
-pub use dispatch::{MAX_DEPTH, StandIn};
+pub use dispatch::{Errand, MAX_DEPTH, StandIn};
 pub use host::{Host, HostBuilder};
 pub use http::{Connection, Guard, Guest, HttpServer, Route};
 pub use learning::{Learner, NEUTRAL, Weights};

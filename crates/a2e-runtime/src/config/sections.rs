@@ -15,6 +15,7 @@ use super::{
     Audit, CommandTool, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind,
     Problem, Proc, Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket,
     env, intents, learning, peers, planning, policy, secrets, trust,
+    intents, learning, multi_agent, peers, planning, policy, secrets, trust,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -33,6 +34,7 @@ enum Kind {
     Memory,
     Env,
     Mounted,
+    MultiAgent,
     Planning,
     Proc,
     Skills,
@@ -191,6 +193,7 @@ impl Reader<'_> {
                 ("mcp", Kind::Mcp),
                 ("memory", Kind::Memory),
                 ("mounted", Kind::Mounted),
+                ("multi_agent", Kind::MultiAgent),
                 ("planning", Kind::Planning),
                 ("proc", Kind::Proc),
                 ("skills", Kind::Skills),
@@ -216,6 +219,9 @@ impl Reader<'_> {
             Kind::Memory => Some(PluginKind::Memory(self.memory(&mut section))),
             Kind::Toolkits => Some(PluginKind::Toolkits),
             Kind::Planning => Some(PluginKind::Planning(planning::planning(&mut section))),
+            Kind::MultiAgent => Some(PluginKind::MultiAgent(multi_agent::multi_agent(
+                &mut section,
+            ))),
             Kind::Proc => Some(PluginKind::Proc(proc(&mut section))),
             Kind::Skills => Some(PluginKind::Skills(self.skills(&mut section))),
             Kind::Tools => Some(PluginKind::Tools(Box::new(self.own_tools(&mut section)))),
