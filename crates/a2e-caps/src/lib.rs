@@ -5,6 +5,7 @@
 //! - [`files`]: tools that read, write and search files below given folders
 //! - [`http`]: tools that make HTTP requests
 //! - [`toolkits`]: the capability `toolkits`: bundles of tools that agents configure
+//! - [`agents`]: the capability `multi_agent`: agents that agents have
 //! - [`commands`]: tools that run commands and code in the sandbox
 //! - `components`: tools that are WebAssembly components (feature `wasm`)
 //! - `mcp`: the Model Context Protocol (feature `mcp`)
@@ -55,6 +56,7 @@
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
 pub mod chains;
+pub mod agents;
 pub mod commands;
 #[cfg(feature = "wasm")]
 pub mod components;

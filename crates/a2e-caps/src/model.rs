@@ -17,7 +17,7 @@ use answer::Collector;
 
 pub(crate) use answer::{Answer, Called};
 pub use answer::{MAX_ANSWER, MAX_CALLS, MAX_LINE};
-pub(crate) use talk::{Hands, Offered, Spent, Talk};
+pub(crate) use talk::{Hands, Offered, Spent, Talk, called};
 pub use talk::{MAX_RESULT, MAX_TALK};
 
 /// Where a model is, and how much of it one may use.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use a2e_runtime::BoxFuture;
+use a2e_wire::messages::tool::ToolResult;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Called, Model, ModelError};
@@ -85,6 +86,10 @@ impl Spent {
             true => self.add(1),
             false => Ok(()),
         }
+    }
+
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens.load(Ordering::SeqCst)
     }
 }
 
@@ -172,6 +177,16 @@ impl Offered {
     fn to_json(&self) -> Value {
         json!({"type": "function", "function": {
             "name": self.name, "description": self.description, "parameters": self.schema}})
+    }
+}
+
+/// What came of a call of a tool, as a model reads it.
+pub(crate) fn called(result: ToolResult<'_>) -> Result<Value, String> {
+    let data = result.data.and_then(|data| data.deserialize().ok());
+    let data: Value = data.unwrap_or_default();
+    match result.error {
+        Some(error) => Err(format!("{error} {data}")),
+        None => Ok(data),
     }
 }
 

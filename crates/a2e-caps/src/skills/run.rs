@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use a2e_runtime::BoxFuture;
 use a2e_wire::messages::skill::SkillCallRequest;
-use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition, ToolResult};
+use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition};
 use a2e_wire::{Body, Object};
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use super::skill::Skill;
 use super::telling::Telling;
 use super::tools::READ;
 use super::{Failed, Skills};
-use crate::model::{Hands, Model, ModelError, Offered, Spent, Talk};
+use crate::model::{Hands, Model, ModelError, Offered, Spent, Talk, called};
 use crate::tool::schema_of;
 
 /// How long a tool may take, in seconds.
@@ -165,15 +165,5 @@ impl Hands for SkillHands<'_> {
             self.telling.tell("tool.completed", ended).await;
             outcome
         })
-    }
-}
-
-/// What came of a call, as a model reads it.
-fn called(result: ToolResult<'_>) -> Result<Value, String> {
-    let data = result.data.and_then(|data| data.deserialize().ok());
-    let data: Value = data.unwrap_or_default();
-    match result.error {
-        Some(error) => Err(format!("{error} {data}")),
-        None => Ok(data),
     }
 }

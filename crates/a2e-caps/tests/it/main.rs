@@ -5,6 +5,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod agents;
 mod calls;
 mod chains;
 mod chains_kept;

@@ -1,0 +1,407 @@
+//! The capability `multi_agent`: agents that agents have.
+//!
+//! A sub-agent is a model, a tool (of a peer, above all), or a program that is itself an A2E client.
+//! Whatever it asks for is asked in the name of the session that has it, so it can do no more than
+//! that agent, and no more than it was given. Sub-agents end with what has them.
+
+mod command;
+mod forest;
+mod memory;
+mod merge;
+mod scope;
+mod tree;
+mod wish;
+mod work;
+
+use std::sync::{Arc, OnceLock};
+
+use a2e_runtime::{BoxFuture, Context, Errand, Failure, Outcome, Plugin, Serves, Session};
+use a2e_wire::messages::multi_agent::{
+    MultiAgentAwaitResponse, MultiAgentDelegateResponse, MultiAgentListResponse,
+    MultiAgentSpawnResponse, MultiAgentTerminateResponse,
+};
+use a2e_wire::messages::subagent::{
+    SubagentAwaitResponse, SubagentDelegateResponse, SubagentEvent, SubagentListResponse,
+    SubagentMergeRequest, SubagentMergeResponse, SubagentMessageRequest, SubagentMessageResponse,
+    SubagentSpawnResponse, SubagentStatus,
+};
+use a2e_wire::{Body, Capability, Message, Namespace, Object, Tag};
+use serde_json::{Value, json};
+
+use crate::fresh;
+use crate::placement::{Placement, placed};
+
+use tree::{State, Sub, Tree, Wish};
+use work::{Task, Work};
+
+pub use forest::{AgentInfo, Forest};
+pub use tree::{Limits, MAX_INBOX, MAX_MESSAGE};
+pub use work::Shop;
+
+/// The member of `metadata` that says which sub-agent has a new one.
+const PARENT: &str = "parent_agent_id";
+
+/// The plugin.
+#[derive(Debug)]
+pub struct Agents {
+    placement: Placement,
+    shop: Arc<Shop>,
+    limits: Limits,
+    forest: Arc<Forest>,
+}
+
+/// Where a session keeps its sub-agents.
+#[derive(Debug, Default)]
+struct Slot(OnceLock<Arc<Tree>>);
+
+/// What is said about a sub-agent that is not there.
+const UNKNOWN: &str = "Unknown subagent";
+
+impl Agents {
+    /// A plugin that makes sub-agents of these, and shows them in a forest.
+    #[must_use]
+    pub const fn new(
+        shop: Arc<Shop>,
+        limits: Limits,
+        forest: Arc<Forest>,
+        placement: Placement,
+    ) -> Self {
+        Self {
+            placement,
+            shop,
+            limits,
+            forest,
+        }
+    }
+
+    fn tree(&self, session: &Session) -> Arc<Tree> {
+        let slot = session.state::<Slot>();
+        let tree = slot.0.get_or_init(|| {
+            let tree = Arc::new(Tree::new(&session.identity().agent, self.limits));
+            self.forest.add(&tree);
+            tree
+        });
+        Arc::clone(tree)
+    }
+
+    /// Makes a sub-agent: its id and how it is, `FAILED` and no id if there cannot be one.
+    async fn spawn(
+        &self,
+        context: &Context,
+        parent: Option<&str>,
+        wish: Wish,
+    ) -> Result<(String, SubagentStatus<'static>), Failure> {
+        let id: String = fresh::id(Namespace::MultiAgent)?.chars().take(8).collect();
+        let tree = self.tree(context.session());
+        match tree.add(format!("sub_{id}"), parent, wish) {
+            Ok(sub) => {
+                tell(
+                    context.session(),
+                    &sub,
+                    "spawned",
+                    json!({"name": sub.wish.name}),
+                )
+                .await;
+                Ok((sub.id.clone(), SubagentStatus::Ready))
+            }
+            Err(why) => {
+                tracing::debug!(why, "there is no new sub-agent");
+                Ok((String::new(), SubagentStatus::Failed))
+            }
+        }
+    }
+
+    /// Gives a sub-agent its task; whether it takes it, and how it is.
+    async fn delegate(
+        &self,
+        context: &Context,
+        id: &str,
+        task: Task,
+    ) -> (bool, SubagentStatus<'static>) {
+        let tree = self.tree(context.session());
+        let Some(sub) = tree.find(id) else {
+            return (false, SubagentStatus::Failed);
+        };
+        if !sub.begin(&task.name) {
+            return (false, sub.status());
+        }
+        let session = context.session();
+        tell(session, &sub, "delegated", json!({"task": task.name})).await;
+        tell(
+            session,
+            &sub,
+            "status_changed",
+            json!({"status": "RUNNING"}),
+        )
+        .await;
+        let work = Work {
+            shop: Arc::clone(&self.shop),
+            errand: context.errand(),
+            tree,
+            sub,
+            task,
+        };
+        tokio::spawn(done(work));
+        (true, SubagentStatus::Running)
+    }
+
+    /// How a sub-agent is once its task has ended.
+    async fn rest(&self, context: &Context, id: &str) -> State {
+        match self.tree(context.session()).find(id) {
+            Some(sub) => sub.rest().await,
+            None => State {
+                status: SubagentStatus::Failed,
+                task: String::new(),
+                result: None,
+                error: Some(UNKNOWN.to_owned()),
+            },
+        }
+    }
+
+    async fn message(&self, context: &Context, request: SubagentMessageRequest<'_>) -> bool {
+        let tree = self.tree(context.session());
+        let Some(sub) = tree.find(request.to_subagent_id.as_str()) else {
+            return false;
+        };
+        let content: Value = request.message.content.deserialize().unwrap_or_default();
+        let message = json!({"from": request.from_subagent_id.as_str(),
+            "type": request.message.kind, "content": content});
+        let is_taken = sub.tell(message);
+        if is_taken {
+            let from = json!({"from": request.from_subagent_id.as_str()});
+            tell(context.session(), &sub, "message_received", from).await;
+        }
+        is_taken
+    }
+
+    /// Ends a sub-agent with all that it has.
+    async fn terminate(&self, context: &Context, id: &str) -> bool {
+        let tree = self.tree(context.session());
+        let Some(sub) = tree.find(id) else {
+            return false;
+        };
+        let below = tree.below(id);
+        sub.close(SubagentStatus::Terminated);
+        tell(context.session(), &sub, "terminated", json!({})).await;
+        for child in below {
+            if child.close(SubagentStatus::Terminated) {
+                tell(context.session(), &child, "terminated_parent", json!({})).await;
+            }
+        }
+        true
+    }
+
+    async fn merge(
+        &self,
+        context: &Context,
+        request: SubagentMergeRequest<'_>,
+    ) -> SubagentMergeResponse<'static> {
+        let tree = self.tree(context.session());
+        let ids = request.subagent_ids.iter().map(|id| id.as_str().to_owned());
+        let result = |id: String| {
+            let result = tree.find(&id).and_then(|sub| sub.state().result);
+            (id, result)
+        };
+        let results: Vec<(String, Option<Value>)> = ids.map(result).collect();
+        let merged = merge::merge(&request.strategy, &results);
+        if let Some(sub) = results.first().and_then(|(id, _)| tree.find(id)) {
+            let told = json!({"strategy": request.strategy.as_str()});
+            tell(context.session(), &sub, "merged", told).await;
+        }
+        SubagentMergeResponse::new(Object::from_serialize(&merged).unwrap_or_default())
+    }
+
+    async fn answer(&self, body: Body<'static>, context: Context) -> Result<Outcome, Failure> {
+        let context = &context;
+        #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
+        Ok(match body {
+            Body::MultiAgentSpawnRequest(request) => {
+                let (parent, wish) = wish::newer(&request);
+                let (id, status) = self.spawn(context, parent.as_deref(), wish).await?;
+                Outcome::answer(MultiAgentSpawnResponse {
+                    subagent_id: id.into(),
+                    status,
+                })
+            }
+            Body::SubagentSpawnRequest(request) => {
+                let (parent, wish) = wish::older(&request);
+                let (id, status) = self.spawn(context, parent.as_deref(), wish).await?;
+                Outcome::answer(SubagentSpawnResponse::new(id.into(), status))
+            }
+            Body::MultiAgentDelegateRequest(request) => {
+                let task = Task {
+                    name: request.task_name.into_owned(),
+                    instruction: request.instruction.into_owned(),
+                    criteria: request
+                        .success_criteria
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect(),
+                };
+                let id = request.subagent_id.as_str();
+                let (accepted, status) = self.delegate(context, id, task).await;
+                Outcome::answer(MultiAgentDelegateResponse { accepted, status })
+            }
+            Body::SubagentDelegateRequest(request) => {
+                let task = Task {
+                    name: request.task.name.into_owned(),
+                    instruction: request.task.instruction.into_owned(),
+                    criteria: request
+                        .task
+                        .success_criteria
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect(),
+                };
+                let id = request.subagent_id.as_str();
+                let (accepted, status) = self.delegate(context, id, task).await;
+                Outcome::answer(SubagentDelegateResponse { accepted, status })
+            }
+            Body::MultiAgentAwaitRequest(request) => {
+                let state = self.rest(context, request.subagent_id.as_str()).await;
+                Outcome::answer(MultiAgentAwaitResponse {
+                    subagent_id: request.subagent_id,
+                    status: state.status,
+                    result: state.result.as_ref().map(object),
+                    error: state.error.map(Into::into),
+                })
+            }
+            Body::SubagentAwaitRequest(request) => {
+                let state = self.rest(context, request.subagent_id.as_str()).await;
+                Outcome::answer(SubagentAwaitResponse {
+                    result: state.result.as_ref().map(object),
+                    error: state.error.map(Into::into),
+                    ..SubagentAwaitResponse::new(request.subagent_id, state.status)
+                })
+            }
+            Body::MultiAgentListRequest(_) => {
+                let all = self.tree(context.session()).all();
+                let subagents = all.iter().map(|sub| object(&wish::told(sub))).collect();
+                Outcome::answer(MultiAgentListResponse { subagents })
+            }
+            Body::SubagentListRequest(_) => {
+                let all = self.tree(context.session()).all();
+                let agent = &context.identity().agent;
+                let subagents = all.iter().map(|sub| wish::info(sub, agent)).collect();
+                Outcome::answer(SubagentListResponse { subagents })
+            }
+            Body::MultiAgentTerminateRequest(request) => {
+                let success = self.terminate(context, request.subagent_id.as_str()).await;
+                Outcome::answer(MultiAgentTerminateResponse {
+                    success,
+                    subagent_id: request.subagent_id,
+                })
+            }
+            Body::SubagentTerminateRequest(request) => {
+                self.terminate(context, request.subagent_id.as_str()).await;
+                Outcome::Done
+            }
+            Body::SubagentCancelRequest(request) => {
+                let tree = self.tree(context.session());
+                for sub in cancel(&tree, request.subagent_id.as_str()) {
+                    tell(context.session(), &sub, "cancelled", json!({})).await;
+                }
+                Outcome::Done
+            }
+            Body::SubagentMessageRequest(request) => {
+                let delivered = self.message(context, request).await;
+                Outcome::answer(SubagentMessageResponse { delivered })
+            }
+            Body::SubagentMergeRequest(request) => {
+                Outcome::answer(self.merge(context, request).await)
+            }
+            _ => Outcome::Pass,
+        })
+    }
+}
+
+/// Cancels a sub-agent and all that it has; gives those that were not at rest.
+fn cancel(tree: &Tree, id: &str) -> Vec<Arc<Sub>> {
+    let below = tree.below(id);
+    let all = tree.find(id).into_iter().chain(below);
+    all.filter(|sub| sub.close(SubagentStatus::Cancelled))
+        .collect()
+}
+
+/// Does a task in the background.
+async fn done(work: Work) {
+    let outcome = work.run().await;
+    let (session, sub): (&Errand, &Arc<Sub>) = (&work.errand, &work.sub);
+    let is_timeout = outcome
+        .as_ref()
+        .is_err_and(|text| text.starts_with("timeout"));
+    let changed = sub.finish(outcome);
+    // Whatever it has goes on no longer than its task.
+    for child in work.tree.below(&sub.id) {
+        child.close(SubagentStatus::Cancelled);
+    }
+    if changed {
+        if is_timeout {
+            tell(session.session(), sub, "timeout", json!({})).await;
+        }
+        let status = json!({"status": sub.status().as_str()});
+        tell(session.session(), sub, "status_changed", status).await;
+    }
+}
+
+/// Tells the agent what happened to a sub-agent of its, if it speaks the vocabulary that has events.
+async fn tell(session: &Session, sub: &Sub, event: &'static str, content: Value) {
+    if !sub.wish.is_told {
+        return;
+    }
+    let event = SubagentEvent {
+        content: object(&content),
+        ..SubagentEvent::new(sub.id.clone().into(), event.into())
+    };
+    // Who is gone need not hear it.
+    let _ = session.push(event).await;
+}
+
+/// A result as the wire has it: one that is no object is in one.
+fn object(value: &Value) -> Object<'static> {
+    let wrapped = match value {
+        Value::Object(_) => Object::from_serialize(value),
+        other => Object::from_serialize(&json!({ "data": other })),
+    };
+    wrapped.unwrap_or_default()
+}
+
+impl Plugin for Agents {
+    placed!(placement);
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(Capability::MultiAgent)
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Tags(vec![
+            Tag::MultiAgentSpawnRequest,
+            Tag::MultiAgentDelegateRequest,
+            Tag::MultiAgentAwaitRequest,
+            Tag::MultiAgentListRequest,
+            Tag::MultiAgentTerminateRequest,
+            Tag::SubagentSpawnRequest,
+            Tag::SubagentDelegateRequest,
+            Tag::SubagentAwaitRequest,
+            Tag::SubagentMessageRequest,
+            Tag::SubagentListRequest,
+            Tag::SubagentCancelRequest,
+            Tag::SubagentTerminateRequest,
+            Tag::SubagentMergeRequest,
+        ])
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(self.answer(request.body, context))
+    }
+
+    fn clear(&self, session: &Session) {
+        if let Some(tree) = session.state::<Slot>().0.get() {
+            tree.end();
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! A program that is a sub-agent: it runs in the sandbox and speaks A2E over its standard input and
+//! output, with a session of its own that has no more than it was given.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use a2e_runtime::{BoxFuture, Context, Failure, Host, Outcome, Plugin, Serves, Source};
+use a2e_wire::messages::multi_agent::MultiAgentTerminateRequest;
+use a2e_wire::{
+    Body, Capability, ErrorCode, Message, MessageKind, Namespace, Object, Raw, Sender, Tag, Unknown,
+};
+use sandbox::{Command, Input, Status};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::memory::Memories;
+use super::tree::MAX_MESSAGE;
+use super::work::Work;
+
+/// The variable that has the task.
+const TASK: &str = "A2E_TASK";
+
+/// Types of our own: what the program has found out, and what others tell it.
+const RESULT: &str = "multi_agent/result";
+const MESSAGES: &str = "multi_agent/messages";
+
+/// Bytes of a result.
+const MAX_RESULT: usize = 16 * MAX_MESSAGE;
+
+/// Events of a request that wait to be given on.
+const EVENTS: usize = 16;
+
+/// What the program asks through.
+struct Desk {
+    work: Work,
+    memories: Memories,
+    result: Mutex<Option<Value>>,
+}
+
+/// One capability of the program's session.
+struct Window {
+    desk: Arc<Desk>,
+    capability: Capability<'static>,
+    name: String,
+}
+
+/// The types of our own.
+struct Own(Arc<Desk>);
+
+#[derive(Deserialize)]
+struct Found {
+    result: Map<String, Value>,
+}
+
+/// Runs a program until it ends; gives what it said its result is.
+pub(super) async fn run(work: &Work, words: &[String]) -> Result<Value, String> {
+    let [program, args @ ..] = words else {
+        return Err("its command is empty".to_owned());
+    };
+    let workplace = &work.shop.workplace;
+    let agent: Arc<str> = work.tree.agent.as_str().into();
+    let share = workplace.commands.take(&agent);
+    let _share = share.map_err(|busy| busy.to_string())?;
+    let command = Command {
+        program: program.into(),
+        args: args.iter().map(Into::into).collect(),
+        cwd: workplace.folder.clone(),
+        env: vec![(TASK.into(), work.task.to_json().to_string().into())],
+        stdin: Input::Pipe,
+    };
+    let mut profile = workplace.profile.clone();
+    // Its task has a time, and what it says is counted message by message.
+    profile.limits.wall_time = Duration::MAX;
+    profile.limits.output_bytes = u64::MAX;
+    let spawned = workplace.launcher.spawn(&command, &profile).await;
+    let mut child = spawned.map_err(|error| error.to_string())?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err("it has no input or no output".to_owned());
+    };
+    let desk = Arc::new(Desk {
+        work: work.clone(),
+        memories: Memories::new(&work.sub),
+        result: Mutex::default(),
+    });
+    let host = host(&desk);
+    let serving = tokio::spawn(async move {
+        // Whatever goes wrong between them, the program ends, and that is what counts.
+        let _ = host
+            .serve(tokio::io::join(stdout, stdin), Source::Own)
+            .await;
+    });
+    let _serving = tokio_util::task::AbortOnDropHandle::new(serving);
+    let exit = child.wait().await;
+    let result = desk
+        .result
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    match (exit.status, result) {
+        (Status::Code(0), Some(result)) => Ok(result),
+        (Status::Code(0), None) => Err(format!("it ended without a `{RESULT}`")),
+        (Status::Code(code), _) => Err(format!("it ended with exit code {code}")),
+        (Status::Signal(signal), _) => Err(format!("it was ended by signal {signal}")),
+    }
+}
+
+/// The host that the program sees: what it was given, and nothing else.
+fn host(desk: &Arc<Desk>) -> Host {
+    let mut builder = Host::builder().plugin(Own(Arc::clone(desk)));
+    for name in Capability::ENUMERATION.values {
+        let capability = Capability::from_name(name);
+        let given = capability.filter(|it| desk.work.sub.scope.has(it));
+        if let Some(capability) = given {
+            builder = builder.plugin(Window {
+                desk: Arc::clone(desk),
+                capability,
+                name: (*name).to_owned(),
+            });
+        }
+    }
+    builder.build()
+}
+
+impl Desk {
+    async fn ask(&self, body: Body<'static>, context: &Context) -> Result<Outcome, Failure> {
+        let Work {
+            errand, tree, sub, ..
+        } = &self.work;
+        sub.scope.permit(&body)?;
+        let namespace = body.tag().map_or(Namespace::Base, Tag::namespace);
+        let failed = |text: String| Failure::new(ErrorCode::ToolDenied, namespace, text);
+        tree.step().map_err(|error| failed(error.message))?;
+        let is_silent = matches!(body, Body::SubagentTerminateRequest(_));
+        let body = self.own(body).map_err(|text| failed(text.to_owned()))?;
+        if let Body::SubagentCancelRequest(request) = &body {
+            super::cancel(tree, request.subagent_id.as_str());
+            return Ok(Outcome::Done);
+        }
+        let body = self.memories.prepare(body, errand, sub).await?;
+        let (events, mut heard) = mpsc::channel(EVENTS);
+        let asking = errand.ask(sub.next_id(), body, Some(events));
+        tokio::pin!(asking);
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(event) = heard.recv() => {
+                    let _ = context.event(event).await;
+                }
+                answer = &mut asking => break answer?,
+            }
+        };
+        while let Ok(event) = heard.try_recv() {
+            let _ = context.event(event).await;
+        }
+        Ok(match is_silent {
+            true => Outcome::Done,
+            false => Outcome::answer(self.shown(answer)),
+        })
+    }
+
+    /// A request as this sub-agent may make it: about its own sub-agents, and as itself.
+    fn own(&self, body: Body<'static>) -> Result<Body<'static>, &'static str> {
+        let Work { tree, sub, .. } = &self.work;
+        let below = tree.below(&sub.id);
+        let check = |id: &str| match below.iter().any(|known| known.id == id) {
+            true => Ok(()),
+            false => Err("that is no sub-agent of this one"),
+        };
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "nothing else names a sub-agent"
+        )]
+        match &body {
+            Body::MultiAgentDelegateRequest(it) => check(it.subagent_id.as_str())?,
+            Body::MultiAgentAwaitRequest(it) => check(it.subagent_id.as_str())?,
+            Body::MultiAgentTerminateRequest(it) => check(it.subagent_id.as_str())?,
+            Body::SubagentDelegateRequest(it) => check(it.subagent_id.as_str())?,
+            Body::SubagentAwaitRequest(it) => check(it.subagent_id.as_str())?,
+            Body::SubagentCancelRequest(it) => check(it.subagent_id.as_str())?,
+            Body::SubagentTerminateRequest(it) => check(it.subagent_id.as_str())?,
+            Body::SubagentMergeRequest(it) => {
+                it.subagent_ids
+                    .iter()
+                    .try_for_each(|id| check(id.as_str()))?;
+            }
+            _ => {}
+        }
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the rest stays as it is")]
+        Ok(match body {
+            Body::MultiAgentSpawnRequest(mut spawn) => {
+                let metadata = spawn.metadata.raw().deserialize();
+                let mut metadata: Map<String, Value> = metadata.unwrap_or_default();
+                metadata.insert(super::PARENT.to_owned(), json!(sub.id));
+                spawn.metadata = Object::from_serialize(&metadata).unwrap_or_default();
+                spawn.into()
+            }
+            Body::SubagentSpawnRequest(mut spawn) => {
+                spawn.parent_agent_id = Some(sub.id.clone().into());
+                spawn.into()
+            }
+            Body::SubagentMessageRequest(mut message) => {
+                message.from_subagent_id = sub.id.clone().into();
+                message.into()
+            }
+            Body::SubagentTerminateRequest(terminate) => {
+                // The same with an answer, for whoever asks inside a node must have one.
+                MultiAgentTerminateRequest::new(terminate.subagent_id).into()
+            }
+            body => body,
+        })
+    }
+
+    /// An answer as this sub-agent may see it.
+    fn shown(&self, answer: Body<'static>) -> Body<'static> {
+        let Work { tree, sub, .. } = &self.work;
+        let below = tree.below(&sub.id);
+        let is_own = |id: &str| below.iter().any(|known| known.id == id);
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the rest stays as it is")]
+        match answer {
+            Body::ToolListResponse(mut list) => {
+                list.tools.retain(|tool| sub.scope.has_tool(&tool.name));
+                list.into()
+            }
+            Body::SubagentListResponse(mut list) => {
+                list.subagents.retain(|it| is_own(it.subagent_id.as_str()));
+                list.into()
+            }
+            Body::MultiAgentListResponse(mut list) => {
+                list.subagents.retain(|it| {
+                    let it: Value = it.raw().deserialize().unwrap_or_default();
+                    it["subagent_id"].as_str().is_some_and(is_own)
+                });
+                list.into()
+            }
+            answer => self.memories.shown(answer),
+        }
+    }
+}
+
+impl Plugin for Window {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(self.capability.clone())
+    }
+
+    fn serves(&self) -> Serves {
+        let served = Tag::ALL.iter().filter(|tag| {
+            tag.kind() == MessageKind::Request
+                && tag.may_be_sent_by(Sender::Agent)
+                && tag.namespace().capability().as_ref() == Some(&self.capability)
+        });
+        Serves::Tags(served.copied().collect())
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        context: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(async move { self.desk.ask(request.body, &context).await })
+    }
+}
+
+impl Plugin for Own {
+    fn name(&self) -> &str {
+        "multi_agent_task"
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        None
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Types(vec![RESULT.to_owned(), MESSAGES.to_owned()])
+    }
+
+    fn handle(
+        &self,
+        request: Message<'static>,
+        _: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(async move {
+            let Body::Unknown(unknown) = &request.body else {
+                return Ok(Outcome::Pass);
+            };
+            let wrong = |text: String| {
+                Failure::new(ErrorCode::SchemaViolation, Namespace::MultiAgent, text)
+            };
+            let (kind, answer) = match unknown.type_name == RESULT {
+                true => {
+                    if unknown.raw.as_str().len() > MAX_RESULT {
+                        return Err(wrong(format!("a result may have {MAX_RESULT} bytes")));
+                    }
+                    let found: Result<Found, _> = unknown.raw.deserialize();
+                    let found = found.map_err(|error| wrong(format!("`{RESULT}`: {error}")))?;
+                    let mut slot = self.0.result.lock().unwrap_or_else(PoisonError::into_inner);
+                    *slot = Some(Value::Object(found.result));
+                    ("multi_agent/result/resp", json!({"success": true}))
+                }
+                false => {
+                    let messages = self.0.work.sub.take_messages();
+                    ("multi_agent/messages/resp", json!({ "messages": messages }))
+                }
+            };
+            let mut answer = answer;
+            answer["type"] = json!(kind);
+            answer["req_id"] = json!(request.envelope.id.as_str());
+            let raw = Raw::from_serialize(&answer).map_err(|error| wrong(error.to_string()))?;
+            Ok(Outcome::answer(Body::Unknown(Unknown {
+                type_name: kind.into(),
+                raw,
+            })))
+        })
+    }
+}

@@ -1,0 +1,327 @@
+//! The sub-agents of one session: who has whom, and what all of them may use.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use a2e_wire::messages::subagent::SubagentStatus;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::scope::{Memory, Scope};
+use crate::model::{ModelError, Spent};
+
+/// Messages that wait for a sub-agent.
+pub const MAX_INBOX: usize = 100;
+
+/// Bytes of one of them.
+pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// What the sub-agents of one session may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How deep sub-agents may have sub-agents.
+    pub depth: usize,
+    /// How many there may be.
+    pub agents: usize,
+    /// Steps of all tasks.
+    pub steps: usize,
+    /// Tokens of all tasks.
+    pub tokens: u64,
+    /// How long a task may take.
+    pub timeout: Duration,
+}
+
+/// The sub-agents of one session.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// Whose they are.
+    pub(super) agent: String,
+    pub(super) limits: Limits,
+    pub(super) spent: Spent,
+    steps: AtomicUsize,
+    subs: Mutex<Vec<Arc<Sub>>>,
+    over: CancellationToken,
+}
+
+/// A sub-agent.
+#[derive(Debug)]
+pub(super) struct Sub {
+    pub(super) id: String,
+    pub(super) parent: Option<String>,
+    pub(super) depth: usize,
+    pub(super) wish: Wish,
+    pub(super) scope: Scope,
+    /// Whose memory it has: none is the agent's own.
+    pub(super) memory: Option<String>,
+    pub(super) over: CancellationToken,
+    state: watch::Sender<State>,
+    inbox: Mutex<Vec<Value>>,
+    requests: AtomicU64,
+}
+
+/// What a sub-agent is to be.
+#[derive(Debug, Clone)]
+pub(super) struct Wish {
+    pub(super) name: String,
+    pub(super) role: String,
+    pub(super) model: String,
+    pub(super) system_prompt: String,
+    pub(super) scope: Scope,
+    pub(super) memory: Memory,
+    pub(super) max_steps: usize,
+    pub(super) timeout: Duration,
+    /// Whether what happens to it is told as it happens.
+    pub(super) is_told: bool,
+    /// The request as it came, for lists.
+    pub(super) config: Value,
+}
+
+/// How a sub-agent is doing.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) status: SubagentStatus<'static>,
+    pub(super) task: String,
+    pub(super) result: Option<Value>,
+    pub(super) error: Option<String>,
+}
+
+impl Tree {
+    pub(super) fn new(agent: &str, limits: Limits) -> Self {
+        Self {
+            agent: agent.to_owned(),
+            limits,
+            spent: Spent::new(limits.tokens),
+            steps: AtomicUsize::new(0),
+            subs: Mutex::default(),
+            over: CancellationToken::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Sub>>> {
+        self.subs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a sub-agent of the agent, or of one of its sub-agents.
+    ///
+    /// # Errors
+    /// Why there cannot be one more.
+    pub(super) fn add(
+        &self,
+        id: String,
+        parent: Option<&str>,
+        wish: Wish,
+    ) -> Result<Arc<Sub>, String> {
+        let mut subs = self.lock();
+        if self.over.is_cancelled() {
+            return Err("the session is over".to_owned());
+        }
+        let of = |id: &str| subs.iter().find(|sub| sub.id == id).cloned();
+        let parent = match parent {
+            None => None,
+            Some(id) => Some(of(id).ok_or("there is no such parent")?),
+        };
+        if parent
+            .as_ref()
+            .is_some_and(|parent| parent.over.is_cancelled())
+        {
+            return Err("its parent has ended".to_owned());
+        }
+        let depth = parent
+            .as_ref()
+            .map_or(1, |parent| parent.depth.saturating_add(1));
+        let Limits {
+            depth: most,
+            agents,
+            ..
+        } = self.limits;
+        if depth > most {
+            return Err(format!("sub-agents may be {most} deep"));
+        }
+        subs.retain(|sub| sub.status() != SubagentStatus::Terminated);
+        if subs.len() >= agents {
+            return Err(format!(
+                "there may be {agents} sub-agents; terminate one that has ended"
+            ));
+        }
+        let all = Scope::ALL;
+        let (around, memory) = match &parent {
+            Some(parent) => (&parent.scope, parent.memory.clone()),
+            None => (&all, None),
+        };
+        let sub = Arc::new(Sub {
+            parent: parent.as_ref().map(|parent| parent.id.clone()),
+            depth,
+            scope: wish.scope.clone().within(around),
+            memory: match wish.memory {
+                Memory::Shared => memory,
+                Memory::Isolated | Memory::Snapshot => Some(id.clone()),
+            },
+            over: match &parent {
+                Some(parent) => parent.over.child_token(),
+                None => self.over.child_token(),
+            },
+            id,
+            wish,
+            state: watch::Sender::new(State {
+                status: SubagentStatus::Ready,
+                task: String::new(),
+                result: None,
+                error: None,
+            }),
+            inbox: Mutex::default(),
+            requests: AtomicU64::new(0),
+        });
+        subs.push(Arc::clone(&sub));
+        Ok(sub)
+    }
+
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Sub>> {
+        self.lock().iter().find(|sub| sub.id == id).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Sub>> {
+        self.lock().clone()
+    }
+
+    /// Those that a sub-agent has, and those that these have.
+    pub(super) fn below(&self, id: &str) -> Vec<Arc<Sub>> {
+        let subs = self.lock();
+        let mut found: Vec<Arc<Sub>> = Vec::new();
+        // Whoever has others came before them.
+        for sub in subs.iter() {
+            let is_below =
+                |parent: &String| parent == id || found.iter().any(|known| known.id == *parent);
+            if sub.parent.as_ref().is_some_and(is_below) {
+                found.push(Arc::clone(sub));
+            }
+        }
+        found
+    }
+
+    /// One step more of a task.
+    ///
+    /// # Errors
+    /// If there were as many as there may be.
+    pub(super) fn step(&self) -> Result<(), ModelError> {
+        let before = self.steps.fetch_add(1, Ordering::SeqCst);
+        match before >= self.limits.steps {
+            true => Err(ModelError::new(
+                "step_limit",
+                format!(
+                    "all sub-agents together may take {} steps",
+                    self.limits.steps
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends all of them: the session is over.
+    pub(super) fn end(&self) {
+        self.over.cancel();
+        for sub in self.all() {
+            sub.close(SubagentStatus::Terminated);
+        }
+    }
+}
+
+impl Sub {
+    pub(super) fn status(&self) -> SubagentStatus<'static> {
+        self.state.borrow().status.clone()
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Begins a task, if it has none.
+    pub(super) fn begin(&self, task: &str) -> bool {
+        self.state.send_if_modified(|state| {
+            let is_ready = state.status == SubagentStatus::Ready;
+            if is_ready {
+                state.status = SubagentStatus::Running;
+                task.clone_into(&mut state.task);
+            }
+            is_ready
+        })
+    }
+
+    /// Ends a task that goes on.
+    pub(super) fn finish(&self, outcome: Result<Value, String>) -> bool {
+        self.state.send_if_modified(|state| {
+            let goes_on = state.is_busy();
+            if goes_on {
+                match outcome {
+                    Ok(result) => {
+                        state.status = SubagentStatus::Completed;
+                        state.result = Some(result);
+                    }
+                    Err(error) => {
+                        state.status = SubagentStatus::Failed;
+                        state.error = Some(error);
+                    }
+                }
+            }
+            goes_on
+        })
+    }
+
+    /// Cancels or terminates it; says whether that changed anything.
+    pub(super) fn close(&self, status: SubagentStatus<'static>) -> bool {
+        let changed = self.state.send_if_modified(|state| {
+            let may = match status == SubagentStatus::Cancelled {
+                true => state.is_busy() || state.status == SubagentStatus::Ready,
+                false => state.status != SubagentStatus::Terminated,
+            };
+            if may {
+                state.status = status.clone();
+            }
+            may
+        });
+        if changed {
+            self.over.cancel();
+        }
+        changed
+    }
+
+    /// How it is once it does nothing any more.
+    pub(super) async fn rest(&self) -> State {
+        let mut states = self.state.subscribe();
+        let rest = states.wait_for(|state| !state.is_busy()).await;
+        rest.map_or_else(|_| self.state(), |state| state.clone())
+    }
+
+    /// Puts a message where the sub-agent finds it.
+    pub(super) fn tell(&self, message: Value) -> bool {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = inbox.len() < MAX_INBOX && message.to_string().len() <= MAX_MESSAGE;
+        if has_room && !self.over.is_cancelled() {
+            inbox.push(message);
+            return true;
+        }
+        false
+    }
+
+    /// The messages that wait for it.
+    pub(super) fn take_messages(&self) -> Vec<Value> {
+        let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut inbox)
+    }
+
+    /// What its next request is called on record.
+    pub(super) fn next_id(&self) -> String {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        format!("{}.{number}", self.id)
+    }
+}
+
+impl State {
+    pub(super) const fn is_busy(&self) -> bool {
+        matches!(
+            self.status,
+            SubagentStatus::Running | SubagentStatus::Waiting
+        )
+    }
+}

@@ -1,0 +1,455 @@
+//! Sub-agents, as other A2E clients see them (a2e-behaviour, section 4, subagents; a2e-conflicts, rows
+//! 176 to 183).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use a2e_caps::Placement;
+use a2e_caps::agents::{Agents, Forest, Limits, MAX_INBOX, MAX_MESSAGE, Shop};
+use a2e_caps::model::{ModelSettings, Models};
+use a2e_caps::shares::{Kind, Shares};
+use a2e_caps::tool::{Catalogue, Source, Tool};
+use a2e_caps::tools::{Settings as ToolSettings, Tools};
+use a2e_caps::workplace::Workplace;
+use a2e_runtime::Host;
+use serde_json::{Value, json};
+
+use crate::model_double::{Double, says, wants};
+use crate::support::{constant, counting, defined};
+use crate::vault::Named;
+use crate::wire::Agent;
+
+const LIMITS: Limits = Limits {
+    depth: 3,
+    agents: 10,
+    steps: 100,
+    tokens: 1000,
+    timeout: Duration::from_secs(60),
+};
+
+/// A host whose agents may have agents.
+struct Bench {
+    host: Host,
+    forest: Arc<Forest>,
+}
+
+impl Bench {
+    fn new(models: Arc<Models>, limits: Limits) -> Self {
+        Self::with(models, limits, Vec::new())
+    }
+
+    fn with(models: Arc<Models>, limits: Limits, more: Vec<Arc<dyn Tool>>) -> Self {
+        // This process starts none, and need not be told how.
+        sandbox::enter_if_asked();
+        let catalogue = Arc::new(Catalogue::default());
+        let mut tools = vec![constant(defined("grep"), json!({"found": 1}))];
+        tools.extend(more);
+        assert_eq!(catalogue.set(Source::BuiltIn, tools), []);
+        let tools = Tools::new(catalogue, ToolSettings::default()).unwrap();
+        let shop = Arc::new(Shop {
+            models,
+            commands: BTreeMap::new(),
+            workplace: Arc::new(Workplace {
+                launcher: sandbox::Launcher::none().unwrap(),
+                profile: sandbox::Profile::default(),
+                folder: std::env::temp_dir(),
+                commands: Shares::new(Kind::Commands, 8),
+            }),
+        });
+        let forest = Arc::new(Forest::default());
+        let placement = Placement::named("agents");
+        let agents = Agents::new(shop, limits, Arc::clone(&forest), placement);
+        let builder = Host::builder().plugin(tools).plugin(agents);
+        Self {
+            host: builder.authenticator(Named).build(),
+            forest,
+        }
+    }
+
+    async fn agent(&self) -> Agent {
+        Agent::connect_as(&self.host, "ada", &["multi_agent", "tools"]).await
+    }
+}
+
+async fn spawn(agent: &mut Agent, more: Value) -> String {
+    let mut request = json!({"type": "multi_agent/spawn", "name": "helper"});
+    for (key, value) in more.as_object().unwrap() {
+        request[key] = value.clone();
+    }
+    let made = agent.ask(request).await;
+    assert_eq!(made["type"], "multi_agent/spawn/resp");
+    let id = made["subagent_id"].as_str().unwrap();
+    let expected = if id.is_empty() { "FAILED" } else { "READY" };
+    assert_eq!(made["status"], expected);
+    id.to_owned()
+}
+
+async fn delegate(agent: &mut Agent, id: &str) -> Value {
+    let request = json!({"type": "multi_agent/delegate", "subagent_id": id, "task_name": "t",
+        "instruction": "Find otters", "success_criteria": ["two"]});
+    agent.ask(request).await
+}
+
+async fn rest(agent: &mut Agent, id: &str) -> Value {
+    agent
+        .ask(json!({"type": "multi_agent/await", "subagent_id": id}))
+        .await
+}
+
+/// What a sub-agent ends with.
+async fn outcome(agent: &mut Agent, more: Value) -> Value {
+    let id = spawn(agent, more).await;
+    assert_eq!(delegate(agent, &id).await["accepted"], true);
+    rest(agent, &id).await
+}
+
+/// A model that never answers.
+async fn silent() -> (tokio::net::TcpListener, Arc<Models>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let web = a2e_caps::http::Client::new(a2e_caps::http::Settings::default());
+    let web = a2e_caps::http::Web::new(web, &[format!("127.0.0.1:{port}")]).unwrap();
+    let settings = ModelSettings {
+        url: format!("http://127.0.0.1:{port}"),
+        model: "small".into(),
+        key: None,
+        timeout: Duration::from_secs(3600),
+        max_answer_tokens: 10,
+        max_tokens: 1000,
+        allow_override: false,
+    };
+    let model = a2e_caps::model::Model::new(settings, &web).unwrap();
+    (
+        listener,
+        Arc::new(Models::new([("default".to_owned(), model)])),
+    )
+}
+
+#[tokio::test]
+async fn a_model_does_a_task_with_the_tools_it_was_given() {
+    let calls = [("grep", "{}"), ("danger", "{}")];
+    let double = Double::start(vec![wants(&calls, 10), says(&["two otters"], 20)]).await;
+    let (danger, count) = counting(defined("danger"));
+    let models = double.models(double.settings());
+    let bench = Bench::with(models, LIMITS, vec![danger]);
+    let mut agent = bench.agent().await;
+    let id = spawn(
+        &mut agent,
+        json!({"role": "finder", "metadata": {"tools": ["grep"]}}),
+    )
+    .await;
+    assert!(id.starts_with("sub_") && id.len() == 12, "{id}");
+    // Without a task, how it is.
+    assert_eq!(rest(&mut agent, &id).await["status"], "READY");
+    let begun = delegate(&mut agent, &id).await;
+    assert_eq!(
+        (&begun["accepted"], &begun["status"]),
+        (&json!(true), &json!("RUNNING"))
+    );
+    let ended = rest(&mut agent, &id).await;
+    assert_eq!(
+        (&ended["status"], &ended["error"]),
+        (&json!("COMPLETED"), &Value::Null)
+    );
+    assert_eq!(ended["result"]["text"], "two otters");
+    assert_eq!(ended["result"]["tokens"], 30);
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+    let asked = double.asked();
+    let system = asked[0].1["messages"][0]["content"].as_str().unwrap();
+    assert!(system.contains("finder"), "{system}");
+    let user = asked[0].1["messages"][1]["content"].as_str().unwrap();
+    assert_eq!(user, "Find otters\nIt is done when: two");
+    let told = asked[1].1["messages"].as_array().unwrap();
+    assert_eq!(told[3]["content"], "{\"found\":1}");
+    assert!(
+        told[4]["content"]
+            .as_str()
+            .unwrap()
+            .contains("no such tool")
+    );
+    // Row 183: a task is given once.
+    let again = delegate(&mut agent, &id).await;
+    assert_eq!(
+        (&again["accepted"], &again["status"]),
+        (&json!(false), &json!("COMPLETED"))
+    );
+    let list = agent.ask(json!({"type": "multi_agent/list"})).await;
+    assert_eq!(list["subagents"][0]["subagent_id"], json!(id));
+    assert_eq!(list["subagents"][0]["status"], "COMPLETED");
+    let ended = json!({"type": "multi_agent/terminate", "subagent_id": id});
+    let ended = agent.ask(ended).await;
+    assert_eq!(
+        (&ended["success"], &ended["subagent_id"]),
+        (&json!(true), &json!(id))
+    );
+    assert_eq!(rest(&mut agent, &id).await["status"], "TERMINATED");
+}
+
+#[tokio::test]
+async fn the_older_vocabulary_is_answered_in_kind_and_has_events() {
+    let double = Double::start(vec![says(&["yes"], 5)]).await;
+    let bench = Bench::new(double.models(double.settings()), LIMITS);
+    let mut agent = bench.agent().await;
+    let config = json!({"name": "a", "model": "default", "capabilities": ["grep"]});
+    agent
+        .say(json!({"type": "SUBAGENT_SPAWN_REQ", "agent": config}))
+        .await;
+    let event = agent.hear().await;
+    assert_eq!(
+        (&event["type"], &event["event"]),
+        (&json!("SUBAGENT_EVENT"), &json!("spawned"))
+    );
+    let made = agent.hear().await;
+    assert_eq!(
+        (&made["type"], &made["status"]),
+        (&json!("SUBAGENT_SPAWN_RESP"), &json!("READY"))
+    );
+    let id = made["subagent_id"].clone();
+    let message = json!({"type": "SUBAGENT_MESSAGE_REQ", "from_subagent_id": "x",
+        "to_subagent_id": id, "message": {"type": "note", "content": {"say": "hurry"}}});
+    agent.say(message).await;
+    assert_eq!(agent.hear().await["event"], "message_received");
+    assert_eq!(agent.hear().await["delivered"], true);
+    let task = json!({"name": "t", "instruction": "Is it so?"});
+    agent
+        .say(json!({"type": "SUBAGENT_DELEGATE_REQ", "subagent_id": id, "task": task}))
+        .await;
+    let mut heard = Vec::new();
+    // The task may have ended before its beginning is answered.
+    for _ in 0..4 {
+        let message = agent.hear().await;
+        heard.push(match message["type"].as_str().unwrap() {
+            "SUBAGENT_EVENT" => format!("{} {}", message["event"], message["content"]["status"]),
+            kind => format!("{kind} {} {}", message["accepted"], message["status"]),
+        });
+    }
+    heard.sort();
+    let expected = [
+        "\"delegated\" null",
+        "\"status_changed\" \"COMPLETED\"",
+        "\"status_changed\" \"RUNNING\"",
+        "SUBAGENT_DELEGATE_RESP true \"RUNNING\"",
+    ];
+    assert_eq!(heard, expected);
+    let ended = agent
+        .ask(json!({"type": "SUBAGENT_AWAIT_REQ", "subagent_id": id}))
+        .await;
+    assert_eq!(
+        (&ended["type"], &ended["status"]),
+        (&json!("SUBAGENT_AWAIT_RESP"), &json!("COMPLETED"))
+    );
+    let user = double.asked()[0].1["messages"][1]["content"].to_string();
+    assert!(user.contains("hurry"), "{user}");
+    let list = agent.ask(json!({"type": "SUBAGENT_LIST_REQ"})).await;
+    assert_eq!(
+        list["subagents"][0]["config"]["capabilities"],
+        json!(["grep"])
+    );
+    assert_eq!(list["subagents"][0]["parent_agent_id"], "ada");
+    agent
+        .say(json!({"type": "SUBAGENT_MERGE_REQ", "subagent_ids": [id], "strategy": "voting"}))
+        .await;
+    assert_eq!(agent.hear().await["event"], "merged");
+    let merged = agent.hear().await;
+    assert_eq!(
+        merged["merged_result"],
+        json!({"strategy": "voting", "winner": "yes", "votes": 1, "total": 1})
+    );
+    // Rows 181 and 182: no reply to these, and nobody there.
+    agent
+        .say(json!({"type": "SUBAGENT_TERMINATE_REQ", "subagent_id": id}))
+        .await;
+    assert_eq!(agent.hear().await["event"], "terminated");
+    let ended = agent
+        .ask(json!({"type": "SUBAGENT_AWAIT_REQ", "subagent_id": "sub_none"}))
+        .await;
+    assert_eq!(
+        (&ended["status"], &ended["error"]),
+        (&json!("FAILED"), &json!("Unknown subagent"))
+    );
+    let unknown = delegate(&mut agent, "sub_none").await;
+    assert_eq!(
+        (&unknown["accepted"], &unknown["status"]),
+        (&json!(false), &json!("FAILED"))
+    );
+}
+
+#[tokio::test]
+async fn a_session_has_so_many_and_so_deep() {
+    let limits = Limits {
+        agents: 4,
+        ..LIMITS
+    };
+    let bench = Bench::new(Arc::default(), limits);
+    let mut agent = bench.agent().await;
+    let mut parent = String::new();
+    for depth in 1..=4 {
+        let id = spawn(
+            &mut agent,
+            json!({"metadata": {"parent_agent_id":
+            if parent.is_empty() { Value::Null } else { json!(parent) }}}),
+        )
+        .await;
+        assert_eq!(id.is_empty(), depth > limits.depth, "{depth}");
+        parent = id;
+    }
+    assert!(!spawn(&mut agent, json!({})).await.is_empty());
+    assert!(spawn(&mut agent, json!({})).await.is_empty());
+    assert!(
+        spawn(
+            &mut agent,
+            json!({"metadata": {"parent_agent_id": "sub_none"}})
+        )
+        .await
+        .is_empty()
+    );
+    // Another session has its own.
+    let mut other = bench.agent().await;
+    other.ids = "B";
+    assert!(!spawn(&mut other, json!({})).await.is_empty());
+    assert_eq!(bench.forest.list().len(), 5);
+}
+
+#[tokio::test]
+async fn runaways_are_stopped() {
+    let again = || wants(&[("grep", "{}")], 10);
+    let double = Double::start(vec![again()]).await;
+    let models = double.models(double.settings());
+    let tools = json!({"tools": ["grep"]});
+    let bench = Bench::new(Arc::clone(&models), LIMITS);
+    let mut agent = bench.agent().await;
+    let ended = outcome(&mut agent, json!({"max_steps": 3, "metadata": tools})).await;
+    assert_eq!(ended["status"], "FAILED");
+    assert!(
+        ended["error"].as_str().unwrap().contains("3 turns"),
+        "{ended}"
+    );
+    // All of a session together: the second one finds nothing left.
+    let bench = Bench::new(
+        models,
+        Limits {
+            tokens: 45,
+            ..LIMITS
+        },
+    );
+    let mut agent = bench.agent().await;
+    for text in ["3 turns", "45 tokens"] {
+        let ended = outcome(&mut agent, json!({"max_steps": 3, "metadata": tools})).await;
+        assert!(ended["error"].as_str().unwrap().contains(text), "{ended}");
+    }
+    let limits = Limits {
+        timeout: Duration::from_millis(50),
+        ..LIMITS
+    };
+    let (_listener, models) = silent().await;
+    let bench = Bench::new(models, limits);
+    let ended = outcome(&mut bench.agent().await, json!({})).await;
+    assert!(
+        ended["error"].as_str().unwrap().starts_with("timeout"),
+        "{ended}"
+    );
+}
+
+/// A tree of three, of which each is at work.
+async fn three(agent: &mut Agent) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    for _ in 0..3 {
+        let parent = ids.last().map_or(Value::Null, |id| json!(id));
+        let id = spawn(agent, json!({"metadata": {"parent_agent_id": parent}})).await;
+        assert_eq!(delegate(agent, &id).await["status"], "RUNNING");
+        ids.push(id);
+    }
+    ids
+}
+
+#[tokio::test]
+async fn an_end_reaches_all_below() {
+    let (_listener, models) = silent().await;
+    let bench = Bench::new(models, LIMITS);
+    let mut agent = bench.agent().await;
+    let ids = three(&mut agent).await;
+    agent
+        .say(json!({"type": "SUBAGENT_CANCEL_REQ", "subagent_id": ids[1]}))
+        .await;
+    for id in &ids[1..] {
+        assert_eq!(rest(&mut agent, id).await["status"], "CANCELLED");
+    }
+    assert_eq!(bench.forest.find(&ids[0]).unwrap().status, "RUNNING");
+    assert_eq!(bench.forest.cancel(&ids[0]), Some(1));
+    assert_eq!(rest(&mut agent, &ids[0]).await["status"], "CANCELLED");
+    assert_eq!(bench.forest.cancel("sub_none"), None);
+    let ids = three(&mut agent).await;
+    let ended = json!({"type": "multi_agent/terminate", "subagent_id": ids[0]});
+    assert_eq!(agent.ask(ended).await["success"], true);
+    for id in &ids {
+        assert_eq!(rest(&mut agent, id).await["status"], "TERMINATED");
+    }
+}
+
+#[tokio::test]
+async fn sub_agents_end_with_their_session() {
+    let (_listener, models) = silent().await;
+    let bench = Bench::new(models, LIMITS);
+    let mut agent = bench.agent().await;
+    three(&mut agent).await;
+    agent
+        .say(json!({"type": "shutdown", "reason": "done"}))
+        .await;
+    drop(agent);
+    let at_work = || {
+        let all = bench.forest.list();
+        all.iter().filter(|it| it.status == "RUNNING").count()
+    };
+    while at_work() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_tool_does_a_task_if_it_was_given() {
+    let peer = constant(defined("ask_bob"), json!({"answer": "two"}));
+    let bench = Bench::with(Arc::default(), LIMITS, vec![peer]);
+    let mut agent = bench.agent().await;
+    let given = json!({"model": "tool:ask_bob", "metadata": {"tools": ["ask_bob"]}});
+    let ended = outcome(&mut agent, given).await;
+    assert_eq!(ended["result"], json!({"answer": "two"}));
+    let ended = outcome(&mut agent, json!({"model": "tool:ask_bob"})).await;
+    assert!(
+        ended["error"].as_str().unwrap().contains("not been given"),
+        "{ended}"
+    );
+    let ended = outcome(&mut agent, json!({"model": "other"})).await;
+    assert!(
+        ended["error"]
+            .as_str()
+            .unwrap()
+            .contains("no model `other`"),
+        "{ended}"
+    );
+}
+
+#[tokio::test]
+async fn messages_wait_up_to_a_number_and_a_size() {
+    let bench = Bench::new(Arc::default(), LIMITS);
+    let mut agent = bench.agent().await;
+    let id = spawn(&mut agent, json!({})).await;
+    let message = |content: &str| {
+        json!({"type": "SUBAGENT_MESSAGE_REQ", "from_subagent_id": "x", "to_subagent_id": id,
+            "message": {"type": "", "content": content}})
+    };
+    let around = json!({"from": "x", "type": "", "content": ""})
+        .to_string()
+        .len();
+    let most = "x".repeat(MAX_MESSAGE - around);
+    assert_eq!(
+        agent.ask(message(&format!("{most}x"))).await["delivered"],
+        false
+    );
+    assert_eq!(agent.ask(message(&most)).await["delivered"], true);
+    for number in 1..=MAX_INBOX {
+        let delivered = agent.ask(message("x")).await["delivered"].clone();
+        assert_eq!(delivered, number < MAX_INBOX, "{number}");
+    }
+}
