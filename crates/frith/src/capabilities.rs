@@ -2,6 +2,7 @@
 
 mod env;
 pub(crate) mod learning;
+mod agents;
 mod skills;
 
 use std::fs;
@@ -11,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use a2a_net::book::parse_did;
 use a2e_caps::chains::{Chains, Keeper, Limits as ChainLimits, Settings as ChainSettings};
+use a2e_caps::agents::Forest;
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
@@ -32,6 +34,9 @@ use a2e_runtime::config::{
     Chains as ChainsConfig, CommandTool, Config, Embedder, Env, IntentTarget,
     Learning as LearningConfig, Mcp, Memory as MemoryConfig, Network, OwnTools, Peer,
     Planning as PlanningConfig, Plugin, PluginKind, Proc, Sandbox, Skills,
+    CommandTool, Config, CustomStrategy, Embedder, IntentTarget, Learning as LearningConfig, Mcp,
+    Memory as MemoryConfig, MultiAgent, Network, OwnTools, Peer, Planning as PlanningConfig,
+    Plugin, PluginKind, Proc, Sandbox, Skills,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};
@@ -55,6 +60,8 @@ pub(crate) struct Capabilities {
     own_skills: PathBuf,
     /// Skills, once there is a plugin for them.
     shelf: OnceLock<Arc<Shelf>>,
+    /// The sub-agents of all sessions.
+    forest: Arc<Forest>,
     /// MCP servers, once there is a plugin for them.
     #[cfg(feature = "mcp")]
     fleet: OnceLock<Arc<Fleet>>,
@@ -127,6 +134,7 @@ impl Capabilities {
             scripts: data.path().join("scripts"),
             own_skills: data.path().join("skills"),
             shelf: OnceLock::new(),
+            forest: Arc::default(),
             #[cfg(feature = "mcp")]
             fleet: OnceLock::new(),
         })
@@ -140,6 +148,9 @@ impl Capabilities {
     /// What is asked of the guards around what agents run; nothing for `sandbox: none`.
     pub(crate) fn guards(&self) -> Option<&Settings> {
         self.workplace.launcher.settings()
+    /// The sub-agents of all sessions.
+    pub(crate) fn forest(&self) -> Arc<Forest> {
+        Arc::clone(&self.forest)
     }
 
     /// Serves the tools of a configuration, in place of those of the one before.
@@ -189,6 +200,8 @@ impl Capabilities {
         let builder = self.proc(builder, &Proc::default());
         let skills = Placement::named("skills");
         let builder = self.skills(builder, skills, &Skills::default(), (models, &pinning))?;
+        let agents = Placement::named("agents");
+        let builder = self.agents(builder, agents, &MultiAgent::default(), models)?;
         #[cfg(feature = "mcp")]
         let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;
         #[cfg(not(feature = "mcp"))]

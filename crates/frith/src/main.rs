@@ -5,6 +5,7 @@
 )]
 
 mod agent;
+mod agents;
 mod approve;
 mod audit;
 mod bench;
@@ -134,6 +135,9 @@ enum Command {
     /// Prepared instructions of a node: list, show, run; check those of a folder
     #[command(after_help = EXIT_STATUS)]
     Skill(skill::Arguments),
+    /// The agents that agents of a node have: list, show, cancel
+    #[command(after_help = EXIT_STATUS)]
+    Agents(agents::Arguments),
     /// Show which guards stand around what agents run, and try to get past each
     #[command(after_help = EXIT_STATUS)]
     Doctor(doctor::Arguments),
@@ -263,6 +267,7 @@ fn main() -> ExitCode {
         Some(Command::Plan(options)) => plan::run(&options, arguments.json),
         Some(Command::Env(options)) => env::run(&options, arguments.json),
         Some(Command::Skill(options)) => skill::run(&options, arguments.json),
+        Some(Command::Agents(options)) => agents::run(&options, arguments.json),
         Some(Command::Doctor(options)) => doctor::run(&options, arguments.json),
         Some(Command::Bench(options)) => bench::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),

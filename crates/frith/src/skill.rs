@@ -222,7 +222,7 @@ async fn call(client: &Client, action: &Action, as_json: bool) -> Result<Outcome
         timeout: Duration::from_secs(u64::from(*timeout).saturating_add(5)),
         on_event: match events {
             true => Handler::new(|event: Message<'static>| tell(&event)),
-            false => Handler::new(|_| {}),
+            false => Handler::none(),
         },
     };
     let response = client.rpc(request, options).await?;

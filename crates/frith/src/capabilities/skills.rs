@@ -48,7 +48,7 @@ impl Capabilities {
 
     /// The models of a configuration.
     pub(crate) fn models(&self, models: &[ModelConfig]) -> Result<Arc<Models>> {
-        let make = |config: &ModelConfig| {
+        let make = |config: &ModelConfig| -> Result<(String, Model)> {
             let whose = || format!("`models.{}`", config.name);
             let web = Web::new(Arc::clone(&self.web), &config.private_hosts);
             let settings = ModelSettings {

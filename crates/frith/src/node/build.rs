@@ -75,6 +75,10 @@ pub(crate) async fn builder(
                 let placement = capabilities::placement(plugin);
                 capabilities.skills(builder, placement, skills, (&models, &pinning))?
             }
+            PluginKind::MultiAgent(config) => {
+                let placement = capabilities::placement(plugin);
+                capabilities.agents(builder, placement, config, &models)?
+            }
             PluginKind::Memory(memory) => {
                 capabilities.memory(builder, plugin, memory, &shared.store)?
             }

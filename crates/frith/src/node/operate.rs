@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::record::purge_log;
 use super::{Agents, Apply, Shared, peers};
+use crate::agents;
 use crate::audit::purge;
 use crate::config::Applied;
 
@@ -20,7 +21,7 @@ pub(super) fn operations(
     host: &Host,
     apply: mpsc::Sender<Apply>,
 ) -> Operations {
-    Operations::new()
+    agents::serve(Operations::new(), &shared.capabilities.forest())
         .with_tokens(tokens, host)
         .with_approvals(approvals)
         .with_definitions(&shared.definitions, {

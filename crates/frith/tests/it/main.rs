@@ -1,6 +1,7 @@
 //! The command line, as a user meets it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod agents;
 mod approve;
 mod audit;
 mod audit_hostile;

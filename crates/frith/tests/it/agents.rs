@@ -1,0 +1,140 @@
+//! Programs that are sub-agents of an agent of a node, and `frith agents`.
+
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::frith;
+use crate::node::{Node, Wire};
+
+/// A program that is an agent, in the words of the protocol.
+const PROGRAM: &str = r#"
+import json, os, sys
+count = 0
+def ask(kind, **members):
+    global count
+    count += 1
+    print(json.dumps({"type": kind, "id": str(count), "version": "1.0", "ts": 1.0, **members}), flush=True)
+    while True:
+        line = json.loads(sys.stdin.readline())
+        if line.get("req_id") == str(count):
+            return line
+task = json.loads(os.environ["A2E_TASK"])
+ask("handshake/req", agent_id="worker", agent_caps=["tools", "memory", "proc", "multi_agent"], auth_token="", agent_version="1")
+found = {"task": task["instruction"]}
+if found["task"] == "wait":
+    sys.stdin.readline()
+found["tools"] = [it["name"] for it in ask("tool/list/req")["tools"]]
+found["time"] = ask("tool/call/req", tool_name="current_time", arguments={})["data"]["success"]
+found["command"] = ask("tool/call/req", tool_name="run_command", arguments={"command": "true"}).get("code")
+found["proc"] = ask("proc/spawn/req", cmd=["true"]).get("code")
+ask("memory/store/req", entries=[{"key": "k", "content": "of the worker", "tier": "episodic"}])
+found["memory"] = sorted(it["content"] for it in ask("memory/retrieve/req", keys=["k", "p"])["entries"])
+child = ask("multi_agent/spawn", name="child", model="tool:run_command", metadata={"tools": ["run_command"]})
+ask("multi_agent/delegate", subagent_id=child["subagent_id"], task_name="t", instruction="x")
+found["child"] = ask("multi_agent/await", subagent_id=child["subagent_id"])["error"]
+found["other"] = ask("multi_agent/terminate", subagent_id="sub_none").get("code")
+ask("multi_agent/result", result=found)
+"#;
+
+fn config() -> String {
+    let commands = json!({"worker": ["python3", "-c", PROGRAM]});
+    format!(
+        "plugins:\n- {{name: tools, type: tools}}\n- {{name: memory, type: memory}}\n\
+         - {{name: proc, type: proc}}\n- {{name: agents, type: multi_agent, commands: {commands}}}\n"
+    )
+}
+
+struct Agent(Wire, usize);
+
+impl Agent {
+    fn ask(&mut self, mut request: Value) -> Value {
+        self.1 += 1;
+        request["id"] = json!(format!("r{}", self.1));
+        self.0.say(&request);
+        self.0.hear().unwrap()
+    }
+
+    fn outcome(&mut self, memory: &str) -> Value {
+        let id = self.spawn(memory);
+        self.delegate(&id, "Find otters");
+        self.ask(json!({"type": "multi_agent/await", "subagent_id": id}))
+    }
+
+    fn spawn(&mut self, memory: &str) -> String {
+        let spawn = json!({"type": "multi_agent/spawn", "name": "w", "model": "worker",
+            "metadata": {"memory_scope": memory,
+                "capabilities": ["current_time", "memory", "multi_agent"]}});
+        self.ask(spawn)["subagent_id"].as_str().unwrap().to_owned()
+    }
+
+    fn delegate(&mut self, id: &str, instruction: &str) {
+        let task = json!({"type": "multi_agent/delegate", "subagent_id": id, "task_name": "t",
+            "instruction": instruction});
+        assert_eq!(self.ask(task)["accepted"], true);
+    }
+}
+
+#[test]
+fn a_program_has_a_session_of_its_own_with_no_more_than_it_was_given() {
+    let folder = tempdir().unwrap();
+    let node = Node::start(folder.path(), &config());
+    let mut agent = Agent(node.wire(), 0);
+    let hello = json!({"type": "handshake/req", "agent_id": "a", "auth_token": node.token,
+        "agent_caps": ["tools", "memory", "multi_agent"], "agent_version": "1"});
+    assert_eq!(agent.ask(hello)["ok"], true);
+    let entries = json!([{"key": "p", "content": "of the parent", "tier": "episodic"}]);
+    agent.ask(json!({"type": "memory/store/req", "entries": entries}));
+    for (scope, memory) in [
+        ("isolated", json!(["of the worker"])),
+        ("snapshot", json!(["of the parent", "of the worker"])),
+        ("shared", json!(["of the parent", "of the worker"])),
+    ] {
+        let ended = agent.outcome(scope);
+        assert_eq!(ended["status"], "COMPLETED", "{ended}");
+        let result = &ended["result"];
+        assert_eq!(result["memory"], memory, "{scope}");
+        assert_eq!(result["tools"], json!(["current_time"]));
+        assert_eq!(
+            (&result["time"], &result["task"]),
+            (&json!(true), &json!("Find otters"))
+        );
+        for denied in ["command", "other"] {
+            assert_eq!(result[denied], "tool_denied", "{result}");
+        }
+        assert!(result["proc"].is_string(), "{result}");
+        // Nobody gives more than it has.
+        assert!(
+            result["child"].as_str().unwrap().contains("not been given"),
+            "{result}"
+        );
+        // Only what was shared is there for the agent itself.
+        let seen = agent.ask(json!({"type": "memory/retrieve/req", "keys": ["k"]}));
+        assert_eq!(
+            seen["entries"].as_array().unwrap().len(),
+            usize::from(scope == "shared")
+        );
+    }
+    // The operator sees one at work, and ends it.
+    let id = agent.spawn("shared");
+    agent.delegate(&id, "wait");
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let agents =
+        |arguments: &[&str]| frith(&[&["agents"], arguments, &["--data", data]].concat(), "");
+    let (status, out, error) = agents(&["list"]);
+    assert_eq!(status, 0, "{error}");
+    let line = out.lines().find(|line| line.contains(&id)).unwrap();
+    assert!(
+        line.contains("RUNNING") && line.contains("default"),
+        "{out}"
+    );
+    let (_, out, _) = agents(&["show", &id, "--json"]);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["model"], "worker");
+    assert_eq!(agents(&["cancel", &id]).1, "cancelled 1\n");
+    let ended = agent.ask(json!({"type": "multi_agent/await", "subagent_id": id}));
+    assert_eq!(ended["status"], "CANCELLED");
+    let (status, _, error) = agents(&["show", "sub_none"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("`frith agents list`"), "{error}");
+}
