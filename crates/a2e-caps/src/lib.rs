@@ -55,8 +55,8 @@
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
-pub mod chains;
 pub mod agents;
+pub mod chains;
 pub mod commands;
 #[cfg(feature = "wasm")]
 pub mod components;

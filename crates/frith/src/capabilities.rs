@@ -1,8 +1,8 @@
 //! The built-in capabilities, as the configuration describes them.
 
+mod agents;
 mod env;
 pub(crate) mod learning;
-mod agents;
 mod skills;
 
 use std::fs;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use a2a_net::book::parse_did;
-use a2e_caps::chains::{Chains, Keeper, Limits as ChainLimits, Settings as ChainSettings};
 use a2e_caps::agents::Forest;
+use a2e_caps::chains::{Chains, Keeper, Limits as ChainLimits, Settings as ChainSettings};
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::files::{Access, Roots};
 use a2e_caps::http::{Client, Settings as WebSettings, Web};
@@ -32,11 +32,8 @@ use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
 use a2e_runtime::config::{
     Chains as ChainsConfig, CommandTool, Config, Embedder, Env, IntentTarget,
-    Learning as LearningConfig, Mcp, Memory as MemoryConfig, Network, OwnTools, Peer,
+    Learning as LearningConfig, Mcp, Memory as MemoryConfig, MultiAgent, Network, OwnTools, Peer,
     Planning as PlanningConfig, Plugin, PluginKind, Proc, Sandbox, Skills,
-    CommandTool, Config, CustomStrategy, Embedder, IntentTarget, Learning as LearningConfig, Mcp,
-    Memory as MemoryConfig, MultiAgent, Network, OwnTools, Peer, Planning as PlanningConfig,
-    Plugin, PluginKind, Proc, Sandbox, Skills,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder, Peers};
@@ -148,6 +145,8 @@ impl Capabilities {
     /// What is asked of the guards around what agents run; nothing for `sandbox: none`.
     pub(crate) fn guards(&self) -> Option<&Settings> {
         self.workplace.launcher.settings()
+    }
+
     /// The sub-agents of all sessions.
     pub(crate) fn forest(&self) -> Arc<Forest> {
         Arc::clone(&self.forest)

@@ -14,8 +14,7 @@ use super::tree::Node;
 use super::{
     Audit, CommandTool, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind,
     Problem, Proc, Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket,
-    env, intents, learning, peers, planning, policy, secrets, trust,
-    intents, learning, multi_agent, peers, planning, policy, secrets, trust,
+    env, intents, learning, multi_agent, peers, planning, policy, secrets, trust,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;

@@ -90,7 +90,7 @@ fn mistakes(text: &str, format: Format) -> String {
 #[test]
 fn the_sample_is_good_and_shows_the_defaults() {
     let config = Config::load(Path::new(SAMPLE)).unwrap();
-    assert_eq!(config.plugins.len(), 12);
+    assert_eq!(config.plugins.len(), 13);
     let rest = Config {
         plugins: Vec::new(),
         ..config
@@ -167,7 +167,7 @@ telemetry: [1]
 4:3: unknown key `lisen` in `server`; did you mean `listen`?
 5:8: `server.tls` lacks `key`
 7:5: `plugins[0]` lacks `name`
-8:21: `plugins[1].type` must be one of chains, demo, env, learning, mcp, memory, mounted, planning, proc, skills, toolkits, tools; did you mean `demo`?
+8:21: `plugins[1].type` must be one of chains, demo, env, learning, mcp, memory, mounted, multi_agent, planning, proc, skills, toolkits, tools; did you mean `demo`?
 9:27: unknown key `url` in `plugins[2]`; known are name, type, priority, exclusive, enabled
 10:5: `plugins[3]` needs either `command` or `url`
 11:35: `plugins[4].url` must begin with one of http://, https://, ws://, wss://, tcp:, unix:

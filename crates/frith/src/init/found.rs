@@ -26,7 +26,7 @@ const MAX_FILE: usize = 1024 * 1024;
 const MAX_ENTRIES: usize = 1000;
 
 /// The plugins of a node that is told of none. A configuration that names one names all it wants.
-const BUILT_IN: [&str; 10] = [
+const BUILT_IN: [&str; 11] = [
     "tools", "toolkits", "memory", "planning", "learning", "chains", "skills", "env", "proc",
     "demo",
 ];
