@@ -258,9 +258,8 @@ impl Model {
         }
         drop(opened.connection);
         let said: Value = serde_json::from_slice(&text).unwrap_or_default();
-        let said = said["error"]["message"]
-            .as_str()
-            .or_else(|| said["error"].as_str());
+        let text = |pointer: &str| said.pointer(pointer).and_then(Value::as_str);
+        let said = text("/error/message").or_else(|| text("/error"));
         let said = said.map_or_else(String::new, |said| {
             format!(": {}", said.chars().take(500).collect::<String>())
         });

@@ -229,7 +229,8 @@ impl Desk {
             Body::MultiAgentListResponse(mut list) => {
                 list.subagents.retain(|it| {
                     let it: Value = it.raw().deserialize().unwrap_or_default();
-                    it["subagent_id"].as_str().is_some_and(is_own)
+                    let id = it.get("subagent_id").and_then(Value::as_str);
+                    id.is_some_and(is_own)
                 });
                 list.into()
             }
@@ -307,8 +308,10 @@ impl Plugin for Own {
                 }
             };
             let mut answer = answer;
-            answer["type"] = json!(kind);
-            answer["req_id"] = json!(request.envelope.id.as_str());
+            if let Some(members) = answer.as_object_mut() {
+                members.insert("type".into(), json!(kind));
+                members.insert("req_id".into(), json!(request.envelope.id.as_str()));
+            }
             let raw = Raw::from_serialize(&answer).map_err(|error| wrong(error.to_string()))?;
             Ok(Outcome::answer(Body::Unknown(Unknown {
                 type_name: kind.into(),

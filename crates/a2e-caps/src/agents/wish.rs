@@ -50,9 +50,13 @@ pub(super) fn older(request: &SubagentSpawnRequest<'_>) -> (Option<String>, Wish
 /// The newer vocabulary, in which `metadata` says what the older one has members for.
 pub(super) fn newer(request: &MultiAgentSpawnRequest<'_>) -> (Option<String>, Wish) {
     let more: Value = request.metadata.raw().deserialize().unwrap_or_default();
-    let text = |name: &str| more[name].as_str().unwrap_or_default().to_owned();
+    let text = |name: &str| {
+        let text = more.get(name).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
     let words = ["capabilities", "tools"].iter().flat_map(|name| {
-        let list = more[*name].as_array().into_iter().flatten();
+        let list = more.get(*name).and_then(Value::as_array);
+        let list = list.into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned)
     });
     let words: Vec<String> = words.collect();
@@ -64,6 +68,8 @@ pub(super) fn newer(request: &MultiAgentSpawnRequest<'_>) -> (Option<String>, Wi
         scope if scope.is_empty() => MemoryScope::Shared,
         scope => MemoryScope::from(scope),
     };
+    let timeout = more.get("timeout_seconds").and_then(Value::as_i64);
+    let parent = more.get(PARENT).and_then(Value::as_str).map(str::to_owned);
     let wish = Wish {
         name: request.name.to_string(),
         role: request.role.to_string(),
@@ -72,13 +78,13 @@ pub(super) fn newer(request: &MultiAgentSpawnRequest<'_>) -> (Option<String>, Wi
         scope: Scope::asked(&tools, &words),
         memory: Memory::of(&memory),
         max_steps: steps(request.max_steps),
-        timeout: more["timeout_seconds"].as_i64().map_or(TIMEOUT, seconds),
+        timeout: timeout.map_or(TIMEOUT, seconds),
         is_told: false,
         config: json!({"name": request.name, "role": request.role, "model": request.model,
             "capabilities": words, "tool_scope": tools.as_str(), "memory_scope": memory.as_str(),
             "max_steps": request.max_steps, "metadata": more}),
     };
-    (more[PARENT].as_str().map(str::to_owned), wish)
+    (parent, wish)
 }
 
 fn steps(asked: i64) -> usize {

@@ -286,8 +286,10 @@ fn read<M: CustomMessage>(request: &Message<'_>) -> Result<M, Failure> {
 
 fn answer<M: CustomMessage>(context: &Context, message: &M) -> Result<Outcome, Failure> {
     let mut answer = serde_json::to_value(message).map_err(unreadable)?;
-    answer["type"] = M::TYPE.into();
-    answer["req_id"] = context.id().as_str().into();
+    if let Some(members) = answer.as_object_mut() {
+        members.insert("type".into(), M::TYPE.into());
+        members.insert("req_id".into(), context.id().as_str().into());
+    }
     Ok(Outcome::answer(Body::Unknown(Unknown {
         type_name: M::TYPE.into(),
         raw: Raw::from_serialize(&answer).map_err(unreadable)?,

@@ -112,30 +112,29 @@ impl Collector {
     /// Takes a piece, or the whole; gives its text.
     fn take(&mut self, piece: &Value, member: &str) -> Result<Option<String>, ModelError> {
         if let Some(error) = piece.get("error").filter(|error| !error.is_null()) {
-            let said = error["message"].as_str().or_else(|| error.as_str());
+            let message = error.get("message").and_then(Value::as_str);
+            let said = message.or_else(|| error.as_str());
             let said: String = said.unwrap_or("no reason").chars().take(500).collect();
             return Err(ModelError::new(
                 "llm_error",
                 format!("the model failed: {said}"),
             ));
         }
-        if let Some(tokens) = piece["usage"]["total_tokens"].as_u64() {
+        let tokens = piece.pointer("/usage/total_tokens");
+        if let Some(tokens) = tokens.and_then(Value::as_u64) {
             self.answer.tokens = Some(tokens);
         }
-        let choice = &piece["choices"][0];
-        if let Some(finish) = choice["finish_reason"].as_str() {
+        let choice = piece.pointer("/choices/0").unwrap_or(&Value::Null);
+        if let Some(finish) = choice.get("finish_reason").and_then(Value::as_str) {
             self.answer.finish = finish.chars().take(64).collect();
         }
-        let said = &choice[member];
-        for (place, call) in said["tool_calls"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .enumerate()
-        {
+        let said = choice.get(member).unwrap_or(&Value::Null);
+        let calls = said.get("tool_calls").and_then(Value::as_array);
+        for (place, call) in calls.into_iter().flatten().enumerate() {
             self.call(place, call)?;
         }
-        let text = said["content"].as_str().filter(|text| !text.is_empty());
+        let text = said.get("content").and_then(Value::as_str);
+        let text = text.filter(|text| !text.is_empty());
         if let Some(text) = text {
             self.answer.text.push_str(text);
         }
@@ -146,9 +145,8 @@ impl Collector {
     }
 
     fn call(&mut self, place: usize, call: &Value) -> Result<(), ModelError> {
-        let index = call["index"]
-            .as_u64()
-            .and_then(|index| usize::try_from(index).ok());
+        let index = call.get("index").and_then(Value::as_u64);
+        let index = index.and_then(|index| usize::try_from(index).ok());
         let index = index.unwrap_or(place);
         if index >= MAX_CALLS {
             let text = format!("the model wants more than {MAX_CALLS} calls at once");
@@ -161,14 +159,15 @@ impl Collector {
         let Some(known) = calls.get_mut(index) else {
             return Ok(());
         };
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let text = |pointer: &str| {
+            let text = call.pointer(pointer).and_then(Value::as_str);
+            text.unwrap_or_default()
+        };
         if known.id.is_empty() {
-            known.id = text(&call["id"]);
+            known.id = text("/id").to_owned();
         }
-        known.name.push_str(&text(&call["function"]["name"]));
-        known
-            .arguments
-            .push_str(&text(&call["function"]["arguments"]));
+        known.name.push_str(text("/function/name"));
+        known.arguments.push_str(text("/function/arguments"));
         Ok(())
     }
 

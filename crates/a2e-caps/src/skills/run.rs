@@ -40,7 +40,7 @@ impl Skills {
     /// If the agent names a model that it must not use.
     pub(super) fn chosen(&self, request: &SkillCallRequest<'_>) -> Result<Chosen, Failed> {
         let metadata: Value = request.metadata.raw().deserialize().unwrap_or_default();
-        if metadata["prepare"] == true {
+        if metadata.get("prepare") == Some(&Value::Bool(true)) {
             return Ok(Chosen::None("only the prompt was asked for"));
         }
         let Some(wanted) = &request.llm_override else {
@@ -51,7 +51,7 @@ impl Skills {
         };
         let text = |object: &Object<'_>, name: &str| {
             let value: Value = object.raw().deserialize().unwrap_or_default();
-            value[name].as_str().map(str::to_owned)
+            value.get(name)?.as_str().map(str::to_owned)
         };
         let key = text(&wanted.provider_credentials, "api_key");
         let model = wanted.provider_config.as_ref();
@@ -109,8 +109,9 @@ impl Skills {
         let mut data = json!({"text": done.text, "turns": done.turns, "tokens": done.tokens,
             "tool_calls": done.calls});
         // A skill that says what it gives is asked for JSON by its own instructions.
-        if let Ok(output @ Value::Object(_)) = serde_json::from_str(done.text.trim()) {
-            data["output"] = output;
+        let output = serde_json::from_str(done.text.trim());
+        if let (Ok(output @ Value::Object(_)), Some(data)) = (output, data.as_object_mut()) {
+            data.insert("output".into(), output);
         }
         Ok(data)
     }

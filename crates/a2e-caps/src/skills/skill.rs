@@ -101,11 +101,11 @@ impl Skill {
                 None => SkillStatus::Published,
             },
             input_schema: object(&self.input_schema()),
-            output_schema: object(&match &front.output {
-                Value::Null => json!({"type": "object", "properties": {
+            output_schema: object(&match front.output.is_null() {
+                true => json!({"type": "object", "properties": {
                     "summary": {"type": "string"}, "findings": {"type": "array"},
                     "recommendations": {"type": "array"}}}),
-                schema => schema.clone(),
+                false => front.output.clone(),
             }),
             instructions: None,
             file_path: Some(self.path.clone().into()),
@@ -125,9 +125,9 @@ impl Skill {
 
     /// What arguments must fit.
     pub(super) fn input_schema(&self) -> Value {
-        match &self.front.input {
-            Value::Null => json!({"type": "object", "properties": {"args": {"type": "string"}}}),
-            schema => schema.clone(),
+        match self.front.input.is_null() {
+            true => json!({"type": "object", "properties": {"args": {"type": "string"}}}),
+            false => self.front.input.clone(),
         }
     }
 
