@@ -359,9 +359,9 @@ async fn tell(session: &Session, sub: &Sub, event: &'static str, content: Value)
 
 /// A result as the wire has it: one that is no object is in one.
 fn object(value: &Value) -> Object<'static> {
-    let wrapped = match value {
-        Value::Object(_) => Object::from_serialize(value),
-        other => Object::from_serialize(&json!({ "data": other })),
+    let wrapped = match value.is_object() {
+        true => Object::from_serialize(value),
+        false => Object::from_serialize(&json!({ "data": value })),
     };
     wrapped.unwrap_or_default()
 }
