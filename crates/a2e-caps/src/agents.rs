@@ -4,6 +4,7 @@
 //! Whatever it asks for is asked in the name of the session that has it, so it can do no more than
 //! that agent, and no more than it was given. Sub-agents end with what has them.
 
+mod answers;
 mod command;
 mod forest;
 mod memory;
@@ -16,16 +17,11 @@ mod work;
 use std::sync::{Arc, OnceLock};
 
 use a2e_runtime::{BoxFuture, Context, Errand, Failure, Outcome, Plugin, Serves, Session};
-use a2e_wire::messages::multi_agent::{
-    MultiAgentAwaitResponse, MultiAgentDelegateResponse, MultiAgentListResponse,
-    MultiAgentSpawnResponse, MultiAgentTerminateResponse,
-};
 use a2e_wire::messages::subagent::{
-    SubagentAwaitResponse, SubagentDelegateResponse, SubagentEvent, SubagentListResponse,
-    SubagentMergeRequest, SubagentMergeResponse, SubagentMessageRequest, SubagentMessageResponse,
-    SubagentSpawnResponse, SubagentStatus,
+    SubagentEvent, SubagentMergeRequest, SubagentMergeResponse, SubagentMessageRequest,
+    SubagentStatus,
 };
-use a2e_wire::{Body, Capability, Message, Namespace, Object, Tag};
+use a2e_wire::{Capability, Message, Namespace, Object, Tag};
 use serde_json::{Value, json};
 
 use crate::fresh;
@@ -210,109 +206,6 @@ impl Agents {
         }
         SubagentMergeResponse::new(Object::from_serialize(&merged).unwrap_or_default())
     }
-
-    async fn answer(&self, body: Body<'static>, context: Context) -> Result<Outcome, Failure> {
-        let context = &context;
-        #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
-        Ok(match body {
-            Body::MultiAgentSpawnRequest(request) => {
-                let (parent, wish) = wish::newer(&request);
-                let (id, status) = self.spawn(context, parent.as_deref(), wish).await?;
-                Outcome::answer(MultiAgentSpawnResponse {
-                    subagent_id: id.into(),
-                    status,
-                })
-            }
-            Body::SubagentSpawnRequest(request) => {
-                let (parent, wish) = wish::older(&request);
-                let (id, status) = self.spawn(context, parent.as_deref(), wish).await?;
-                Outcome::answer(SubagentSpawnResponse::new(id.into(), status))
-            }
-            Body::MultiAgentDelegateRequest(request) => {
-                let task = Task {
-                    name: request.task_name.into_owned(),
-                    instruction: request.instruction.into_owned(),
-                    criteria: request
-                        .success_criteria
-                        .iter()
-                        .map(ToString::to_string)
-                        .collect(),
-                };
-                let id = request.subagent_id.as_str();
-                let (accepted, status) = self.delegate(context, id, task).await;
-                Outcome::answer(MultiAgentDelegateResponse { accepted, status })
-            }
-            Body::SubagentDelegateRequest(request) => {
-                let task = Task {
-                    name: request.task.name.into_owned(),
-                    instruction: request.task.instruction.into_owned(),
-                    criteria: request
-                        .task
-                        .success_criteria
-                        .iter()
-                        .map(ToString::to_string)
-                        .collect(),
-                };
-                let id = request.subagent_id.as_str();
-                let (accepted, status) = self.delegate(context, id, task).await;
-                Outcome::answer(SubagentDelegateResponse { accepted, status })
-            }
-            Body::MultiAgentAwaitRequest(request) => {
-                let state = self.rest(context, request.subagent_id.as_str()).await;
-                Outcome::answer(MultiAgentAwaitResponse {
-                    subagent_id: request.subagent_id,
-                    status: state.status,
-                    result: state.result.as_ref().map(object),
-                    error: state.error.map(Into::into),
-                })
-            }
-            Body::SubagentAwaitRequest(request) => {
-                let state = self.rest(context, request.subagent_id.as_str()).await;
-                Outcome::answer(SubagentAwaitResponse {
-                    result: state.result.as_ref().map(object),
-                    error: state.error.map(Into::into),
-                    ..SubagentAwaitResponse::new(request.subagent_id, state.status)
-                })
-            }
-            Body::MultiAgentListRequest(_) => {
-                let all = self.tree(context.session()).all();
-                let subagents = all.iter().map(|sub| object(&wish::told(sub))).collect();
-                Outcome::answer(MultiAgentListResponse { subagents })
-            }
-            Body::SubagentListRequest(_) => {
-                let all = self.tree(context.session()).all();
-                let agent = &context.identity().agent;
-                let subagents = all.iter().map(|sub| wish::info(sub, agent)).collect();
-                Outcome::answer(SubagentListResponse { subagents })
-            }
-            Body::MultiAgentTerminateRequest(request) => {
-                let success = self.terminate(context, request.subagent_id.as_str()).await;
-                Outcome::answer(MultiAgentTerminateResponse {
-                    success,
-                    subagent_id: request.subagent_id,
-                })
-            }
-            Body::SubagentTerminateRequest(request) => {
-                self.terminate(context, request.subagent_id.as_str()).await;
-                Outcome::Done
-            }
-            Body::SubagentCancelRequest(request) => {
-                let tree = self.tree(context.session());
-                for sub in cancel(&tree, request.subagent_id.as_str()) {
-                    tell(context.session(), &sub, "cancelled", json!({})).await;
-                }
-                Outcome::Done
-            }
-            Body::SubagentMessageRequest(request) => {
-                let delivered = self.message(context, request).await;
-                Outcome::answer(SubagentMessageResponse { delivered })
-            }
-            Body::SubagentMergeRequest(request) => {
-                Outcome::answer(self.merge(context, request).await)
-            }
-            _ => Outcome::Pass,
-        })
-    }
 }
 
 /// Cancels a sub-agent and all that it has; gives those that were not at rest.
@@ -396,7 +289,12 @@ impl Plugin for Agents {
         request: Message<'static>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        Box::pin(self.answer(request.body, context))
+        Box::pin(async move {
+            match request.body.tag().map(Tag::namespace) {
+                Some(Namespace::Subagent) => self.older(request.body, &context).await,
+                _ => self.newer(request.body, &context).await,
+            }
+        })
     }
 
     fn clear(&self, session: &Session) {

@@ -188,6 +188,7 @@ async fn a_model_does_a_task_with_the_tools_it_was_given() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn the_older_vocabulary_is_answered_in_kind_and_has_events() {
     let double = Double::start(vec![says(&["yes"], 5)]).await;
     let bench = Bench::new(double.models(double.settings()), LIMITS);

@@ -123,14 +123,19 @@ pub(super) fn read(mut root: Section<'_>, surroundings: &Surroundings<'_>) -> Co
         root.field("agents"),
         policy::agents,
     );
-    set(&mut config.a2a, root.field("a2a"), |it| reader.a2a(it));
-    set(&mut config.trust, root.field("trust"), trust::trust);
-    set(&mut config.intents, root.field("intents"), intents::intents);
-    set(&mut config.peers, root.field("peers"), peers::peers);
+    others(&mut config, &mut root, &reader);
     set(&mut config.audit, root.field("audit"), audit);
     set(&mut config.telemetry, root.field("telemetry"), telemetry);
     root.finish();
     config
+}
+
+/// What concerns other nodes.
+fn others(config: &mut Config, root: &mut Section<'_>, reader: &Reader<'_>) {
+    set(&mut config.a2a, root.field("a2a"), |it| reader.a2a(it));
+    set(&mut config.trust, root.field("trust"), trust::trust);
+    set(&mut config.intents, root.field("intents"), intents::intents);
+    set(&mut config.peers, root.field("peers"), peers::peers);
 }
 
 pub(super) struct Reader<'a> {
