@@ -27,7 +27,16 @@ const MAX_ENTRIES: usize = 1000;
 
 /// The plugins of a node that is told of none. A configuration that names one names all it wants.
 const BUILT_IN: [&str; 11] = [
-    "tools", "toolkits", "memory", "planning", "learning", "chains", "skills", "env", "proc",
+    "tools",
+    "toolkits",
+    "memory",
+    "planning",
+    "learning",
+    "chains",
+    "skills",
+    "multi_agent",
+    "env",
+    "proc",
     "demo",
 ];
 

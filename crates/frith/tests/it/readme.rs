@@ -104,7 +104,7 @@ fn steps(block: &[(usize, &'static str)]) -> Vec<Step> {
             });
         } else if !text.is_empty() {
             let before = steps.last_mut();
-            before.expect("a command comes first").shown.push(text);
+            before.unwrap().shown.push(text); // a command comes first
         }
     }
     steps.retain(|step| !BUILDS.iter().any(|build| step.command.starts_with(build)));
