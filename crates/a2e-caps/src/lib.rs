@@ -73,6 +73,7 @@ pub mod mcp;
 pub mod memory;
 pub mod model;
 pub mod openapi;
+mod own_type;
 pub mod peers;
 mod placement;
 pub mod planning;

@@ -120,10 +120,7 @@ impl Node {
         file: Option<&Path>,
         data: &DataDir,
     ) -> Result<Self> {
-        for note in &config.notes {
-            tracing::info!("{note}");
-        }
-        warn_of_plain_text(config);
+        say_what_is_noted(config);
         let claim = data.claim()?;
         // The guards of the sandbox are tried while everything else is opened.
         let capabilities = capabilities(config, file, data);
@@ -182,10 +179,7 @@ impl Node {
         let sources = Sources::new(&host, &shared, &approvals, agents.as_ref(), place);
         let operations = sources.serve(operations);
         let operator = serve_operator(&claim, operations, agents.as_ref())?;
-        if let Some(log) = &shared.audit {
-            tokio::spawn(keep_within(log.clone(), config.audit.retention));
-        }
-        tokio::spawn(sweep::run(shared.store.clone(), operator.clone()));
+        keep_tidy(config, &shared, &operator);
         chains::resume(&shared.chains, &host, left_open);
         claim.write_endpoints(&endpoints.to_json())?;
         Ok(Self {
@@ -372,4 +366,20 @@ fn guard(config: &Config) -> Guard {
         names: config.server.names.clone(),
         origins: config.server.origins.clone(),
     }
+}
+
+/// Says what the configuration would have somebody know.
+fn say_what_is_noted(config: &Config) {
+    for note in &config.notes {
+        tracing::info!("{note}");
+    }
+    warn_of_plain_text(config);
+}
+
+/// Has old records and what nobody asks for any more go, until the node ends.
+fn keep_tidy(config: &Config, shared: &Shared, until: &CancellationToken) {
+    if let Some(log) = &shared.audit {
+        tokio::spawn(keep_within(log.clone(), config.audit.retention));
+    }
+    tokio::spawn(sweep::run(shared.store.clone(), until.clone()));
 }

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves};
-use a2e_wire::{Body, Capability, Message, Raw, Unknown};
-use serde_json::{Value, json};
+use a2e_runtime::{Context, Failure, Plugin};
+use a2e_wire::Namespace;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
 
 use super::environment::Environment;
-use super::failures;
+use crate::own_type::{OwnType, fields, own_type};
 
 /// The plugin; it goes with [`Environments`](super::Environments).
 #[derive(Debug)]
 pub struct List {
     environments: Vec<Arc<dyn Environment>>,
 }
-
-const REQUEST: &str = "env/list/req";
-const RESPONSE: &str = "env/list/resp";
 
 impl List {
     /// A plugin that lists these.
@@ -26,39 +24,22 @@ impl List {
     }
 }
 
+impl OwnType for List {
+    const NAME: &'static str = "env_list";
+    const REQUEST: &'static str = "env/list/req";
+    const RESPONSE: &'static str = "env/list/resp";
+    const NAMESPACE: Namespace = Namespace::Env;
+    const NEEDS: &'static str = "nothing";
+    type Wanted = IgnoredAny;
+
+    async fn answer(&self, _: IgnoredAny, _: &Context) -> Result<Map<String, Value>, Failure> {
+        let environments: Vec<Value> = self.environments.iter().map(listed).collect();
+        Ok(fields! {"environments": environments})
+    }
+}
+
 impl Plugin for List {
-    fn name(&self) -> &str {
-        "env_list"
-    }
-
-    fn capability(&self) -> Option<Capability<'static>> {
-        None
-    }
-
-    fn serves(&self) -> Serves {
-        Serves::Types(vec![REQUEST.to_owned()])
-    }
-
-    fn handle(
-        &self,
-        request: Message<'static>,
-        _context: Context,
-    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        let environments = self.environments.iter().map(listed);
-        let answer = json!({
-            "type": RESPONSE,
-            "req_id": request.envelope.id.as_str(),
-            "environments": environments.collect::<Vec<_>>(),
-        });
-        let raw = Raw::from_serialize(&answer);
-        Box::pin(std::future::ready(match raw {
-            Ok(raw) => Ok(Outcome::answer(Body::Unknown(Unknown {
-                type_name: RESPONSE.into(),
-                raw,
-            }))),
-            Err(error) => Err(failures::failed(error.to_string())),
-        }))
-    }
+    own_type!();
 }
 
 fn listed(environment: &Arc<dyn Environment>) -> Value {

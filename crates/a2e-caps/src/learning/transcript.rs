@@ -3,20 +3,18 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves};
-use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Raw, Unknown};
+use a2e_runtime::{Context, Failure, Plugin};
+use a2e_wire::Namespace;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use store::SampleKind;
 
 use super::{Ledgers, failed};
+use crate::own_type::{OwnType, fields, own_type};
 
 /// The plugin; it goes with [`Learning`](super::Learning).
 #[derive(Debug, Clone)]
 pub struct Transcript(Arc<Ledgers>);
-
-const REQUEST: &str = "learn/samples/req";
-const RESPONSE: &str = "learn/samples/resp";
 
 /// Samples of one page.
 pub const MAX_PAGE: usize = 1_000;
@@ -24,8 +22,9 @@ pub const MAX_PAGE: usize = 1_000;
 /// Bytes of one page; one sample may have more.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-#[derive(Deserialize)]
-struct Wanted {
+/// Which samples.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wanted {
     kind: Kind,
     #[serde(default)]
     after: i64,
@@ -33,7 +32,7 @@ struct Wanted {
     limit: usize,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     Feedback,
@@ -73,46 +72,24 @@ impl Transcript {
     }
 }
 
-impl Plugin for Transcript {
-    fn name(&self) -> &str {
-        "learning_transcript"
-    }
+impl OwnType for Transcript {
+    const NAME: &'static str = "learning_transcript";
+    const REQUEST: &'static str = "learn/samples/req";
+    const RESPONSE: &'static str = "learn/samples/resp";
+    const NAMESPACE: Namespace = Namespace::Learn;
+    const NEEDS: &'static str = "`kind`, feedback or experience";
+    type Wanted = Wanted;
 
-    fn capability(&self) -> Option<Capability<'static>> {
-        None
-    }
-
-    fn serves(&self) -> Serves {
-        Serves::Types(vec![REQUEST.to_owned()])
-    }
-
-    fn handle(
+    async fn answer(
         &self,
-        request: Message<'static>,
-        context: Context,
-    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        Box::pin(async move {
-            let Body::Unknown(unknown) = &request.body else {
-                return Ok(Outcome::Pass);
-            };
-            let wrong = |why: String| {
-                let text = format!("`{REQUEST}` needs `kind`, feedback or experience: {why}");
-                Failure::new(ErrorCode::SchemaViolation, Namespace::Learn, text)
-            };
-            let wanted: Result<Wanted, _> = unknown.raw.deserialize();
-            let wanted = wanted.map_err(|error| wrong(error.to_string()))?;
-            let (samples, next) = self.page(&context.identity().agent, &wanted)?;
-            let answer = json!({
-                "type": RESPONSE,
-                "req_id": request.envelope.id.as_str(),
-                "samples": samples,
-                "next": next,
-            });
-            let raw = Raw::from_serialize(&answer).map_err(|error| wrong(error.to_string()))?;
-            Ok(Outcome::answer(Body::Unknown(Unknown {
-                type_name: RESPONSE.into(),
-                raw,
-            })))
-        })
+        wanted: Wanted,
+        context: &Context,
+    ) -> Result<Map<String, Value>, Failure> {
+        let (samples, next) = self.page(&context.identity().agent, &wanted)?;
+        Ok(fields! {"samples": samples, "next": next})
     }
+}
+
+impl Plugin for Transcript {
+    own_type!();
 }

@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves};
-use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Raw, Unknown};
+use a2e_runtime::{Context, Failure, Plugin};
+use a2e_wire::Namespace;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use super::{Shelf, failed};
+use crate::own_type::{OwnType, fields, own_type};
 
 /// The plugin; it goes with [`Planning`](super::Planning).
 #[derive(Debug, Clone)]
 pub struct Removal(Arc<Shelf>);
 
-const REQUEST: &str = "planning/plan/remove";
-const RESPONSE: &str = "planning/plan/remove/resp";
-
-#[derive(Deserialize)]
-struct Wanted {
+/// Which plan.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wanted {
     plan_id: String,
 }
 
@@ -27,48 +26,30 @@ impl Removal {
     }
 }
 
-impl Plugin for Removal {
-    fn name(&self) -> &str {
-        "planning_removal"
-    }
+impl OwnType for Removal {
+    const NAME: &'static str = "planning_removal";
+    const REQUEST: &'static str = "planning/plan/remove";
+    const RESPONSE: &'static str = "planning/plan/remove/resp";
+    const NAMESPACE: Namespace = Namespace::Planning;
+    const NEEDS: &'static str = "`plan_id`";
+    type Wanted = Wanted;
 
-    fn capability(&self) -> Option<Capability<'static>> {
-        None
-    }
-
-    fn serves(&self) -> Serves {
-        Serves::Types(vec![REQUEST.to_owned()])
-    }
-
-    fn handle(
+    async fn answer(
         &self,
-        request: Message<'static>,
-        context: Context,
-    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        Box::pin(async move {
-            let Body::Unknown(unknown) = &request.body else {
-                return Ok(Outcome::Pass);
-            };
-            let wrong = |why: String| {
-                let text = format!("`{REQUEST}` needs `plan_id`: {why}");
-                Failure::new(ErrorCode::SchemaViolation, Namespace::Planning, text)
-            };
-            let wanted: Result<Wanted, _> = unknown.raw.deserialize();
-            let wanted = wanted.map_err(|error| wrong(error.to_string()))?;
-            let plans = self.0.desk(&context)?.plans;
-            let was_there = plans.remove(&wanted.plan_id).await.map_err(failed)?;
-            let answer = json!({
-                "type": RESPONSE,
-                "req_id": request.envelope.id.as_str(),
-                "plan_id": wanted.plan_id,
-                "success": was_there,
-                "error": if was_there { "" } else { "there is no such plan" },
-            });
-            let raw = Raw::from_serialize(&answer).map_err(|error| wrong(error.to_string()))?;
-            Ok(Outcome::answer(Body::Unknown(Unknown {
-                type_name: RESPONSE.into(),
-                raw,
-            })))
-        })
+        wanted: Wanted,
+        context: &Context,
+    ) -> Result<Map<String, Value>, Failure> {
+        let plans = self.0.desk(context)?.plans;
+        let was_there = plans.remove(&wanted.plan_id).await.map_err(failed)?;
+        let error = if was_there {
+            ""
+        } else {
+            "there is no such plan"
+        };
+        Ok(fields! {"plan_id": wanted.plan_id, "success": was_there, "error": error})
     }
+}
+
+impl Plugin for Removal {
+    own_type!();
 }

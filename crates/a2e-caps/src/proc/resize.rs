@@ -1,79 +1,55 @@
 //! `proc/resize/req`, a type of our own: the terminal of a process gets another size.
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves};
-use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, ProcId, Raw, Unknown};
+use a2e_runtime::{Context, Failure, Plugin};
+use a2e_wire::{Namespace, ProcId};
 use sandbox::Size;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use super::table::Table;
+use crate::own_type::{OwnType, fields, own_type};
 
 /// The plugin; it goes with [`Procs`](super::Procs).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Resize;
 
-const REQUEST: &str = "proc/resize/req";
-const RESPONSE: &str = "proc/resize/resp";
-
-#[derive(Deserialize)]
-struct Wanted {
+/// Which process, and how large its terminal is to be.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wanted {
     proc_id: String,
     rows: u16,
     cols: u16,
 }
 
-impl Plugin for Resize {
-    fn name(&self) -> &str {
-        "proc_resize"
-    }
+impl OwnType for Resize {
+    const NAME: &'static str = "proc_resize";
+    const REQUEST: &'static str = "proc/resize/req";
+    const RESPONSE: &'static str = "proc/resize/resp";
+    const NAMESPACE: Namespace = Namespace::Proc;
+    const NEEDS: &'static str = "`proc_id`, `rows` and `cols`";
+    type Wanted = Wanted;
 
-    fn capability(&self) -> Option<Capability<'static>> {
-        None
-    }
-
-    fn serves(&self) -> Serves {
-        Serves::Types(vec![REQUEST.to_owned()])
-    }
-
-    fn handle(
+    async fn answer(
         &self,
-        request: Message<'static>,
-        context: Context,
-    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        Box::pin(async move {
-            let Body::Unknown(unknown) = &request.body else {
-                return Ok(Outcome::Pass);
-            };
-            let wrong = |why: String| {
-                let text = format!("`{REQUEST}` needs `proc_id`, `rows` and `cols`: {why}");
-                Failure::new(ErrorCode::SchemaViolation, Namespace::Proc, text)
-            };
-            let wanted: Wanted = unknown
-                .raw
-                .deserialize()
-                .map_err(|it| wrong(it.to_string()))?;
-            let id = ProcId::from(wanted.proc_id.as_str());
-            let size = Size {
-                rows: wanted.rows,
-                columns: wanted.cols,
-            };
-            let resized = match context.session().state::<Table>().find(&id) {
-                _ if wanted.rows == 0 || wanted.cols == 0 => Err("a size is at least 1".into()),
-                Some(process) => process.resize(size),
-                None => Err("there is no such process in this session".into()),
-            };
-            let answer = json!({
-                "type": RESPONSE,
-                "req_id": request.envelope.id.as_str(),
-                "proc_id": wanted.proc_id,
-                "ok": resized.is_ok(),
-                "error": resized.err().unwrap_or_default(),
-            });
-            let raw = Raw::from_serialize(&answer).map_err(|it| wrong(it.to_string()))?;
-            Ok(Outcome::answer(Body::Unknown(Unknown {
-                type_name: RESPONSE.into(),
-                raw,
-            })))
-        })
+        wanted: Wanted,
+        context: &Context,
+    ) -> Result<Map<String, Value>, Failure> {
+        let id = ProcId::from(wanted.proc_id.as_str());
+        let size = Size {
+            rows: wanted.rows,
+            columns: wanted.cols,
+        };
+        let resized = match context.session().state::<Table>().find(&id) {
+            _ if wanted.rows == 0 || wanted.cols == 0 => Err("a size is at least 1".into()),
+            Some(process) => process.resize(size),
+            None => Err("there is no such process in this session".into()),
+        };
+        let is_resized = resized.is_ok();
+        let error = resized.err().unwrap_or_default();
+        Ok(fields! {"proc_id": wanted.proc_id, "ok": is_resized, "error": error})
     }
+}
+
+impl Plugin for Resize {
+    own_type!();
 }
