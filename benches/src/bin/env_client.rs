@@ -1,6 +1,6 @@
 //! Our own client in environments, under load; see `benches::client`.
 //!
-//! usage: env_client ADDRESS TOKEN [BATCH]
+//! usage: `env_client ADDRESS TOKEN [BATCH]`
 //!
 //! A call is a step in an episode of `counter`, or in BATCH episodes at once. `ADDRESS` is a URL, or
 //! the words of a command.

@@ -199,7 +199,7 @@ impl Capabilities {
         let builder = self.proc(builder, &Proc::default());
         let skills = Placement::named("skills");
         let builder = self.skills(builder, skills, &Skills::default(), (models, &pinning))?;
-        let agents = Placement::named("agents");
+        let agents = Placement::named("multi_agent");
         let builder = self.agents(builder, agents, &MultiAgent::default(), models)?;
         #[cfg(feature = "mcp")]
         let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;

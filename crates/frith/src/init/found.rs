@@ -142,9 +142,9 @@ impl Found {
             .map(|entry| entry.file_name().to_string_lossy().into_owned())
             .collect();
         names.sort_unstable();
-        let told = names
-            .iter()
-            .map(|name| format!("{place}/{name}: skills are not served yet"));
+        let told = names.iter().map(|name| {
+            format!("{place}/{name}: served if `folders: [{place}]` is in a plugin of `type: skills` (docs/skills.md)")
+        });
         self.left_out.extend(told);
     }
 

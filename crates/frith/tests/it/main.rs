@@ -119,13 +119,21 @@ fn a_host_can_be_asked_from_the_command_line() {
     assert!(out.starts_with("the host answers in"), "{out}");
     let (_, out, _) = on_own_host(&["caps"]);
     for name in [
-        "skill   ", "tools   ", "toolkits", "env     ", "proc    ", "memory  ", "learning",
-        "chains  ", "planning",
+        "skill",
+        "tools",
+        "toolkits",
+        "env",
+        "proc",
+        "memory",
+        "learning",
+        "chains",
+        "multi_agent",
+        "planning",
     ] {
-        assert!(out.contains(&format!("{name}     yes")), "{out}");
+        assert!(out.contains(&format!("{name:11}  yes")), "{out}");
     }
     assert!(
-        out.contains("multi_agent  no   (no plugin loaded)"),
+        out.contains("test         no   (no plugin loaded)"),
         "{out}"
     );
     let (_, out, _) = on_own_host(&["tools"]);
