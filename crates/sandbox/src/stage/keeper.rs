@@ -29,9 +29,11 @@ pub(super) fn run() -> Result<(), Failure> {
     let (host, keeper) = (io::stdin(), getpid());
     let mut networks = Networks::new().map_err(missing(Guard::NetworkNamespace))?;
     loop {
-        while let Ok(Some((pid, _))) = wait(WaitOptions::NOHANG) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            // One that was killed may have left processes that are still about to end.
+            let is_empty = status.exit_status() == Some(0);
             networks
-                .ended(pid)
+                .ended(pid, is_empty)
                 .map_err(missing(Guard::NetworkNamespace))?;
         }
         let mut ready = [

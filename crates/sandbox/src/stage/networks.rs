@@ -61,16 +61,16 @@ impl Networks {
         self.lent.extend(network.map(|network| (to, network)));
     }
 
-    /// This process has ended, and all that was in its sandbox.
+    /// This process has ended; whether all that was in its sandbox has is known.
     ///
     /// # Errors
     /// If it could not come back from looking at what it had.
-    pub(super) fn ended(&mut self, borrower: Pid) -> io::Result<()> {
+    pub(super) fn ended(&mut self, borrower: Pid, is_empty: bool) -> io::Result<()> {
         let Some(place) = self.lent.iter().position(|(pid, _)| *pid == borrower) else {
             return Ok(());
         };
         let (_, network) = self.lent.swap_remove(place);
-        if self.idle.len() < MOST && self.is_as_new(&network)? {
+        if is_empty && self.idle.len() < MOST && self.is_as_new(&network)? {
             self.idle.push(network);
         }
         Ok(())
@@ -123,7 +123,7 @@ mod tests {
         networks.go_home().unwrap();
         let pid = Pid::from_raw(BORROWER).unwrap();
         networks.lend(pid, Some(network));
-        networks.ended(pid).unwrap();
+        networks.ended(pid, true).unwrap();
         drop(left);
         let next = networks.take().unwrap().unwrap();
         assert_ne!(next.as_raw_fd(), copy.as_raw_fd());
@@ -146,11 +146,24 @@ mod tests {
     }
 
     #[test]
+    fn what_may_not_be_empty_is_dropped() {
+        if !geteuid().is_root() {
+            return; // only root makes networks without a user namespace
+        }
+        let mut networks = Networks::new().unwrap();
+        let pid = Pid::from_raw(BORROWER).unwrap();
+        let network = networks.take().unwrap();
+        networks.lend(pid, network);
+        networks.ended(pid, false).unwrap();
+        assert!(networks.idle.is_empty() && networks.lent.is_empty());
+    }
+
+    #[test]
     fn who_has_none_gives_none_back() {
         let mut networks = Networks::new().unwrap();
         let pid = Pid::from_raw(BORROWER).unwrap();
         networks.lend(pid, None);
-        networks.ended(pid).unwrap();
+        networks.ended(pid, true).unwrap();
         assert!(networks.idle.is_empty() && networks.lent.is_empty());
     }
 }
