@@ -2,7 +2,8 @@
 //!
 //! Every look-up costs the same however much there is to remember.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::time::Duration;
 
 use a2a_wire::RequestId;
@@ -108,13 +109,14 @@ fn place(counter: u64) -> (usize, u64) {
     (word, 1 << (counter % 64))
 }
 
-/// Things that were seen, each remembered for a fixed time, and never more than fit.
+/// Things that were seen, each remembered for a fixed time, and never more than fit. They are found
+/// by a hash with a secret of the process, so that a peer who chooses them cannot choose their places.
 #[derive(Debug, Clone)]
 pub struct Memory<K> {
     keep: Duration,
     capacity: usize,
     /// Each with the moment it is forgotten.
-    seen: BTreeMap<K, Duration>,
+    seen: HashMap<K, Duration>,
     /// In the order they came, which is the order they go.
     order: VecDeque<K>,
 }
@@ -124,14 +126,14 @@ pub struct Memory<K> {
 #[error("there is no room to remember more")]
 pub struct Full;
 
-impl<K: Ord + Clone> Memory<K> {
+impl<K: Hash + Eq + Clone> Memory<K> {
     /// Remembers up to `capacity` things, each for this long.
     #[must_use]
-    pub const fn new(keep: Duration, capacity: usize) -> Self {
+    pub fn new(keep: Duration, capacity: usize) -> Self {
         Self {
             keep,
             capacity,
-            seen: BTreeMap::new(),
+            seen: HashMap::new(),
             order: VecDeque::new(),
         }
     }

@@ -9,7 +9,7 @@ use crate::Now;
 use crate::failure::Failure;
 
 /// Where a connection comes from: an IPv4 address, or the /64 of an IPv6 address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(u64, bool);
 
 impl From<IpAddr> for Source {
@@ -31,7 +31,7 @@ pub struct Sources(Buckets<Source>);
 impl Sources {
     /// Nobody has come yet; at most so many sources are counted at once.
     #[must_use]
-    pub const fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self(Buckets::new(most))
     }
 

@@ -1,6 +1,7 @@
 //! Many token buckets: taken together or not at all, and never more than fit.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::{Exceeded, Rate, TokenBucket};
@@ -16,12 +17,13 @@ use crate::{Exceeded, Rate, TokenBucket};
 /// common bucket of g tokens a second (as new agents of level `self` do), these agents hold at most
 /// g·`period`/`limit` buckets, however many they are: that is what the capacity must allow for.
 ///
-/// Keys are compared to find a bucket, so short ones without pointers are best: a session can keep
-/// the digest of its agent's DID, made once.
+/// Keys are hashed to find a bucket, with a secret of the process: peers choose their keys, and must
+/// not find some that share a place. Short ones without pointers are best: a session can keep the
+/// digest of its agent's DID, made once.
 #[derive(Debug)]
 pub struct Buckets<K> {
     capacity: usize,
-    buckets: BTreeMap<K, TokenBucket>,
+    buckets: HashMap<K, TokenBucket>,
     /// Before this time no bucket is looked at to be evicted.
     next_sweep: Duration,
 }
@@ -59,16 +61,16 @@ enum Done {
     Made,
 }
 
-impl<K: Ord + Clone> Buckets<K> {
+impl<K: Hash + Eq + Clone> Buckets<K> {
     /// How far apart two searches for full buckets are at least: each looks at all of them.
     pub const SWEEP: Duration = Duration::from_secs(1);
 
     /// No buckets yet, and at most this many.
     #[must_use]
-    pub const fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize) -> Self {
         Self {
             capacity,
-            buckets: BTreeMap::new(),
+            buckets: HashMap::new(),
             next_sweep: Duration::ZERO,
         }
     }

@@ -1,5 +1,6 @@
 //! The checks of replay, rate and sequence, with much and with little behind them.
 
+use std::hash::Hash;
 use std::io;
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ pub(crate) fn measure(effort: Effort) -> io::Result<Vec<Figure>> {
 }
 
 /// Looks a new thing up and remembers it, while as many old ones are forgotten.
-fn remembering<K: Ord + Clone + 'static>(
+fn remembering<K: Hash + Eq + Clone + 'static>(
     name: &'static str,
     room: usize,
     key: impl Fn(u64) -> K + 'static,

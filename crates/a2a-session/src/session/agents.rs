@@ -40,7 +40,7 @@ impl Default for AgentLimits {
 }
 
 /// Names a bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum BucketKey {
     /// All agents that nobody vouches for.
     Newcomers,
@@ -60,7 +60,7 @@ pub(crate) struct Asker {
 impl Agents {
     /// Nobody has asked for anything yet.
     #[must_use]
-    pub const fn new(limits: AgentLimits) -> Self {
+    pub fn new(limits: AgentLimits) -> Self {
         Self {
             buckets: Buckets::new(limits.buckets),
             newcomers: limits.newcomers,

@@ -7,7 +7,7 @@ use policy::{Buckets, Exceeded, Limited, Rate, Refused, TokenBucket, limits};
 use crate::{rate, seconds};
 
 /// Whose bucket.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     /// All agents that nobody vouches for.
     SelfLevel,
