@@ -1,6 +1,10 @@
 //! What was seen before: nonces of handshakes, counters and request ids of sessions.
 //!
 //! Every look-up costs the same however much there is to remember.
+#![expect(
+    clippy::disallowed_types,
+    reason = "what the hasher draws decides where things lie, and nothing that can be seen: they are never listed"
+)]
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
