@@ -99,8 +99,8 @@ fn command_definition(workplace: &Workplace, shell: &str) -> Result<Definition, 
     );
     let text = "Runs a command line in the sandbox, in the workspace and without a network unless \
                 the host is configured otherwise; gives its exit code and what it wrote";
-    let definition = Definition::new("run_command", text, &schema)?;
-    let definition = definition.output(&result())?.streaming();
+    let definition = Definition::own("run_command", text, &schema)?;
+    let definition = definition.own_output(&result()).streaming();
     Ok(definition.tags(["command", "shell", "execute"]))
 }
 
@@ -118,8 +118,8 @@ fn code_definition(workplace: &Workplace, names: &[&str]) -> Result<Definition, 
     );
     let text = "Runs a program in the sandbox, in the workspace and without a network unless the \
                 host is configured otherwise; gives its exit code and what it wrote";
-    let definition = Definition::new("run_code", text, &schema)?;
-    let definition = definition.output(&result())?.streaming();
+    let definition = Definition::own("run_code", text, &schema)?;
+    let definition = definition.own_output(&result()).streaming();
     Ok(definition.tags(["code", "program", "execute", "script"]))
 }
 

@@ -32,7 +32,7 @@ pub fn tools() -> Result<Vec<Arc<dyn Tool>>, DefinitionError> {
                 "description": "Such as `Europe/Rome`; UTC unless given"},
         },
     });
-    let definition = Definition::new("current_time", "Tells the date and time", &schema)?;
+    let definition = Definition::own("current_time", "Tells the date and time", &schema)?;
     let definition = definition.read_only().volatile().tags(["time"]);
     Ok(vec![Arc::new(CurrentTime { definition })])
 }

@@ -40,6 +40,7 @@ use a2e_runtime::{DataDir, HostBuilder, Peers};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
 use store::{Overflow, Rooms, Store, Vault};
+use tokio::task::JoinHandle;
 
 use crate::components::Loader;
 
@@ -142,6 +143,13 @@ impl Capabilities {
         Arc::clone(&self.catalogue)
     }
 
+    /// Finds out whether every guard that is asked for can be put up, beside whatever else is done.
+    pub(crate) fn try_guards(&self) -> JoinHandle<Result<()>> {
+        let workplace = Arc::clone(&self.workplace);
+        let try_guards = move || workplace.launcher.try_guards().context(NO_SANDBOX);
+        tokio::task::spawn_blocking(try_guards)
+    }
+
     /// What is asked of the guards around what agents run; nothing for `sandbox: none`.
     pub(crate) fn guards(&self) -> Option<&Settings> {
         self.workplace.launcher.settings()
@@ -179,7 +187,7 @@ impl Capabilities {
         (models, pinning): (&Arc<Models>, Pinning),
     ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
-        let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits"))?);
+        let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits")));
         let builder = builder.plugin(Memory::new(store.clone(), MemorySettings::default()));
         let builder = planning(
             builder,
@@ -363,7 +371,7 @@ impl Capabilities {
         plugin: &Plugin,
         vault: &Vault,
     ) -> Result<HostBuilder> {
-        let toolkits = self.make_toolkits(vault, placement(plugin))?;
+        let toolkits = self.make_toolkits(vault, placement(plugin));
         Ok(builder.plugin(toolkits))
     }
 
@@ -447,16 +455,16 @@ impl Capabilities {
         commands::from_template(&template, &self.workplace)
     }
 
-    fn make_toolkits(&self, vault: &Vault, placement: Placement) -> Result<Toolkits> {
+    fn make_toolkits(&self, vault: &Vault, placement: Placement) -> Toolkits {
         let roots = Arc::clone(&self.roots);
         let toolkits: Vec<Arc<dyn Toolkit>> = vec![
-            Arc::new(Filesystem::new(Arc::clone(&roots))?),
-            Arc::new(Sqlite::new(roots, SqliteLimits::default())?),
-            Arc::new(Git::new(Arc::clone(&self.workplace))?),
-            Arc::new(Http::new(Arc::clone(&self.web))?),
+            Arc::new(Filesystem::new(Arc::clone(&roots))),
+            Arc::new(Sqlite::new(roots, SqliteLimits::default())),
+            Arc::new(Git::new(Arc::clone(&self.workplace))),
+            Arc::new(Http::new(Arc::clone(&self.web))),
         ];
         let catalogue = Arc::clone(&self.catalogue);
-        Ok(Toolkits::new(catalogue, vault.clone(), toolkits, placement))
+        Toolkits::new(catalogue, vault.clone(), toolkits, placement)
     }
 
     fn make_tools(&self, settings: ToolSettings) -> Result<Tools> {
@@ -527,7 +535,8 @@ fn workspace(config: &Config, data: &DataDir) -> Result<PathBuf> {
     found.with_context(|| format!("`workspace` is no folder: {}", path.display()))
 }
 
-/// What starts programs of agents, with the guards that the configuration asks for.
+/// What starts programs of agents, with the guards that the configuration asks for. They are put up for
+/// each program, or it is not started; whether they can be is found out by [`Capabilities::try_guards`].
 pub(crate) fn launcher(config: &Config) -> Result<Launcher> {
     let Sandbox::Guarded(guarded) = &config.sandbox else {
         tracing::warn!("`sandbox: none`: what agents run has all rights of this process");
@@ -541,9 +550,10 @@ pub(crate) fn launcher(config: &Config) -> Result<Launcher> {
         },
         ..Settings::default()
     };
-    Launcher::new(settings)
-        .context("the sandbox cannot be set up (`frith doctor` shows each guard)")
+    Launcher::untried(settings).context(NO_SANDBOX)
 }
+
+const NO_SANDBOX: &str = "the sandbox cannot be set up (`frith doctor` shows each guard)";
 
 fn profile(config: &Config, workspace: &Path) -> Profile {
     let mut profile = Profile::default();

@@ -33,7 +33,6 @@ use a2e_runtime::{
 use anyhow::{Context, Result};
 use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::book::{self, BookFile};
@@ -122,8 +121,9 @@ impl Node {
     ) -> Result<Self> {
         say_what_is_noted(config);
         let claim = data.claim()?;
-        // The guards of the sandbox are tried while everything else is opened.
-        let capabilities = capabilities(config, file, data);
+        let capabilities = Capabilities::new(config, file, data)?;
+        // While everything else is opened.
+        let guards = capabilities.try_guards();
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
         let identities = Store::at(Some(data.path().to_owned()));
         let identity = identity(&identities).context("the node's identity cannot be used")?;
@@ -137,7 +137,7 @@ impl Node {
             snapshots: Some(snapshots(config, data)?),
             approvals: Some(approvals.clone()),
             audit: record::open(config, data, &identity, &identities)?,
-            capabilities: capabilities.await??,
+            capabilities,
             vault: vault::open(data, &store).await?,
             store: store.clone(),
             ledgers: Arc::new(Ledgers::new(store.clone())),
@@ -146,8 +146,7 @@ impl Node {
             peers: Arc::default(),
         };
         let left_open = chains::left_open(&shared.chains, config, &tokens).await?;
-        let tell = |doing: String| tracing::info!("{doing}");
-        let (builder, described) = builder(config, &shared, &tell).await?;
+        let (builder, described) = builder(config, &shared, &|it| tracing::info!("{it}")).await?;
         shared.capabilities.take(described);
         let host = builder.build();
         let tls = tls(config)?;
@@ -164,8 +163,8 @@ impl Node {
             store,
             log: shared.audit.clone(),
             book: Arc::clone(&book),
-        });
-        let agents = agents.await?;
+        })
+        .await?;
         endpoints.a2a = agents.as_ref().map(|agents| agents.url());
         let joined = agents.as_ref().map(|agents| {
             agents.count_in(&http);
@@ -181,6 +180,7 @@ impl Node {
         let operator = serve_operator(&claim, operations, agents.as_ref())?;
         keep_tidy(config, &shared, &operator);
         chains::resume(&shared.chains, &host, left_open);
+        guards.await??;
         claim.write_endpoints(&endpoints.to_json())?;
         Ok(Self {
             host,
@@ -301,16 +301,6 @@ impl Node {
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-fn capabilities(
-    config: &Config,
-    file: Option<&Path>,
-    data: &DataDir,
-) -> JoinHandle<Result<Capabilities>> {
-    let (config, file) = (config.clone(), file.map(Path::to_owned));
-    let data = data.clone();
-    tokio::task::spawn_blocking(move || Capabilities::new(&config, file.as_deref(), &data))
 }
 
 fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {

@@ -56,6 +56,18 @@ impl Launcher {
     /// # Errors
     /// [`Error::Guard`] names what this machine does not give, and the setting that asks for it.
     pub fn new(settings: Settings) -> Result<Self, Error> {
+        let launcher = Self::untried(settings)?;
+        launcher.try_guards()?;
+        Ok(launcher)
+    }
+
+    /// A launcher with every guard. Each command is started with all of them or not at all;
+    /// [`Launcher::try_guards`] tells before the first one.
+    ///
+    /// # Errors
+    /// [`Error::NotPrepared`] if this program cannot be a supervisor, [`Error::Guard`] if there are no
+    /// control groups and the settings ask for them.
+    pub fn untried(settings: Settings) -> Result<Self, Error> {
         let cgroups = match settings.memory {
             MemoryLevel::Process => None,
             MemoryLevel::Tree => Some(Cgroups::find().map_err(|why| Error::Guard {
@@ -63,16 +75,14 @@ impl Launcher {
                 why: why.to_string(),
             })?),
         };
-        let launcher = Self(Arc::new(Inner {
+        Ok(Self(Arc::new(Inner {
             supervisor: supervisor(settings.supervisor.clone())?,
             guards: Some(Guards {
                 uids: Arc::new(Uids::new(settings.uids.clone(), std::process::id())),
                 settings,
                 cgroups,
             }),
-        }));
-        launcher.try_guards()?;
-        Ok(launcher)
+        })))
     }
 
     /// A launcher without any guard, for `sandbox: none`. Commands have all rights of the host, and
@@ -135,8 +145,14 @@ impl Launcher {
         self.0.guards.as_ref().map(|guards| &guards.settings)
     }
 
-    /// Puts every guard up around nothing.
-    fn try_guards(&self) -> Result<(), Error> {
+    /// Puts every guard up around nothing. Takes some milliseconds, and blocks.
+    ///
+    /// # Errors
+    /// [`Error::Guard`] names what this machine does not give, and the setting that asks for it.
+    pub fn try_guards(&self) -> Result<(), Error> {
+        if self.0.guards.is_none() {
+            return Ok(());
+        }
         let command = Command::new("");
         let (start, mut plan, held) = self.plan(&command, &Profile::default())?;
         plan.program = None;

@@ -123,7 +123,7 @@ pub fn tool(
         "required": template.required, "properties": template.parameters,
     });
     let definition = Definition::new(name.clone(), template.description.clone(), &schema)?;
-    let definition = definition.output(&result())?.streaming();
+    let definition = definition.own_output(&result()).streaming();
     let definition = definition.tags(template.tags.iter().cloned());
     let definition = match template.read_only {
         true => definition.read_only().volatile(),

@@ -43,7 +43,7 @@ pub(super) fn definition() -> Result<Definition, DefinitionError> {
         },
     });
     let text = "Changes a part of a file: old_text becomes new_text";
-    Ok(Definition::new("edit_file", text, &schema)?.tags(["file", "write"]))
+    Ok(Definition::own("edit_file", text, &schema)?.tags(["file", "write"]))
 }
 
 pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {

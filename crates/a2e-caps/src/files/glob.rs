@@ -70,7 +70,7 @@ pub(super) fn definition() -> Result<Definition, DefinitionError> {
         },
     });
     let text = "Finds files by a pattern for their paths";
-    let definition = Definition::new("glob", text, &schema)?;
+    let definition = Definition::own("glob", text, &schema)?;
     Ok(definition.read_only().volatile().tags(["file", "search"]))
 }
 

@@ -85,7 +85,7 @@ pub(super) fn definition() -> Result<Definition, DefinitionError> {
         },
     });
     let text = "Searches the text of files for a regular expression";
-    let definition = Definition::new("grep", text, &schema)?;
+    let definition = Definition::own("grep", text, &schema)?;
     Ok(definition.read_only().volatile().tags(["file", "search"]))
 }
 

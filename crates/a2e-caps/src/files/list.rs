@@ -41,7 +41,7 @@ pub(super) fn definition() -> Result<Definition, DefinitionError> {
     });
     let text = "Lists a folder by name: files with their sizes, folders, and links with where they \
                 lead";
-    let definition = Definition::new("list_dir", text, &schema)?;
+    let definition = Definition::own("list_dir", text, &schema)?;
     Ok(definition.read_only().volatile().tags(["file", "read"]))
 }
 

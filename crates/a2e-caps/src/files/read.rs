@@ -74,7 +74,7 @@ impl ReadFile {
         });
         let text = "Reads a file: up to 2000 lines or 24000 bytes at a time; next_offset says where \
                     to go on";
-        let definition = Definition::new("read_file", text, &schema)?;
+        let definition = Definition::own("read_file", text, &schema)?;
         Ok(Self {
             definition: definition.read_only().volatile().tags(["file", "read"]),
             roots,

@@ -28,7 +28,7 @@ pub(super) fn definition() -> Result<Definition, DefinitionError> {
     });
     let text = "Writes a whole file, in place of what was there. It is replaced at once or not at \
                 all. edit_file changes a part of a file";
-    Ok(Definition::new("write_file", text, &schema)?.tags(["file", "write"]))
+    Ok(Definition::own("write_file", text, &schema)?.tags(["file", "write"]))
 }
 
 pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {

@@ -49,7 +49,7 @@ pub(crate) fn get(name: &str, client: &Client, whose: &str) -> Result<Definition
         "Gets a page or file {whose} by HTTP: status, headers and body. Redirects are not followed: \
          `redirect_to` says where they lead"
     );
-    let definition = Definition::new(name, text, &schema(client, &[], &["url"]))?;
+    let definition = Definition::own(name, text, &schema(client, &[], &["url"]))?;
     let definition = definition.read_only().volatile();
     Ok(definition.tags(["http", "web", "fetch", "download"]))
 }
@@ -76,7 +76,7 @@ pub(crate) fn request(
         ),
     ];
     let schema = schema(client, &more, &["url", "method"]);
-    let definition = Definition::new(name, text, &schema)?;
+    let definition = Definition::own(name, text, &schema)?;
     Ok(definition.tags(["http", "web", "api", "post"]))
 }
 

@@ -44,13 +44,13 @@ struct Wanted {
 /// # Errors
 /// If a definition cannot be used, which nothing can bring about.
 pub(super) fn tools(shelf: &Arc<Shelf>) -> Result<Vec<Arc<dyn Tool>>, DefinitionError> {
-    let search = Definition::new(
+    let search = Definition::own(
         "search_skills",
         "Finds skills, which are prepared instructions, by words; without words, lists all",
         &json!({"type": "object", "additionalProperties": false,
             "properties": {"query": {"type": "string", "description": "Words to look for"}}}),
     )?;
-    let read = Definition::new(
+    let read = Definition::own(
         READ,
         "Reads the instructions of a skill, or a file that goes with it",
         &json!({"type": "object", "additionalProperties": false, "required": ["skill"],

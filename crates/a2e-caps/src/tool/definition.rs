@@ -77,23 +77,30 @@ impl Definition {
         description: impl Into<String>,
         input: &Value,
     ) -> Result<Self, DefinitionError> {
-        let (name, description) = (name.into(), description.into());
-        let is_bad = |letter: char| letter.is_whitespace() || letter.is_control();
-        if name.is_empty() || name.len() > MAX_NAME || name.contains(is_bad) {
-            let shown = name.chars().take(64).filter(|letter| !letter.is_control());
-            return Err(DefinitionError::Name(shown.collect()));
-        }
-        let size = description.len();
-        if size > MAX_DESCRIPTION {
-            return Err(DefinitionError::Description { name, size });
-        }
-        if input.get("type") != Some(&Value::from("object")) {
-            return Err(DefinitionError::NotAnObject(name));
-        }
-        Ok(Self {
-            input: compile(&name, "input", input)?,
+        let (name, description) = named(name.into(), description.into(), input)?;
+        let schema = compile(&name, "input", input)?;
+        Ok(Self::with(name, description, schema))
+    }
+
+    /// The same for a tool that is part of this program: its schema is made ready when it is first
+    /// used.
+    ///
+    /// # Errors
+    /// If the name or the description cannot be used.
+    pub(crate) fn own(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input: &Value,
+    ) -> Result<Self, DefinitionError> {
+        let (name, description) = named(name.into(), description.into(), input)?;
+        Ok(Self::with(name, description, Schema::own(input)))
+    }
+
+    fn with(name: String, description: String, input: Arc<Schema>) -> Self {
+        Self {
             name,
             description,
+            input,
             output: None,
             tags: Vec::new(),
             version: "1.0.0".into(),
@@ -103,7 +110,7 @@ impl Definition {
             volatile: false,
             streaming: false,
             defer_loading: false,
-        })
+        }
     }
 
     /// Results are of this schema.
@@ -113,6 +120,12 @@ impl Definition {
     pub fn output(mut self, schema: &Value) -> Result<Self, DefinitionError> {
         self.output = Some(compile(&self.name, "output", schema)?);
         Ok(self)
+    }
+
+    /// The same for a tool that is part of this program.
+    pub(crate) fn own_output(mut self, schema: &Value) -> Self {
+        self.output = Some(Schema::own(schema));
+        self
     }
 
     /// These words lead to it.
@@ -283,6 +296,27 @@ impl Definition {
             input_schema: in_full.flatten(),
             ..ToolDefinition::new(owned(&self.name), owned(&self.description))
         }
+    }
+}
+
+/// A name and a description that can be used, of a tool that takes an object.
+fn named(
+    name: String,
+    description: String,
+    input: &Value,
+) -> Result<(String, String), DefinitionError> {
+    let is_bad = |letter: char| letter.is_whitespace() || letter.is_control();
+    if name.is_empty() || name.len() > MAX_NAME || name.contains(is_bad) {
+        let shown = name.chars().take(64).filter(|letter| !letter.is_control());
+        return Err(DefinitionError::Name(shown.collect()));
+    }
+    let size = description.len();
+    if size > MAX_DESCRIPTION {
+        return Err(DefinitionError::Description { name, size });
+    }
+    match input.get("type") == Some(&Value::from("object")) {
+        true => Ok((name, description)),
+        false => Err(DefinitionError::NotAnObject(name)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! JSON Schemas: compiled once, and what fits them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use a2e_wire::Raw;
 use canonical::Digest;
@@ -18,7 +18,8 @@ use super::ToolFailure;
 #[derive(Debug)]
 pub struct Schema {
     value: Value,
-    validator: Validator,
+    /// Made when it is first needed, if the schema is one of ours.
+    validator: OnceLock<Result<Validator, SchemaError>>,
 }
 
 /// Arguments that fit the schema they were checked with. There is no other way to have them.
@@ -80,25 +81,29 @@ impl Schema {
         if let Some(known) = compiled().get(&hash).and_then(Weak::upgrade) {
             return Ok(known);
         }
-        let patterns = PatternOptions::regex()
-            .size_limit(PATTERN_SIZE)
-            .dfa_size_limit(PATTERN_SIZE);
-        let validator = jsonschema::options()
-            .with_pattern_options(patterns)
-            .offline()
-            .build(value)
-            .map_err(|error| SchemaError::Bad {
-                path: error.instance_path().to_string(),
-                text: cut(&error.to_string()),
-            })?;
         let schema = Arc::new(Self {
             value: value.clone(),
-            validator,
+            validator: OnceLock::from(Ok(validator(value)?)),
         });
         let mut compiled = compiled();
         compiled.retain(|_, schema| schema.strong_count() > 0);
         compiled.insert(hash, Arc::downgrade(&schema));
         Ok(schema)
+    }
+
+    /// A schema that is part of this program, so that it need not be looked at before it is used: a
+    /// node has dozens, of which most are never used.
+    pub(crate) fn own(value: &Value) -> Arc<Self> {
+        debug_assert!(validator(value).is_ok(), "no schema: {value}");
+        Arc::new(Self {
+            value: value.clone(),
+            validator: OnceLock::new(),
+        })
+    }
+
+    fn validator(&self) -> Result<&Validator, &SchemaError> {
+        let made = self.validator.get_or_init(|| validator(&self.value));
+        made.as_ref()
     }
 
     /// The schema as JSON.
@@ -130,10 +135,16 @@ impl Schema {
                 text: error.to_string(),
             }]
         })?;
-        if self.validator.is_valid(&value) {
+        let validator = self.validator().map_err(|error| {
+            vec![Violation {
+                path: String::new(),
+                text: error.to_string(),
+            }]
+        })?;
+        if validator.is_valid(&value) {
             return Ok(value);
         }
-        let errors = self.validator.iter_errors(&value).take(MAX_VIOLATIONS);
+        let errors = validator.iter_errors(&value).take(MAX_VIOLATIONS);
         let mut violations: Vec<_> = errors
             .map(|error| Violation {
                 path: error.instance_path().to_string(),
@@ -172,6 +183,20 @@ impl Arguments {
             .deserialize()
             .map_err(|error| ToolFailure::new(format!("the arguments cannot be used: {error}")))
     }
+}
+
+fn validator(value: &Value) -> Result<Validator, SchemaError> {
+    let patterns = PatternOptions::regex()
+        .size_limit(PATTERN_SIZE)
+        .dfa_size_limit(PATTERN_SIZE);
+    jsonschema::options()
+        .with_pattern_options(patterns)
+        .offline()
+        .build(value)
+        .map_err(|error| SchemaError::Bad {
+            path: error.instance_path().to_string(),
+            text: cut(&error.to_string()),
+        })
 }
 
 /// What a schema or a value makes a message of may be long.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Info, Toolkit};
 use crate::files::{self, Access, MAX_PATH, Roots};
-use crate::tool::{Call, Definition, Output, SchemaError, Tool, ToolFailure};
+use crate::tool::{Call, Definition, Output, Tool, ToolFailure};
 
 /// The file tools, for named folders below the workspace.
 pub struct Filesystem {
@@ -53,10 +53,8 @@ const TOOLS: [(&str, &str); 6] = [
 
 impl Filesystem {
     /// The toolkit for folders below these.
-    ///
-    /// # Errors
-    /// If its schema cannot be used, which nothing can bring about.
-    pub fn new(workspace: Arc<Roots>) -> Result<Self, SchemaError> {
+    #[must_use]
+    pub fn new(workspace: Arc<Roots>) -> Self {
         let schema = json!({
             "type": "object", "additionalProperties": false, "required": ["roots"],
             "properties": {"roots": {
@@ -73,8 +71,8 @@ impl Filesystem {
                 },
             }},
         });
-        let info = Info::new("filesystem", &schema, &TOOLS.map(|(name, _)| name))?;
-        Ok(Self {
+        let info = Info::own("filesystem", &schema, &TOOLS.map(|(name, _)| name));
+        Self {
             info: Info {
                 alias: "Files".into(),
                 description: "Reads, searches and, where it may, writes the files of folders with \
@@ -85,7 +83,7 @@ impl Filesystem {
                 ..info
             },
             workspace,
-        })
+        }
     }
 }
 

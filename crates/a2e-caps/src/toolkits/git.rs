@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Info, Toolkit};
 use crate::commands::{Told, execute, result, run};
 use crate::files::MAX_PATH;
-use crate::tool::{Call, Definition, DefinitionError, Output, SchemaError, Tool, ToolFailure};
+use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
 use crate::workplace::Workplace;
 
 use arguments::Action;
@@ -40,10 +40,8 @@ struct GitTool {
 
 impl Git {
     /// The toolkit for repositories below this folder.
-    ///
-    /// # Errors
-    /// If its schema cannot be used, which nothing can bring about.
-    pub fn new(workplace: Arc<Workplace>) -> Result<Self, SchemaError> {
+    #[must_use]
+    pub fn new(workplace: Arc<Workplace>) -> Self {
         let schema = json!({
             "type": "object", "additionalProperties": false, "required": ["repository"],
             "properties": {"repository": {
@@ -52,8 +50,8 @@ impl Git {
                                 workspace itself",
             }},
         });
-        let info = Info::new("git", &schema, &Action::ALL.map(Action::name))?;
-        Ok(Self {
+        let info = Info::own("git", &schema, &Action::ALL.map(Action::name));
+        Self {
             info: Info {
                 alias: "Git".into(),
                 description: "Shows what a Git repository has: its state, history and changes"
@@ -63,12 +61,12 @@ impl Git {
                 ..info
             },
             workplace,
-        })
+        }
     }
 
     fn tool(&self, action: Action, repository: &str) -> Result<Arc<dyn Tool>, DefinitionError> {
-        let definition = Definition::new(action.name(), action.text(), &action.schema())?;
-        let definition = definition.output(&result())?.read_only().volatile();
+        let definition = Definition::own(action.name(), action.text(), &action.schema())?;
+        let definition = definition.own_output(&result()).read_only().volatile();
         Ok(Arc::new(GitTool {
             definition: definition.tags(["git", "repository"]),
             action,

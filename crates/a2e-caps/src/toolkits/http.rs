@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Info, Toolkit};
 use crate::http::{Client, Hidden, Host, Hosts, HttpTool, get, headers, request};
-use crate::tool::{Definition, DefinitionError, SchemaError, Tool};
+use crate::tool::{Definition, DefinitionError, Tool};
 
 /// Requests to some hosts, each with its own headers.
 #[derive(Debug)]
@@ -37,10 +37,8 @@ const REQUEST: &str = "http_api_request";
 
 impl Http {
     /// The toolkit, whose requests this client makes: no configuration reaches more than it does.
-    ///
-    /// # Errors
-    /// If its schema cannot be used, which nothing can bring about.
-    pub fn new(client: Arc<Client>) -> Result<Self, SchemaError> {
+    #[must_use]
+    pub fn new(client: Arc<Client>) -> Self {
         let schema = json!({
             "type": "object", "additionalProperties": false, "required": ["hosts"],
             "properties": {"hosts": {
@@ -61,8 +59,8 @@ impl Http {
                 },
             }},
         });
-        let info = Info::new("http", &schema, &[GET, REQUEST])?;
-        Ok(Self {
+        let info = Info::own("http", &schema, &[GET, REQUEST]);
+        Self {
             info: Info {
                 alias: "HTTP".into(),
                 description: "Makes requests to hosts that were named, with headers that nobody \
@@ -73,7 +71,7 @@ impl Http {
                 ..info
             },
             client,
-        })
+        }
     }
 
     fn definitions(&self) -> Result<[Definition; 2], DefinitionError> {

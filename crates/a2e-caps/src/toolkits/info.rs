@@ -34,15 +34,25 @@ impl Info {
     /// # Errors
     /// If the schema cannot be used.
     pub fn new(name: &str, schema: &Value, tools: &[&str]) -> Result<Self, SchemaError> {
-        Ok(Self {
+        let schema = Schema::compile(schema)?;
+        Ok(Self::with(name, schema, tools))
+    }
+
+    /// The same for a toolkit that is part of this program.
+    pub(super) fn own(name: &str, schema: &Value, tools: &[&str]) -> Self {
+        Self::with(name, Schema::own(schema), tools)
+    }
+
+    fn with(name: &str, schema: Arc<Schema>, tools: &[&str]) -> Self {
+        Self {
             name: name.to_owned(),
             alias: String::new(),
             description: String::new(),
             category: String::new(),
             tags: Vec::new(),
-            schema: Schema::compile(schema)?,
+            schema,
             tools: tools.iter().map(|&tool| tool.to_owned()).collect(),
-        })
+        }
     }
 
     /// Whether it is of a kind, if one is given, and has all of these tags.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Info, Toolkit};
 use crate::files::{Access, MAX_PATH, Roots};
-use crate::tool::{Call, Definition, DefinitionError, Output, SchemaError, Tool, ToolFailure};
+use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
 
 use query::Work;
 pub use query::{MAX_SQL, MAX_VALUE};
@@ -75,10 +75,8 @@ impl Default for Limits {
 
 impl Sqlite {
     /// The toolkit for databases below these folders.
-    ///
-    /// # Errors
-    /// If its schema cannot be used, which nothing can bring about.
-    pub fn new(workspace: Arc<Roots>, limits: Limits) -> Result<Self, SchemaError> {
+    #[must_use]
+    pub fn new(workspace: Arc<Roots>, limits: Limits) -> Self {
         let schema = json!({
             "type": "object", "additionalProperties": false, "required": ["file"],
             "properties": {
@@ -88,8 +86,8 @@ impl Sqlite {
                     "description": "Whether it may be changed"},
             },
         });
-        let info = Info::new("sqlite", &schema, &[QUERY, EXECUTE])?;
-        Ok(Self {
+        let info = Info::own("sqlite", &schema, &[QUERY, EXECUTE]);
+        Self {
             info: Info {
                 alias: "SQLite".into(),
                 description: "Asks and, if it may, changes an SQLite database".into(),
@@ -99,7 +97,7 @@ impl Sqlite {
             },
             workspace,
             limits,
-        })
+        }
     }
 
     fn tool(&self, file: &str, access: Access) -> Result<Arc<dyn Tool>, DefinitionError> {
@@ -119,14 +117,14 @@ impl Sqlite {
             Access::ReadOnly => {
                 let text = "Runs a statement of SQL that changes nothing; gives columns and rows. \
                             Tables are in sqlite_schema";
-                Definition::new(QUERY, text, &schema)?
+                Definition::own(QUERY, text, &schema)?
                     .read_only()
                     .volatile()
             }
             Access::ReadWrite => {
                 let text = "Runs a statement of SQL that may change the database; gives how many \
                             rows it changed, and those it returns";
-                Definition::new(EXECUTE, text, &schema)?
+                Definition::own(EXECUTE, text, &schema)?
             }
         };
         Ok(Arc::new(SqliteTool {

@@ -56,12 +56,12 @@ pub(super) fn tools(artifacts: &Arc<Artifacts>) -> Result<Vec<Arc<dyn Tool>>, De
         },
     });
     let tags = ["artifact"];
-    let read = Definition::new(
+    let read = Definition::own(
         "artifact_read",
         "Reads a piece of a result that was too large",
         &read,
     )?;
-    let search = Definition::new(
+    let search = Definition::own(
         "artifact_search",
         "Finds lines in a result that was too large, with the offsets to read on from",
         &search,

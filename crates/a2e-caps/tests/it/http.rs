@@ -365,7 +365,7 @@ async fn a_toolkit_for_some_hosts() {
         reach: Reach::PublicAndLoopback,
         ..Settings::default()
     };
-    let toolkit = Arc::new(Http::new(Client::new(settings)).unwrap());
+    let toolkit = Arc::new(Http::new(Client::new(settings)));
     let host = crate::toolkits::host(vec![toolkit], &store()).await;
     let mut ada = crate::toolkits::agent(&host, "ada").await;
     let named = format!("127.0.0.1:{}", server.port);
@@ -405,7 +405,7 @@ async fn a_toolkit_for_some_hosts() {
 
 #[tokio::test]
 async fn a_toolkit_whose_configuration_does_not_do() {
-    let toolkit = Arc::new(Http::new(Client::new(Settings::default())).unwrap());
+    let toolkit = Arc::new(Http::new(Client::new(Settings::default())));
     let host = crate::toolkits::host(vec![toolkit], &store()).await;
     let mut ada = crate::toolkits::agent(&host, "ada").await;
     let host = |count: usize| json!({"hosts": vec![json!({"host": "h.example"}); count]});

@@ -18,7 +18,7 @@ async fn on_database(access: &str, limits: SqliteLimits) -> (TempDir, Agent) {
     let database = rusqlite::Connection::open(folder.path().join("x.db")).unwrap();
     let setup = "CREATE TABLE t (a INTEGER, b TEXT); INSERT INTO t VALUES (1, 'one'), (2, 'two')";
     database.execute_batch(setup).unwrap();
-    let toolkit = Sqlite::new(roots(folder.path()), limits).unwrap();
+    let toolkit = Sqlite::new(roots(folder.path()), limits);
     let host = host(vec![Arc::new(toolkit)], &store()).await;
     let mut ada = agent(&host, "ada").await;
     let response = configure(
@@ -208,7 +208,7 @@ async fn databases_lie_in_the_workspace() {
         "no database, but long enough for a header",
     )
     .unwrap();
-    let toolkit = Sqlite::new(roots(folder.path()), SqliteLimits::default()).unwrap();
+    let toolkit = Sqlite::new(roots(folder.path()), SqliteLimits::default());
     let host = host(vec![Arc::new(toolkit)], &store()).await;
     let mut ada = agent(&host, "ada").await;
     let there = there.to_str().unwrap();

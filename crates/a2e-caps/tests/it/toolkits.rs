@@ -95,7 +95,7 @@ pub(crate) fn roots(folder: &Path) -> Arc<Roots> {
 }
 
 pub(crate) fn filesystem(folder: &Path) -> Arc<dyn Toolkit> {
-    Arc::new(Filesystem::new(roots(folder)).unwrap())
+    Arc::new(Filesystem::new(roots(folder)))
 }
 
 /// A toolkit with a key, whose tool does not say it.
@@ -400,11 +400,11 @@ async fn toolkits_have_the_tools_they_list() {
             json!({"roots": {"r": {"path": ".", "access": "read_write"}}}),
         ),
         (
-            Arc::new(Sqlite::new(roots, SqliteLimits::default()).unwrap()),
+            Arc::new(Sqlite::new(roots, SqliteLimits::default())),
             json!({"file": "x.db", "access": "read_write"}),
         ),
         (
-            Arc::new(Http::new(Client::new(a2e_caps::http::Settings::default())).unwrap()),
+            Arc::new(Http::new(Client::new(a2e_caps::http::Settings::default()))),
             json!({"hosts": [{"host": "example.com"}]}),
         ),
     ];
