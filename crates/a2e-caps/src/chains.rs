@@ -17,6 +17,7 @@ mod journal;
 mod keeper;
 mod machine;
 pub mod messages;
+mod offered;
 mod plan;
 mod run;
 mod runs;
@@ -34,6 +35,7 @@ use crate::placement::{Placement, placed};
 use run::Run;
 
 pub use keeper::Keeper;
+pub use offered::{OfferedError, tool};
 pub use plan::Limits;
 pub use runs::Runs;
 pub use sketch::{Arrow, Drawn, Sketch};

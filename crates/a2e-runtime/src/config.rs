@@ -48,7 +48,7 @@ pub use components::{ComponentTool, Files};
 pub use env::Env;
 pub use error::{ConfigError, Problem};
 pub use import::Imported;
-pub use intents::{Intent, IntentTarget};
+pub use intents::{ChainTool, Intent, IntentTarget};
 pub use layers::Overrides;
 pub use learning::{CustomStrategy, Learning};
 pub use mcp::{Mcp, McpCommand, McpPlace, McpServer, McpUrl, is_name as is_server_name};

@@ -69,6 +69,9 @@ const TABLE: &[Row] = rows! {
     UnsupportedCapability      ToA2a McpResourceNotFound                     No;
     UnsupportedCapability      ToA2a McpPromptNotFound                       No;
     UnsupportedCapability      ToA2a McpCapabilityMissing                    No;
+    UnsupportedCapability      ToA2a RuntimeError      "unknown_environment" No;
+    InvalidIntent              ToA2a RuntimeError      "unknown_episode"     No;
+    InvalidIntent              ToA2a RuntimeError      "episode_over"        No;
     RateLimitExceeded          Both  RuntimeError      "rate_limited"        Yes;
     Timeout                    Both  Timeout                                 Yes;
     ServiceUnavailable         Both  RuntimeError                            Yes;
@@ -229,6 +232,18 @@ mod tests {
             };
             assert_eq!(back, row.a2a);
         }
+    }
+
+    /// Asking again would not help, so nobody is told to.
+    #[test]
+    fn an_episode_that_is_gone_is_not_asked_for_again() {
+        for reason in ["unknown_episode", "episode_over"] {
+            let failure = Failure::new(A2e::RuntimeError, Namespace::Env, "x").because(reason);
+            assert!(matches!(to_refusal(&failure), HandlerError::Invalid { .. }));
+        }
+        let failure = Failure::new(A2e::RuntimeError, Namespace::Env, "x");
+        let failure = failure.because("unknown_environment");
+        assert!(matches!(to_refusal(&failure), HandlerError::Unsupported(_)));
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! What a node can do, as intents that its peers may ask for.
 
-use std::collections::BTreeSet;
+mod answer;
+mod episodes;
+
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a_net::{Call, ChunkRefused, Chunks, HandlerError, Server};
-use a2e_runtime::Host;
+use a2e_runtime::{Host, StandIn};
 use a2e_wire::Body;
-use a2e_wire::messages::tool::{ToolCallRequest, ToolCallResponse};
+use a2e_wire::messages::skill::SkillCallRequest;
+use a2e_wire::messages::tool::ToolCallRequest;
 use canonical::Value;
 use policy::IntentName;
 use tokio::sync::mpsc;
@@ -16,12 +20,14 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::error::to_refusal;
-use crate::mapping::{self, NoForm, part_of, to_object, to_tree};
+use crate::mapping::{self, part_of, to_object};
 use crate::names::Names;
 use crate::trace::{CURRENT, Trace};
+use answer::result_of;
+use episodes::Episodes;
 
-/// Bytes of a result that a peer is sent; half of what clients take in one message.
-pub const MAX_RESULT: usize = 8 * 1024 * 1024;
+pub use answer::MAX_RESULT;
+pub use episodes::MAX_KEPT;
 
 /// Events that wait to be sent. A slow peer slows the target down.
 const EVENTS: usize = 16;
@@ -40,6 +46,11 @@ pub struct Exposed {
 pub enum Target {
     /// This tool is called; the inputs are its arguments.
     Tool(String),
+    /// This skill is called; the inputs are its arguments.
+    Skill(String),
+    /// Something is asked of this environment; the inputs say what. Episodes are kept from one
+    /// request of a peer to its next.
+    Env(String),
 }
 
 /// Answers intents of peers by asking the A2E host in their names.
@@ -52,12 +63,13 @@ pub enum Target {
 pub struct Inbound {
     server: Server,
     offer: Arc<Offer>,
-    names: Mutex<BTreeSet<IntentName>>,
+    offered: Mutex<BTreeMap<IntentName, Target>>,
 }
 
 struct Offer {
     host: Host,
     names: Names,
+    episodes: Episodes,
 }
 
 impl Inbound {
@@ -66,26 +78,32 @@ impl Inbound {
     pub fn new(server: Server, host: Host, names: Names) -> Self {
         Self {
             server,
-            offer: Arc::new(Offer { host, names }),
-            names: Mutex::default(),
+            offer: Arc::new(Offer {
+                host,
+                names,
+                episodes: Episodes::default(),
+            }),
+            offered: Mutex::default(),
         }
     }
 
     /// Offers these, in place of all before. What runs goes on.
     pub fn set(&self, all: Vec<Exposed>) {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::take(&mut *names);
+        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *offered);
         for Exposed { name, target } in all {
-            let offer = Arc::clone(&self.offer);
+            let (offer, done) = (Arc::clone(&self.offer), target.clone());
             self.server.register(name.clone(), move |call: Call| {
-                let (offer, target) = (Arc::clone(&offer), target.clone());
+                let (offer, target) = (Arc::clone(&offer), done.clone());
                 async move { offer.serve(&target, call).await }
             });
-            names.insert(name);
+            offered.insert(name, target);
         }
-        for gone in before.difference(&names) {
+        for gone in before.keys().filter(|name| !offered.contains_key(*name)) {
             self.server.unregister(gone);
         }
+        let is_same = |name: &IntentName| offered.get(name) == before.get(name);
+        self.offer.episodes.retain(is_same);
     }
 }
 
@@ -112,37 +130,71 @@ impl Offer {
         tracing::debug!("a peer asks");
         let trust = mapping::trust(call.peer.trust_level);
         let identity = self.names.identity(&call.peer.did, trust);
-        let stand_in = self.host.stand_in(identity).taking_any_size();
-        let streaming = call.chunks.is_open();
-        let request = match target {
-            Target::Tool(name) => ToolCallRequest {
-                tool_name: name.clone().into(),
-                arguments: to_object(std::mem::take(&mut call.inputs)),
-                correlation_id: call.intent_id.clone().unwrap_or_default().into(),
-                streaming,
-                timeout: seconds_to(call.deadline),
-                ..ToolCallRequest::new()
-            },
-        };
-        let (events, mut heard) = mpsc::channel(EVENTS);
-        let events = streaming.then_some(events);
-        let mut asking = pin!(stand_in.ask(call.request_id, request, events));
-        let answer = loop {
-            tokio::select! {
-                biased;
-                Some(event) = heard.recv() => tell(&mut call.chunks, &event).await,
-                answer = &mut asking => break answer,
+        let stand_in = match target {
+            Target::Env(_) => {
+                let did = &call.peer.did;
+                self.episodes.of(&self.host, did, &call.name, identity)?
+            }
+            Target::Tool(_) | Target::Skill(_) => {
+                Arc::new(self.host.stand_in(identity).taking_any_size())
             }
         };
-        while let Ok(event) = heard.try_recv() {
-            tell(&mut call.chunks, &event).await;
-        }
-        let answer = answer.map_err(|failure| {
-            tracing::info!(code = %failure.code, "a peer is refused: {}", failure.message);
-            to_refusal(&failure)
-        })?;
+        let request = request(target, &mut call)?;
+        let answer = converse(&stand_in, request, &mut call).await?;
         result_of(answer)
     }
+}
+
+/// What the host is asked for.
+fn request(target: &Target, call: &mut Call) -> Result<Body<'static>, HandlerError> {
+    let inputs = std::mem::take(&mut call.inputs);
+    let streaming = call.chunks.is_open();
+    let timeout = seconds_to(call.deadline);
+    let correlation_id = call.intent_id.clone().unwrap_or_default().into();
+    Ok(match target {
+        Target::Tool(name) => Body::from(ToolCallRequest {
+            tool_name: name.clone().into(),
+            arguments: to_object(inputs),
+            correlation_id,
+            streaming,
+            timeout,
+            ..ToolCallRequest::new()
+        }),
+        Target::Skill(name) => Body::from(SkillCallRequest {
+            name: name.clone().into(),
+            arguments: to_object(inputs),
+            correlation_id,
+            streaming,
+            timeout,
+            ..SkillCallRequest::new()
+        }),
+        Target::Env(name) => episodes::request(name, inputs)?,
+    })
+}
+
+/// Asks, and gives events on while the answer is not there.
+async fn converse(
+    stand_in: &StandIn,
+    request: Body<'static>,
+    call: &mut Call,
+) -> Result<Body<'static>, HandlerError> {
+    let (events, mut heard) = mpsc::channel(EVENTS);
+    let events = call.chunks.is_open().then_some(events);
+    let mut asking = pin!(stand_in.ask(call.request_id.clone(), request, events));
+    let answer = loop {
+        tokio::select! {
+            biased;
+            Some(event) = heard.recv() => tell(&mut call.chunks, &event).await,
+            answer = &mut asking => break answer,
+        }
+    };
+    while let Ok(event) = heard.try_recv() {
+        tell(&mut call.chunks, &event).await;
+    }
+    answer.map_err(|failure| {
+        tracing::info!(code = %failure.code, "a peer is refused: {}", failure.message);
+        to_refusal(&failure)
+    })
 }
 
 /// Sends an event as a part of the answer.
@@ -168,29 +220,6 @@ async fn tell(chunks: &mut Chunks, event: &Body<'static>) {
     }
 }
 
-fn result_of(answer: Body<'static>) -> Result<Value<'static>, HandlerError> {
-    let Body::ToolCallResponse(response) = answer else {
-        return Err(HandlerError::Failed("the target answered something else"));
-    };
-    let ToolCallResponse { data: result, .. } = response;
-    let Some(data) = result
-        .data
-        .filter(|data| result.success || *data != a2e_wire::Raw::NULL)
-    else {
-        return match result.success {
-            true => Ok(Value::Null),
-            false => Err(HandlerError::Failed("the tool failed")),
-        };
-    };
-    if data.as_str().len() > MAX_RESULT {
-        return Err(HandlerError::Failed("the result is too large to be sent"));
-    }
-    to_tree(&data).map_err(|no_form: NoForm| {
-        tracing::info!(%no_form, "a result cannot be sent to a peer");
-        HandlerError::Failed("the result has no form in A2A")
-    })
-}
-
 /// Whole seconds up to a moment, as tool calls have them.
 fn seconds_to(deadline: Instant) -> i64 {
     let left = deadline.saturating_duration_since(Instant::now());
@@ -206,47 +235,7 @@ impl std::fmt::Debug for Offer {
 
 #[cfg(test)]
 mod tests {
-    use a2e_wire::messages::tool::ToolResult;
-    use a2e_wire::{Raw, Timestamp};
-
     use super::*;
-
-    fn answered(data: Option<&str>, success: bool) -> Result<Value<'static>, HandlerError> {
-        let data = data.map(|text| Raw::parse(text, a2e_wire::OWN_VALUES).unwrap().into_owned());
-        let result = ToolResult {
-            data,
-            ..ToolResult::new(success, "t".into(), 1)
-        };
-        result_of(Body::from(ToolCallResponse::new(
-            result,
-            Timestamp::default(),
-        )))
-    }
-
-    #[test]
-    fn a_result_is_what_the_tool_gave() {
-        assert_eq!(
-            answered(Some("5"), true).map(|it| it.to_canonical()),
-            Ok(b"5".to_vec())
-        );
-        assert_eq!(answered(None, true), Ok(Value::Null));
-        // A command that ended with 1 has a result that says so.
-        assert!(answered(Some(r#"{"exit_code":1}"#), false).is_ok());
-        assert!(answered(Some("null"), false).is_err());
-        assert!(answered(None, false).is_err());
-        assert!(answered(Some("9007199254740992"), true).is_err());
-    }
-
-    #[test]
-    fn a_result_has_a_limit() {
-        let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
-        assert!(answered(Some(&text(MAX_RESULT)), true).is_ok());
-        let refused = answered(Some(&text(MAX_RESULT + 1)), true);
-        assert_eq!(
-            refused,
-            Err(HandlerError::Failed("the result is too large to be sent"))
-        );
-    }
 
     #[tokio::test(start_paused = true)]
     async fn seconds_are_whole_and_never_none() {

@@ -26,7 +26,7 @@ mod names;
 mod outbound;
 mod trace;
 
-pub use inbound::{Exposed, Inbound, MAX_RESULT, Target};
+pub use inbound::{Exposed, Inbound, MAX_KEPT, MAX_RESULT, Target};
 pub use login::{DidLogin, MAX_AGE, NotSigned, login_token};
 pub use names::Names;
 pub use outbound::Outbound;

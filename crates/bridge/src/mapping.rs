@@ -48,6 +48,7 @@ pub(crate) fn part_of(event: &Body<'_>) -> Option<Result<Value<'static>, NoForm>
     let (kind, data, seq) = match event {
         Body::Event(event) => (&event.kind, &event.data, event.seq),
         Body::ToolEvent(event) => (&event.kind, &event.data, event.seq),
+        Body::SkillEvent(event) => (&event.kind, &event.data, event.seq),
         _ => return None,
     };
     Some(to_tree(data.raw()).map(|data| {

@@ -3,6 +3,7 @@
 mod agents;
 mod env;
 pub(crate) mod learning;
+mod peers;
 mod skills;
 
 use std::fs;
@@ -10,7 +11,6 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use a2a_net::book::parse_did;
 use a2e_caps::agents::Forest;
 use a2e_caps::chains::{Chains, Keeper, Limits as ChainLimits, Settings as ChainSettings};
 use a2e_caps::commands::{Template, TemplateError};
@@ -29,14 +29,14 @@ use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source, Tool};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_caps::{Placement, commands, endpoints, files, http, openapi, peers, scripts, time};
+use a2e_caps::{Placement, commands, endpoints, files, http, openapi, scripts, time};
 use a2e_runtime::config::{
-    Chains as ChainsConfig, CommandTool, Config, Embedder, Env, IntentTarget,
-    Learning as LearningConfig, Mcp, Memory as MemoryConfig, MultiAgent, Network, OwnTools, Peer,
-    Planning as PlanningConfig, Plugin, PluginKind, Proc, Sandbox, Skills,
+    Chains as ChainsConfig, CommandTool, Config, Embedder, Env, Learning as LearningConfig, Mcp,
+    Memory as MemoryConfig, MultiAgent, Network, OwnTools, Planning as PlanningConfig, Plugin,
+    PluginKind, Proc, Sandbox, Skills,
 };
 use a2e_runtime::definitions::Definitions;
-use a2e_runtime::{DataDir, HostBuilder, Peers};
+use a2e_runtime::{DataDir, HostBuilder};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
 use store::{Overflow, Rooms, Store, Vault};
@@ -339,31 +339,6 @@ impl Capabilities {
         Ok(tools)
     }
 
-    /// The tools that other agents are, and the commands that they may have run.
-    pub(crate) fn of_peers(&self, config: &Config, ask: &Arc<dyn Peers>) -> Result<Described> {
-        let mut all = Described::default();
-        for intent in &config.intents {
-            let IntentTarget::Command(tool) = &intent.target else {
-                continue;
-            };
-            let tool = self.command_tool(tool);
-            let tool = tool.with_context(|| format!("`intents.{}`", intent.name))?;
-            all.add(Source::Intents, Admitted::all(vec![tool]));
-        }
-        for peer in &config.peers {
-            let whose = || format!("`peers.{}`", peer.name);
-            let did = parse_did(&peer.did).with_context(whose)?;
-            // By the one spelling that it is known by.
-            let known = Peer {
-                did: did.to_string(),
-                ..peer.clone()
-            };
-            let tools = peers::tools(&known, ask).with_context(whose)?;
-            all.add(Source::Peers, Admitted::all(tools));
-        }
-        Ok(all)
-    }
-
     /// Adds the toolkits.
     pub(crate) fn toolkits(
         &self,
@@ -498,17 +473,22 @@ pub(crate) fn chains(
     let keeper = chains.durable.then(|| Arc::clone(keeper));
     let chains = Chains::new(ChainSettings {
         placement,
-        limits: ChainLimits {
-            nodes: chains.max_nodes,
-            items: chains.max_items,
-            ..ChainLimits::default()
-        },
+        limits: chain_limits(&chains),
         max_parallel: chains.max_parallel,
         keeper,
     });
     let runs = chains.runs();
     let builder = builder.plugin(chains);
     runs.into_iter().fold(builder, HostBuilder::plugin)
+}
+
+/// How large chains may be.
+fn chain_limits(chains: &ChainsConfig) -> ChainLimits {
+    ChainLimits {
+        nodes: chains.max_nodes,
+        items: chains.max_items,
+        ..ChainLimits::default()
+    }
 }
 
 pub(crate) fn placement(plugin: &Plugin) -> Placement {

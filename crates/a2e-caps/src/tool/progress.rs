@@ -64,6 +64,11 @@ impl Progress {
         self.send(kind, Ok::<_, NotAnObject>(data)).await;
     }
 
+    /// The request that the call is, by which it asks for more; nothing for a call that nobody requested.
+    pub(crate) fn context(&self) -> Option<&Context> {
+        self.0.context.as_ref()
+    }
+
     /// The session that waits for the call.
     #[cfg(feature = "mcp")]
     pub(crate) fn session(&self) -> Option<&Arc<Session>> {

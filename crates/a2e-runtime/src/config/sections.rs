@@ -14,7 +14,7 @@ use super::tree::Node;
 use super::{
     Audit, CommandTool, Config, GlobalLimits, LogFormat, Mounted, Place, Plugin, PluginKind,
     Problem, Proc, Server, SnapshotMode, SnapshotPlace, Surroundings, Telemetry, Tls, UnixSocket,
-    env, intents, learning, multi_agent, peers, planning, policy, secrets, trust,
+    env, learning, multi_agent, peers, planning, policy, secrets, trust,
 };
 use crate::nearest::nearest;
 use crate::secret::Secret;
@@ -134,7 +134,9 @@ pub(super) fn read(mut root: Section<'_>, surroundings: &Surroundings<'_>) -> Co
 fn others(config: &mut Config, root: &mut Section<'_>, reader: &Reader<'_>) {
     set(&mut config.a2a, root.field("a2a"), |it| reader.a2a(it));
     set(&mut config.trust, root.field("trust"), trust::trust);
-    set(&mut config.intents, root.field("intents"), intents::intents);
+    set(&mut config.intents, root.field("intents"), |it| {
+        reader.intents(it)
+    });
     set(&mut config.peers, root.field("peers"), peers::peers);
 }
 

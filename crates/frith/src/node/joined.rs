@@ -125,9 +125,12 @@ impl Peers for LatePeers {
 fn exposed(intent: &Intent) -> Exposed {
     Exposed {
         name: intent.name.clone(),
-        target: Target::Tool(match &intent.target {
-            IntentTarget::Tool(name) => name.clone(),
-            IntentTarget::Command(tool) => tool.name.clone(),
-        }),
+        target: match &intent.target {
+            IntentTarget::Tool(name) => Target::Tool(name.clone()),
+            IntentTarget::Command(tool) => Target::Tool(tool.name.clone()),
+            IntentTarget::Skill(name) => Target::Skill(name.clone()),
+            IntentTarget::Chain(tool) => Target::Tool(tool.name.clone()),
+            IntentTarget::Env(name) => Target::Env(name.clone()),
+        },
     }
 }

@@ -4,6 +4,7 @@ mod crashes;
 mod login;
 mod refusals;
 mod reload;
+mod targets;
 
 use std::fs;
 use std::path::Path;

@@ -68,8 +68,11 @@ fn what_cannot_be_said_of_them() {
         ("intents: {'a b': {tool: x}}", "under the name of an intent"),
         ("intents: {a.v1.v2: {tool: x}}", "one version at most"),
         ("intents: {a: {tool: x}, A: {tool: x}}", "is there twice"),
-        ("intents: {a: {}}", "needs either `tool` or `command`"),
-        ("intents: {a: {tool: x, command: [y]}}", "needs either"),
+        (
+            "intents: {a: {}}",
+            "needs one of `tool`, `command`, `skill`, `chain` and `env`",
+        ),
+        ("intents: {a: {tool: x, command: [y]}}", "needs one of"),
         ("intents: {a: {tool: x, stdin: y}}", "unknown key `stdin`"),
         ("intents: {a: {command: []}}", "needs a program"),
         ("intents: {frith.x: {tool: x}}", "are the node's own"),
@@ -80,6 +83,23 @@ fn what_cannot_be_said_of_them() {
         (
             "plugins: [{name: d, type: demo}]\nintents: {a: {command: [x]}}",
             "a plugin of the type `tools`",
+        ),
+        (
+            "plugins: [{name: t, type: tools}]\nintents: {a: {chain: {}}}",
+            "a plugin of the type `chains`",
+        ),
+        (
+            "plugins: [{name: c, type: chains}]\nintents: {a: {chain: {}}}",
+            "a plugin of the type `tools`",
+        ),
+        ("intents: {a: {skill: x, env: y}}", "needs one of"),
+        ("intents: {a: {skill: ''}}", "must not be empty"),
+        ("intents: {a: {env: x, parameters: {}}}", "unknown key"),
+        ("intents: {a: {chain: {nodes: 5}}}", "is no chain: "),
+        ("intents: {a: {chain: [1]}}", "is no chain: "),
+        (
+            "intents: {a: {chain: none.json}}",
+            "names /none.json, which cannot be read",
         ),
         ("peers: {b: {}}", "lacks `did`"),
         ("peers: {'b b': {did: 'did:key:x'}}", "under a name of"),
@@ -113,4 +133,47 @@ fn commands_and_peers_need_nothing_but_the_tools() {
     let tools = "plugins: [{name: t, type: tools}]\n";
     valid(&format!("{tools}intents: {{a: {{command: [x]}}}}")).unwrap();
     valid("plugins: [{name: d, type: demo}]\nintents: {a: {tool: echo}}").unwrap();
+}
+
+#[test]
+fn skills_chains_and_environments_can_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.json");
+    let chain = serde_json::json!({"nodes": [{"node_id": "a", "kind": "tool"}]});
+    std::fs::write(&file, chain.to_string()).unwrap();
+    let config = read(&format!(
+        "intents:
+  a: {{skill: greet}}
+  b: {{env: counter}}
+  c: {{chain: {}, description: Goes, parameters: {{n: {{type: integer}}}}, required: [n]}}
+  d: {{chain: {{nodes: [{{node_id: a, kind: tool}}]}}}}
+",
+        file.display()
+    ))
+    .unwrap();
+    let targets: Vec<_> = config.intents.iter().map(|it| &it.target).collect();
+    let [a, b, IntentTarget::Chain(c), IntentTarget::Chain(d)] = targets.as_slice() else {
+        panic!("{targets:?}");
+    };
+    assert_eq!(**a, IntentTarget::Skill("greet".into()));
+    assert_eq!(**b, IntentTarget::Env("counter".into()));
+    assert_eq!(
+        (c.name.as_str(), c.description.as_str()),
+        ("intent:c", "Goes")
+    );
+    assert_eq!((&c.chain, &c.file), (&chain, &Some(file)));
+    assert_eq!(c.required, ["n"]);
+    assert_eq!((&d.chain, &d.file), (&chain, &None));
+}
+
+/// Exactly as large as it may be, and one byte more.
+#[test]
+fn a_file_of_a_chain_has_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.json");
+    let text = |bytes: u64| format!("{{}}{}", " ".repeat(usize::try_from(bytes).unwrap() - 2));
+    std::fs::write(&file, text(MAX_CHAIN)).unwrap();
+    assert!(chain_in(&file).is_ok());
+    std::fs::write(&file, text(MAX_CHAIN + 1)).unwrap();
+    assert!(chain_in(&file).unwrap_err().contains("more than"));
 }

@@ -91,6 +91,9 @@ fn keys_that_are_hard_to_reach_are_in_the_schema() {
         ".a2a.agents.policy.extensions",
         ".trust.anchors.*.public_key",
         ".intents.*.stdin",
+        ".intents.*.skill",
+        ".intents.*.chain",
+        ".intents.*.env",
         ".peers.*.intents.*.timeout_seconds",
         ".audit.keep_address_days",
     ] {
