@@ -1,7 +1,8 @@
 //! What a folder has that a node could use.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use a2e_caps::skills::Checked;
 use a2e_runtime::config::Imported;
 use anyhow::bail;
 use serde_json::{Map, Value, json};
@@ -21,9 +22,6 @@ pub(super) struct Found {
 
 /// Nobody writes more by hand.
 const MAX_FILE: usize = 1024 * 1024;
-
-/// Of more entries of a folder nobody is told.
-const MAX_ENTRIES: usize = 1000;
 
 /// The plugins of a node that is told of none. A configuration that names one names all it wants.
 const BUILT_IN: [&str; 11] = [
@@ -49,9 +47,7 @@ impl Found {
         let mut found = Self::default();
         found.a2e(folder);
         found.mcp(folder);
-        for place in SKILLS {
-            found.skills(folder, place);
-        }
+        found.skills(folder);
         found
     }
 
@@ -95,9 +91,9 @@ impl Found {
         let Some(text) = self.text(folder, NAME) else {
             return;
         };
-        let names: Vec<String> = match serde_json::from_str::<Value>(&text) {
+        let servers: Map<String, Value> = match serde_json::from_str::<Value>(&text) {
             Ok(value) => match value["mcpServers"].as_object() {
-                Some(servers) => servers.keys().cloned().collect(),
+                Some(servers) => servers.clone(),
                 None => {
                     return self
                         .left_out
@@ -109,43 +105,74 @@ impl Found {
                 return self.left_out.push(text);
             }
         };
-        let mut kept = self.kept.clone();
-        let plugins = kept.entry("plugins").or_insert_with(built_in);
-        if let Some(plugins) = plugins.as_array_mut() {
-            plugins.push(json!({"name": "mcp", "type": "mcp", "import": NAME}));
+        let plugin = json!({"name": "mcp", "type": "mcp", "import": NAME});
+        if !self.add(folder, NAME, &plugin) {
+            return;
         }
-        let with_servers = Imported {
-            kept,
-            left_out: Vec::new(),
-        };
-        if let Err(problems) = with_servers.check(folder) {
-            let told = problems
-                .iter()
-                .map(|problem| format!("{NAME}: {}", problem.text));
-            return self.left_out.extend(told);
-        }
-        self.kept = with_servers.kept;
+        let names: Vec<&str> = servers.keys().map(String::as_str).collect();
         self.imported.push(format!(
             "{NAME}: {} (in the sandbox, without a network; docs/mcp.md says how to give them one)",
             names.join(", ")
         ));
+        for (name, server) in &servers {
+            let hidden = hidden(folder, server);
+            if let Some(path) = hidden.first() {
+                self.left_out.push(format!(
+                    "{NAME}: {name} does not start before the sandbox shows it {} \
+                     (`sandbox: {{readable: [{}]}}`)",
+                    path.display(),
+                    shown(&hidden)
+                ));
+            }
+        }
     }
 
-    /// Folders with a `SKILL.md`.
-    fn skills(&mut self, folder: &Path, place: &str) {
-        let Ok(entries) = std::fs::read_dir(folder.join(place)) else {
-            return;
+    /// Folders with skills. Those that are broken hurt no other.
+    fn skills(&mut self, folder: &Path) {
+        let mut places = Vec::new();
+        let mut told = Vec::new();
+        for place in SKILLS {
+            let checked = a2e_caps::skills::check(&folder.join(place));
+            let (broken, good): (Vec<Checked>, Vec<Checked>) =
+                checked.into_iter().partition(|it| it.problem.is_some());
+            if !good.is_empty() {
+                let names: Vec<&str> = good.iter().map(|it| it.name.as_str()).collect();
+                told.push(format!("{place}: {}", names.join(", ")));
+                places.push(place);
+            }
+            let problem = |it: Checked| {
+                let problem = it.problem.unwrap_or_default();
+                format!("{place}/{}: {problem}", it.path)
+            };
+            self.left_out.extend(broken.into_iter().map(problem));
+        }
+        let plugin = json!({"name": "skills", "type": "skills", "folders": places});
+        if !places.is_empty() && self.add(folder, &places.join(", "), &plugin) {
+            self.imported.append(&mut told);
+        }
+    }
+
+    /// Adds a plugin, in the place of the one of its type that is there; says whether that is good.
+    fn add(&mut self, folder: &Path, what: &str, plugin: &Value) -> bool {
+        let mut kept = self.kept.clone();
+        let plugins = kept.entry("plugins").or_insert_with(built_in);
+        if let Some(plugins) = plugins.as_array_mut() {
+            plugins.retain(|known| known["type"] != plugin["type"]);
+            plugins.push(plugin.clone());
+        }
+        let with_it = Imported {
+            kept,
+            left_out: Vec::new(),
         };
-        let skills = entries.take(MAX_ENTRIES).flatten();
-        let skills = skills.filter(|entry| entry.path().join("SKILL.md").is_file());
-        let mut names: Vec<String> = skills
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect();
-        names.sort_unstable();
-        let told = names.iter().map(|name| {
-            format!("{place}/{name}: served if `folders: [{place}]` is in a plugin of `type: skills` (docs/skills.md)")
-        });
-        self.left_out.extend(told);
+        if let Err(problems) = with_it.check(folder) {
+            let told = problems
+                .iter()
+                .map(|problem| format!("{what}: {}", problem.text));
+            self.left_out.extend(told);
+            return false;
+        }
+        self.kept = with_it.kept;
+        true
     }
 
     /// A file that need not be there.
@@ -171,4 +198,43 @@ impl Found {
 fn built_in() -> Value {
     let plugin = |name| json!({"name": name, "type": name});
     BUILT_IN.into_iter().map(plugin).collect()
+}
+
+/// What a server of a program needs that programs in the sandbox do not see: the program itself, and
+/// files that it is started with.
+fn hidden(folder: &Path, server: &Value) -> Vec<PathBuf> {
+    let Some(program) = server["command"].as_str() else {
+        return Vec::new();
+    };
+    let args = server["args"].as_array().into_iter().flatten();
+    let files = args.filter_map(Value::as_str).map(|word| folder.join(word));
+    let needed = found_program(folder, program).into_iter().chain(files);
+    let seen = sandbox::Profile::default().readable;
+    let is_seen = |path: &PathBuf| seen.iter().any(|seen| path.starts_with(seen));
+    let real = needed.filter(|path| path.is_file());
+    let real = real.flat_map(|path| [path.canonicalize().ok(), std::path::absolute(path).ok()]);
+    real.flatten().filter(|path| !is_seen(path)).collect()
+}
+
+/// The folders in which paths are, each once; of programs, what their libraries are in too.
+fn shown(paths: &[PathBuf]) -> String {
+    let mut folders: Vec<String> = Vec::new();
+    for folder in paths.iter().filter_map(|path| path.parent()) {
+        let above = folder.parent().filter(|_| folder.ends_with("bin"));
+        let folder = above.unwrap_or(folder).display().to_string();
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
+    folders.join(", ")
+}
+
+/// Where a program is, by its path or by the folders in which programs are looked for.
+fn found_program(folder: &Path, program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(folder.join(program));
+    }
+    let places = std::env::var_os("PATH")?;
+    let mut candidates = std::env::split_paths(&places).map(|place| place.join(program));
+    candidates.find(|path| path.is_file())
 }

@@ -3,8 +3,12 @@
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
+#[cfg(feature = "mcp")]
+use serde_json::json;
 
 use crate::frith_in;
+#[cfg(feature = "mcp")]
+use crate::{mcp_servers::python_module, node::Node};
 
 #[test]
 fn finds_what_is_there_and_says_what_it_left_out() {
@@ -23,6 +27,8 @@ fn finds_what_is_there_and_says_what_it_left_out() {
         r#"{"mcpServers": {"files": {"command": "npx", "env": {"KEY": "${NOT_SET_HERE:-k}"}}}}"#,
     );
     write("skills/pdf/SKILL.md", "---\nname: pdf\n---\n");
+    let skill = "---\nname: cut\ndescription: Cuts\n---\nCut it.\n";
+    write(".claude/skills/cut/SKILL.md", skill);
     let init = ["init", "--data", "data", "--json"];
     let (status, out, error) = frith_in(folder, &init, "");
     assert_eq!(status, 0, "{error}");
@@ -30,8 +36,13 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     assert_eq!(told["imported"][0], "config.yaml: host_id, plugins");
     let servers = told["imported"][1].as_str().unwrap();
     assert!(servers.starts_with(".mcp.json: files ("), "{servers}");
+    assert_eq!(told["imported"][2], ".claude/skills: cut");
     let left = told["left_out"].to_string();
-    for part in ["`plugins[1].type`", "unknown key `x`", "skills/pdf: "] {
+    for part in [
+        "`plugins[1].type`",
+        "unknown key `x`",
+        "skills/pdf/SKILL.md: ",
+    ] {
         assert!(left.contains(part), "{part} in {left}");
     }
     assert!(told["did"].as_str().unwrap().starts_with("did:key:"));
@@ -45,6 +56,7 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     let text = std::fs::read_to_string(folder.join("frith.yaml")).unwrap();
     assert!(text.contains("host_id: \"mine\"\n"), "{text}");
     assert!(text.contains("\"import\":\".mcp.json\""), "{text}");
+    assert!(text.contains("\"folders\":[\".claude/skills\"]"), "{text}");
     assert!(text.contains("\npolicy: {rules: "), "{text}");
     // Once is enough, and what is there stays.
     let (status, _, error) = frith_in(folder, &init, "");
@@ -97,6 +109,58 @@ fn with_servers_of_mcp_a_node_has_all_that_it_has_without() {
     };
     let file = folder.join("frith.yaml");
     assert_eq!(caps(&format!("--config {}", file.display())), caps(""));
+}
+
+/// Found, written down, started: an agent has what lay in the folder, and what a node has anyway.
+#[cfg(feature = "mcp")]
+#[test]
+fn an_agent_has_the_skills_and_the_servers_that_were_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = python_module("mcp_server_time", &json!({}));
+    let words = server["command"].as_array().unwrap();
+    let servers = json!({"mcpServers": {"time": {"command": words[0], "args": words[1..]}}});
+    std::fs::write(folder.join(".mcp.json"), servers.to_string()).unwrap();
+    let skill = folder.join("skills/greet");
+    std::fs::create_dir_all(&skill).unwrap();
+    let text = "---\nname: greet\ndescription: Greets somebody\n---\nSay hello to {args}.\n";
+    std::fs::write(skill.join("SKILL.md"), text).unwrap();
+    let (status, out, error) = frith_in(folder, &["init", "--data", "data"], "");
+    assert_eq!(status, 0, "{error}");
+    // This program is none of the system's, so it says what the sandbox must show.
+    assert!(out.contains("time does not start before"), "{out}");
+    let text = std::fs::read_to_string(folder.join("frith.yaml")).unwrap();
+    let text: String = text
+        .lines()
+        .filter(|it| !it.starts_with('#'))
+        .fold(String::new(), |text, line| text + line + "\n");
+    let sandbox = json!({"readable": server["readable"]});
+    let node = Node::start(folder, &format!("{text}sandbox: {sandbox}\n"));
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "h", "auth_token": node.token,
+        "agent_caps": ["tools", "mcp", "skill", "memory"]});
+    let welcome = wire.ask(&hello);
+    assert_eq!(welcome["ok"], true, "{welcome}");
+    let listed = wire.ask(&json!({"type": "skill/discover/req", "id": "s"}));
+    assert_eq!(listed["skills"][0]["name"], "greet", "{listed}");
+    assert_eq!(listed["skills"][0]["status"], "Published", "{listed}");
+    // Asking for its prompts waits for a server.
+    let mut ask = |message: Value| {
+        wire.say(&message);
+        loop {
+            let heard = wire.hear().unwrap();
+            if heard["req_id"] == message["id"] && heard["type"] != "tool/event" {
+                return heard;
+            }
+        }
+    };
+    ask(json!({"type": "mcp/prompt/list/req", "id": "w", "server_id": "time"}));
+    let arguments =
+        json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
+    let converted = ask(json!({"type": "tool/call/req", "id": "c", "timeout": 60,
+        "tool_name": "time__convert_time", "arguments": arguments}));
+    let said = converted["data"]["data"]["text"].as_str();
+    assert!(said.is_some_and(|it| it.contains("21:00")), "{converted}");
 }
 
 /// What `init` makes on the way to the certificates is a data directory that a node takes.

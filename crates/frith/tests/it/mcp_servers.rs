@@ -55,7 +55,7 @@ fn wake(wire: &mut Wire, id: &str, server: &str) -> Value {
 }
 
 /// A program of the Python packages of the tests.
-fn python_module(module: &str, more: &Value) -> Value {
+pub(crate) fn python_module(module: &str, more: &Value) -> Value {
     // The sandbox has the folder at its real path; what is linked to from there may lie anywhere.
     let packages = testkit::workspace().join("target/python");
     let packages = packages.canonicalize().unwrap();
