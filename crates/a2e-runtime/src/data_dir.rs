@@ -32,14 +32,14 @@ pub enum DataError {
     )]
     NoHome,
     /// The operating system refuses something.
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {cause}; name another data directory with --data", path.display())]
     Io {
         /// What was tried.
         what: &'static str,
         /// On which file.
         path: PathBuf,
         /// Why not.
-        source: io::Error,
+        cause: io::Error,
     },
     /// Something else is in its place.
     #[error("{} is not a {wanted}; move it away, or name another data directory with --data", path.display())]
@@ -312,7 +312,7 @@ enum Durable {
 /// Puts what was tried and where before why it failed.
 pub(crate) fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataError {
     let path = path.to_owned();
-    move |source| DataError::Io { what, path, source }
+    move |cause| DataError::Io { what, path, cause }
 }
 
 fn check_mode(path: &Path, mode: u32, wanted: u32) -> Result<(), DataError> {

@@ -265,7 +265,7 @@ pub(crate) const UNKNOWN_EPISODE: &str = "unknown_episode";
 
 fn unknown_environment(name: &str) -> Failure {
     let name: String = name.chars().take(64).collect();
-    let text = format!("there is no environment `{name}`; env/list/req lists what there is");
+    let text = format!("there is no environment `{name}`; `env/list/req` lists what there is");
     let failure = Failure::new(ErrorCode::RuntimeError, Namespace::Env, text);
     Failure {
         retryable: false,

@@ -101,7 +101,10 @@ impl Place {
         let folder = self.folder(store)?;
         let found = segments(&folder).with_context(|| cannot("read the audit log in", &folder))?;
         if found.is_empty() {
-            bail!("there is no audit log in {}", folder.display());
+            bail!(
+                "there is no audit log in {}; a node writes one (`frith up`), --data says whose to read",
+                folder.display()
+            );
         }
         Ok(folder)
     }

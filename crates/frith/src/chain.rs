@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
-use crate::connect;
 use crate::screen::{self, plain};
+use crate::{connect, hint};
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -113,7 +113,7 @@ fn read(file: &Path) -> Result<ChainRequest<'static>> {
     let text = match file.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()).context("cannot read the chain")?,
         false => std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read {}", file.display()))?,
+            .with_context(|| format!("cannot read {} as a chain", file.display()))?,
     };
     chain(&text).with_context(|| format!("in {}", file.display()))
 }
@@ -179,7 +179,8 @@ fn show_response(response: &Value, json: bool) -> Result<Outcome> {
         eprintln!("{count} nodes in {took} ms");
         let text = |name: &str| plain(response["error"][name].as_str().unwrap_or_default());
         if !response["error"].is_null() {
-            eprintln!("frith: {} ({})", text("message"), text("code"));
+            let message = hint::for_people(&text("message"));
+            eprintln!("frith: {message} ({})", text("code"));
         }
     }
     Ok(match response["success"].as_bool() {

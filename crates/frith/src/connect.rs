@@ -214,10 +214,12 @@ async fn explain(address: &Address, token_from: &TokenFrom, error: ClientError) 
         error,
         ClientError::Connect(ConnectError::Refused(HandshakeReason::AuthFailed))
     );
+    let is_there = !matches!(error, ClientError::Unreachable(_));
     let hint = match is_token {
         true => Some(token_from.hint()),
         false => hint::other_address(address).await,
     };
+    let hint = hint.or_else(|| (!is_there).then(|| hint::unreachable(address).to_owned()));
     let text = if let ClientError::Unreachable(error) = error {
         format!("cannot reach {address}: {error}")
     } else {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Subcommand;
 use serde_json::json;
 use store::{Error, Existing, Report, TableUse};
@@ -42,7 +42,9 @@ enum Action {
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let database = arguments.data.dir()?.store();
-    let hint = || "a node makes it with the first thing it keeps; --data says where to look";
+    let missing = |error: &Error| {
+        anyhow!("{error}; a node makes it with the first thing it keeps, --data says where to look")
+    };
     match &arguments.action {
         Action::Backup { file, force } => {
             let existing = match force {
@@ -50,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                 false => Existing::Keep,
             };
             match store::backup(&database, file, existing) {
-                Err(error @ Error::NoDatabase { .. }) => Err(error).with_context(hint),
+                Err(error @ Error::NoDatabase { .. }) => Err(missing(&error)),
                 Err(error @ Error::FileExists { .. }) => {
                     Err(error).context("nothing was written (--force replaces it)")
                 }
@@ -58,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             }
         }
         Action::Check => match store::check(&database) {
-            Err(error @ Error::NoDatabase { .. }) => Err(error).with_context(hint),
+            Err(error @ Error::NoDatabase { .. }) => Err(missing(&error)),
             outcome => show_report(&database, &outcome?, as_json),
         },
     }

@@ -1,5 +1,6 @@
-//! What to do about a host that cannot be spoken to.
+//! What to do about what went wrong: a host that cannot be spoken to, a file that is not there.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,58 @@ enum Spoken {
     Http,
     Ndjson,
     Tls,
+}
+
+/// What agents ask a host for, and the commands that people have for it.
+const COMMANDS: [(&str, &str); 5] = [
+    ("`chain/list/req`", "`frith chain list`"),
+    ("`env/list/req`", "`frith env list`"),
+    ("`learn/refinement/history/req`", "`frith learn history`"),
+    ("`skill/discover/req`", "`frith skill list`"),
+    ("`tool/list`", "`frith tools`"),
+];
+
+/// What a host tells an agent, for people: where it names a request, the command that makes it.
+pub(crate) fn for_people(text: &str) -> String {
+    let put = |text: String, (request, command): (&str, &str)| text.replace(request, command);
+    COMMANDS.into_iter().fold(text.to_owned(), put)
+}
+
+/// What to do about a file that somebody has named and that cannot be used.
+pub(crate) fn of_file(error: &anyhow::Error) -> Option<String> {
+    let kind = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<io::Error>())?
+        .kind();
+    let told = error.to_string();
+    let is_read = told.starts_with("cannot read ");
+    if !is_read && !told.starts_with("cannot write ") {
+        return None;
+    }
+    match (kind, is_read) {
+        (io::ErrorKind::NotFound, true) => {
+            let folder = std::env::current_dir().ok()?;
+            Some(format!(
+                "is the path right? paths begin in {}, and --help of the command says what it takes",
+                folder.display()
+            ))
+        }
+        (io::ErrorKind::NotFound, false) => Some("make its folder first (mkdir -p)".to_owned()),
+        (io::ErrorKind::PermissionDenied, _) => Some(
+            "you may not do that there: `ls -ld` shows who may, or name another place".to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+/// What to do when nobody answers at an address.
+pub(crate) fn unreachable(address: &Address) -> &'static str {
+    match address.to_string().starts_with("cmd:") {
+        true => "the words after `cmd:` must be a program, and then what it is started with",
+        false => {
+            "`frith up` starts a node and prints where it is; `frith status` shows one that runs"
+        }
+    }
 }
 
 /// How long a port may take to show what it speaks.
@@ -120,6 +173,31 @@ mod tests {
             stream.write_all(answer).await.unwrap();
         });
         address
+    }
+
+    #[test]
+    fn people_are_told_commands() {
+        let said = for_people("there is no chain 7; `chain/list/req` has those there are");
+        assert_eq!(
+            said,
+            "there is no chain 7; `frith chain list` has those there are"
+        );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_has_a_next_step() {
+        use anyhow::Context as _;
+        let failed = |kind: io::ErrorKind, text: &'static str| {
+            let error: Result<(), io::Error> = Err(kind.into());
+            of_file(&error.context(text).unwrap_err())
+        };
+        let missing = failed(io::ErrorKind::NotFound, "cannot read x").unwrap();
+        assert!(missing.contains("is the path right?"), "{missing}");
+        let missing = failed(io::ErrorKind::NotFound, "cannot write x").unwrap();
+        assert!(missing.contains("mkdir -p"), "{missing}");
+        assert!(failed(io::ErrorKind::PermissionDenied, "cannot read x").is_some());
+        assert_eq!(failed(io::ErrorKind::NotFound, "cannot reach x"), None);
+        assert_eq!(failed(io::ErrorKind::OutOfMemory, "cannot read x"), None);
     }
 
     #[tokio::test]

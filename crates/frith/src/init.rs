@@ -50,6 +50,12 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             file.display()
         );
     }
+    if !folder.is_dir() {
+        bail!(
+            "{} is no folder; make it first, or name another",
+            folder.display()
+        );
+    }
     let found = Found::look(folder);
     // First what may fail because of others: a file that is written is in the way of a second try.
     let own = own(&arguments.data.dir()?)?;

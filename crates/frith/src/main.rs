@@ -298,7 +298,11 @@ fn main() -> ExitCode {
         }
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("frith: {}", screen::message(format_args!("{error:#}")));
+            let text = hint::for_people(&format!("{error:#}"));
+            eprintln!("frith: {}", screen::message(text));
+            if let Some(hint) = hint::of_file(&error) {
+                eprintln!("{}", screen::message(hint));
+            }
             ExitCode::from(1)
         }
     }

@@ -9,7 +9,7 @@ use a2a_identity::{
 };
 use a2a_wire::{Manifest, Read as _, UnixSeconds, limits, parse_document};
 use a2e_runtime::operator::{AskError, ask};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use canonical::{Value, base64url};
 use serde_json::json;
 
@@ -241,6 +241,12 @@ fn plan(did: &Did, open: &Open, as_json: bool) -> Result<Outcome> {
 
 /// Shows the DID and the keys of a manifest or DID document.
 fn file(path: &Path, as_json: bool) -> Result<Outcome> {
+    if !path.exists() {
+        bail!(
+            "{} is neither a DID (did:key:…, did:web:…, did:github:…) nor a file that is there",
+            shown(path)
+        );
+    }
     let bytes = read(path, limits::DID_DOCUMENT)?;
     let value = parse_document(&bytes, limits::DID_DOCUMENT)
         .with_context(|| format!("in {}", shown(path)))?;

@@ -269,7 +269,10 @@ fn check_all(folders: &[PathBuf], as_json: bool) -> Result<Outcome> {
     let mut checked: Vec<Checked> = Vec::new();
     for folder in folders {
         if !folder.is_dir() {
-            bail!("{} is no folder", folder.display());
+            bail!(
+                "{} is no folder; name one with skills in it, or a skill",
+                folder.display()
+            );
         }
         checked.extend(check(folder));
     }

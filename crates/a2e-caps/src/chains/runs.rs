@@ -97,7 +97,7 @@ impl Runs {
         let chains = self.chains(context)?;
         let found = chains.find(fresh::now(), number).await.map_err(failed)?;
         let error = match found {
-            None => format!("there is no chain {number}; `chain/list/req` has those there are"),
+            None => unknown(number),
             Some(chain) if chain.head.state != ChainState::Open => {
                 format!("chain {number} has ended")
             }
@@ -127,7 +127,7 @@ impl Runs {
         let chain = match found {
             Some(chain) if chain.head.state == ChainState::Open => chain,
             Some(_) => return Ok(refused(format!("chain {number} has ended"))),
-            None => return Ok(refused(format!("there is no chain {number}"))),
+            None => return Ok(refused(unknown(number))),
         };
         let asked: Wanted = serde_json::from_slice(&chain.request).map_err(unreadable)?;
         if let Some(error) = hindrance(&chain, &asked, wanted, &context) {
@@ -212,6 +212,10 @@ impl Plugin for Runs {
 }
 
 /// Why a chain that is open does not go on.
+fn unknown(number: i64) -> String {
+    format!("there is no chain {number}; `chain/list/req` has those there are")
+}
+
 fn hindrance(chain: &Chain, asked: &Wanted, wanted: Resume, context: &Context) -> Option<String> {
     let number = wanted.number;
     if asked.proven && context.identity().proven.is_none() {

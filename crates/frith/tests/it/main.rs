@@ -13,6 +13,7 @@ mod components;
 mod config;
 mod declared;
 mod environments;
+mod errors;
 mod foreign;
 mod identity;
 mod identity_hostile;
