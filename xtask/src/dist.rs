@@ -25,6 +25,16 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "share/zsh/site-functions/_frith"),
 ];
 
+/// What every glibc system has. A static program would need none of it, and crashes where names are
+/// looked up by modules of another glibc (docs/decisions.md).
+const LIBRARIES: [&str; 5] = [
+    "ld-linux-aarch64.so.1",
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libgcc_s.so.1",
+    "libm.so.6",
+];
+
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let program = match words {
         [] => {
@@ -34,6 +44,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
         [program] => PathBuf::from(program),
         _ => return Err("usage: cargo xtask dist [PROGRAM]".to_owned()),
     };
+    let needed = needed(&program)?;
     let version = said(Command::new(&program).arg("--version"))?;
     let version = version.trim().replace(' ', "-");
     let name = format!("{version}-{}-linux", std::env::consts::ARCH);
@@ -60,7 +71,39 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
         let size = fs::metadata(&file).map_err(|error| cannot(&file, &error))?;
         println!("{:>10.1} MiB  {}", mebibytes(size.len()), file.display());
     }
+    println!("needs {needed} or newer");
     Ok(())
+}
+
+/// The glibc that the program needs; that it needs nothing else is checked.
+fn needed(program: &Path) -> Result<String, String> {
+    let headers = said(Command::new("objdump").arg("-p").arg(program))?;
+    for line in headers.lines() {
+        let mut words = line.split_whitespace();
+        if let (Some("NEEDED"), Some(library)) = (words.next(), words.next())
+            && !LIBRARIES.contains(&library)
+        {
+            return Err(format!(
+                "{} needs {library}, which not every machine has",
+                program.display()
+            ));
+        }
+    }
+    let symbols = said(Command::new("objdump").arg("-T").arg(program))?;
+    let newest = newest_glibc(&symbols).ok_or("the program names no glibc")?;
+    let numbers: Vec<String> = newest.iter().map(u32::to_string).collect();
+    Ok(format!("glibc {}", numbers.join(".")))
+}
+
+/// The newest version that a symbol of a table has.
+fn newest_glibc(symbols: &str) -> Option<Vec<u32>> {
+    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+        let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
+        let end = rest.find(|letter| !is_number(letter)).unwrap_or(rest.len());
+        let numbers = rest.get(..end)?.split('.').map(str::parse);
+        numbers.collect::<Result<Vec<u32>, _>>().ok()
+    });
+    versions.max()
 }
 
 /// Puts everything where it belongs.
@@ -133,4 +176,16 @@ fn cannot(file: &Path, error: &std::io::Error) -> String {
 #[expect(clippy::cast_precision_loss, reason = "it is shown with one digit")]
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_is_found_by_number() {
+        let table = "0 DF *UND* (GLIBC_2.9) a\n0 DF *UND* (GLIBC_2.34) b\n0 DF (GLIBC_PRIVATE) c\n";
+        assert_eq!(newest_glibc(table), Some(vec![2, 34]));
+        assert_eq!(newest_glibc(""), None);
+    }
 }
