@@ -10,7 +10,8 @@ use canonical::{Object, Value};
 use policy::{EffectivePolicy, Policy};
 
 use super::read::Field;
-use super::sections::{Reader, address, set, set_some};
+use super::sections::{Reader, set, set_some};
+use super::server::address;
 use super::{ConfigError, Tls};
 
 /// How the node speaks with other agents.

@@ -8,9 +8,10 @@ use a2e_wire::{Object, Timestamp};
 use policy::IntentName;
 use serde_json::{Map, Value};
 
+use super::commands::command;
 use super::own_tools::schemas;
 use super::read::{Field, Section};
-use super::sections::{DAY, Reader, command, set, set_some};
+use super::sections::{DAY, Reader, set, set_some};
 use super::{CommandTool, Config, ConfigError, PluginKind};
 
 /// Something that other agents may ask for.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::commands::command;
 use super::read::Section;
-use super::sections::{DAY, command, set};
+use super::sections::{DAY, set};
 
 /// Agents that agents have.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::commands::{CommandTool, command_tools};
+use super::components::ComponentTool;
 use super::read::{Field, Section};
-use super::sections::{DAY, MIB, Reader, command_tools, set, set_some};
-use super::{CommandTool, ComponentTool};
+use super::sections::{DAY, MIB, Reader, set, set_some};
 use crate::secret::Secret;
 
 /// Tools of the operator's own.

@@ -1,3 +1,6 @@
+use std::path::Path;
+use std::time::Duration;
+
 use super::*;
 
 mod own_tools;
