@@ -12,7 +12,8 @@ use a2e_runtime::config::{ChainTool, Chains, Config, IntentTarget, Peer, PluginK
 use anyhow::{Context as _, Result, bail};
 use sandbox::Profile;
 
-use super::{Capabilities, Described, chain_limits};
+use super::chains::chain_limits;
+use super::{Capabilities, Described};
 
 impl Capabilities {
     /// The tools that other agents are, and the commands and chains that they may have run.

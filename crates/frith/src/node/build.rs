@@ -59,7 +59,7 @@ pub(crate) async fn builder(
                 let weights = ranks_tools(config).then(|| Arc::clone(&shared.ledgers));
                 capabilities.tools(builder, plugin, weights)?
             }
-            PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault)?,
+            PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault),
             PluginKind::Learning(config) => {
                 let placement = capabilities::placement(plugin);
                 let learning = learning::plugin(&shared.ledgers, *config, placement);

@@ -1,0 +1,88 @@
+//! MCP servers, as the configuration describes them.
+
+#[cfg(feature = "mcp")]
+use std::path::Path;
+#[cfg(feature = "mcp")]
+use std::sync::Arc;
+
+#[cfg(feature = "mcp")]
+use a2e_caps::Placement;
+#[cfg(feature = "mcp")]
+use a2e_caps::http::Web;
+#[cfg(feature = "mcp")]
+use a2e_caps::mcp::client::{Fleet, Ground, Mcp as McpPlugin};
+use a2e_caps::tool::Pinning;
+use a2e_runtime::HostBuilder;
+use a2e_runtime::config::{Mcp, Plugin};
+use anyhow::{Result, bail};
+#[cfg(feature = "mcp")]
+use sandbox::Profile;
+
+use super::Capabilities;
+#[cfg(feature = "mcp")]
+use super::placement;
+
+impl Capabilities {
+    /// Adds MCP servers.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn mcp(
+        &self,
+        builder: HostBuilder,
+        plugin: &Plugin,
+        mcp: &Mcp,
+        pinning: Pinning,
+    ) -> Result<HostBuilder> {
+        self.mcp_as(builder, placement(plugin), mcp, pinning)
+    }
+
+    /// Says that this program has no such part.
+    #[cfg(not(feature = "mcp"))]
+    pub(crate) fn mcp(
+        &self,
+        _: HostBuilder,
+        plugin: &Plugin,
+        _: &Mcp,
+        _: Pinning,
+    ) -> Result<HostBuilder> {
+        bail!(
+            "the plugin `{}` needs a program that was built with the feature `mcp`",
+            plugin.name
+        );
+    }
+
+    #[cfg(feature = "mcp")]
+    pub(super) fn mcp_as(
+        &self,
+        builder: HostBuilder,
+        placement: Placement,
+        mcp: &Mcp,
+        pinning: Pinning,
+    ) -> Result<HostBuilder> {
+        check_mcp(&self.workplace.profile, mcp)?;
+        let web = Web::new(Arc::clone(&self.web), &mcp.private_hosts)?;
+        let fleet = self.fleet.get_or_init(|| {
+            let (workplace, catalogue) = (Arc::clone(&self.workplace), self.catalogue());
+            Fleet::new(Ground::new(workplace, web.clone(), catalogue, pinning))
+        });
+        fleet.configure(&mcp.servers, web);
+        Ok(builder.plugin(McpPlugin::new(Arc::clone(fleet), placement)))
+    }
+}
+
+/// Agents could add servers of their own with rights of the operator's.
+#[cfg(feature = "mcp")]
+fn check_mcp(profile: &Profile, mcp: &Mcp) -> Result<()> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    for file in &mcp.imported {
+        let mut writable = profile.writable.iter();
+        if let Some(path) = writable.find(|path| real(file).starts_with(real(path))) {
+            bail!(
+                "agents could rewrite their own servers: {} (`import`) lies in {}, which is open to \
+                 them; move one of them",
+                file.display(),
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
