@@ -54,6 +54,8 @@ fn definition(peer: &Peer, asked: &PeerIntent) -> Result<Definition, DefinitionE
     });
     let tags = asked.tags.iter().cloned();
     let tags = tags.chain(["peer".to_owned(), peer.name.clone()]);
+    // Whoever knows the other agent finds it by what is proven.
+    let tags = tags.chain([peer.did.clone(), asked.intent.to_string()]);
     let definition = Definition::new(asked.tool.clone(), asked.description.clone(), &schema)?;
     let definition = definition.tags(tags).streaming();
     Ok(match asked.read_only {

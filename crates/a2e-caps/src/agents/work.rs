@@ -17,6 +17,9 @@ use crate::workplace::Workplace;
 /// The tool by which a model reads what others tell it.
 const MESSAGES: &str = "read_messages";
 
+/// The tag of tools that are other agents.
+const PEER: &str = "peer";
+
 /// How long a tool may take, in seconds.
 const TOOL_SECONDS: i64 = 300;
 
@@ -75,6 +78,10 @@ impl Work {
         if let Some(tool) = model.strip_prefix("tool:") {
             return self.by_tool(tool).await;
         }
+        if model.starts_with("did:") {
+            let tool = self.tool_of(model).await?;
+            return self.by_tool(&tool).await;
+        }
         if let Some(words) = self.shop.commands.get(model) {
             return command::run(self, words).await;
         }
@@ -82,7 +89,36 @@ impl Work {
             Some(model) => self.by_model(model).await,
             None => Err(format!(
                 "there is no model `{model}`: the operator names models in `models` and programs \
-                 in `commands` of `type: multi_agent`; `tool:NAME` is a tool"
+                 in `commands` of `type: multi_agent`; `tool:NAME` is a tool, a DID is an agent of `peers`"
+            )),
+        }
+    }
+
+    /// The tool that is another agent: the one intent of it that can be asked for here, or the one that
+    /// `metadata` names.
+    async fn tool_of(&self, did: &str) -> Result<String, String> {
+        let listed = self.listed(ToolListRequest {
+            include_deferred: true,
+            ..ToolListRequest::new()
+        });
+        let listed = listed.await;
+        let wanted = self.sub.wish.config["metadata"]["intent"].as_str();
+        let has = |tool: &ToolDefinition<'_>, word: &str| tool.tags.iter().any(|tag| tag == word);
+        let fits = |tool: &&ToolDefinition<'_>| {
+            has(tool, PEER) && has(tool, did) && wanted.is_none_or(|intent| has(tool, intent))
+        };
+        let tools: Vec<&str> = listed.iter().filter(fits).map(|tool| &*tool.name).collect();
+        match tools.as_slice() {
+            [tool] => Ok((*tool).to_owned()),
+            [] => Err(format!(
+                "no tool of this host is the agent {did}{}: the operator names agents and what they \
+                 are asked for in `peers`",
+                wanted.map_or_else(String::new, |intent| format!(" with the intent `{intent}`"))
+            )),
+            several => Err(format!(
+                "{did} can be asked for more than one thing: say which by `intent` in `metadata`, or \
+                 `tool:NAME` with one of {}",
+                several.join(", ")
             )),
         }
     }
@@ -140,16 +176,7 @@ impl Work {
 
     /// The tools of the sub-agent, as far as the agent that has it sees them.
     async fn offered(&self) -> Result<Vec<Offered>, String> {
-        let request = ToolListRequest::new();
-        let listed = self.errand.ask(self.sub.next_id(), request, None).await;
-        let listed = match listed {
-            Ok(Body::ToolListResponse(list)) => list.tools,
-            Ok(_) => Vec::new(),
-            Err(failure) => {
-                tracing::debug!(error = %failure.message, "a sub-agent has no tools");
-                Vec::new()
-            }
-        };
+        let listed = self.listed(ToolListRequest::new()).await;
         let is_given = |tool: &&ToolDefinition<'_>| self.sub.scope.has_tool(&tool.name);
         let given = listed.iter().filter(is_given).map(|tool| Offered {
             name: tool.name.clone().into_owned(),
@@ -165,6 +192,18 @@ impl Work {
             ]),
         };
         Ok(given.chain([own]).collect())
+    }
+
+    /// The tools that the agent sees that has this one.
+    async fn listed(&self, request: ToolListRequest<'static>) -> Vec<ToolDefinition<'static>> {
+        match self.errand.ask(self.sub.next_id(), request, None).await {
+            Ok(Body::ToolListResponse(list)) => list.tools,
+            Ok(_) => Vec::new(),
+            Err(failure) => {
+                tracing::debug!(error = %failure.message, "a sub-agent has no tools");
+                Vec::new()
+            }
+        }
     }
 
     async fn call(&self, name: &str, arguments: &Value) -> Result<Value, String> {

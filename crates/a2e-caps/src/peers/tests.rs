@@ -117,7 +117,8 @@ fn a_definition_is_the_operators() {
     let tools = tools(&peer(), &peers).unwrap();
     let definition = tools[0].definition();
     assert_eq!(definition.name(), "peer:beta:demo.echo.v1");
-    assert_eq!(definition.all_tags(), ["demo", "peer", "beta"]);
+    let tags = ["demo", "peer", "beta", "did:key:z6Mk", "demo.echo.v1"];
+    assert_eq!(definition.all_tags(), tags);
     let schema = definition.input_schema();
     let wrong = Raw::from_serialize(&json!({"text": 5})).unwrap();
     assert!(schema.arguments(wrong).is_err());

@@ -431,6 +431,40 @@ async fn a_tool_does_a_task_if_it_was_given() {
     );
 }
 
+/// Another agent is known by its DID; how it is asked is the business of its tool.
+#[tokio::test]
+async fn another_agent_does_a_task_if_it_can_be_told_for_what() {
+    const DID: &str = "did:web:bob.example";
+    let tagged = |name: &str, tags: &[&str]| {
+        let tags = tags.iter().map(|tag| (*tag).to_owned());
+        constant(defined(name).tags(tags), json!({ "answer": name }))
+    };
+    let tools = vec![
+        tagged("add", &["peer", DID, "bob.add"]),
+        tagged("think", &["peer", DID, "bob.think"]),
+        tagged("only", &["peer", "did:web:eve.example", "eve.only"]),
+        tagged("other", &[DID]),
+    ];
+    let bench = Bench::with(Arc::default(), LIMITS, tools);
+    let mut agent = bench.agent().await;
+    let asked = |did: &str, intent: Value| json!({"model": did, "metadata": {"tool_scope": "shared", "intent": intent}});
+    let ended = outcome(&mut agent, asked(DID, json!("bob.think"))).await;
+    assert_eq!(ended["result"], json!({"answer": "think"}), "{ended}");
+    let ended = outcome(&mut agent, asked("did:web:eve.example", Value::Null)).await;
+    assert_eq!(ended["result"], json!({"answer": "only"}), "{ended}");
+    for (did, intent, why) in [
+        (DID, Value::Null, "one of add, think"),
+        (DID, json!("eve.only"), "with the intent `eve.only`"),
+        ("did:web:nobody.example", Value::Null, "in `peers`"),
+    ] {
+        let ended = outcome(&mut agent, asked(did, intent)).await;
+        assert!(ended["error"].as_str().unwrap().contains(why), "{ended}");
+    }
+    let ended = outcome(&mut agent, json!({"model": "did:web:eve.example"})).await;
+    let error = ended["error"].as_str().unwrap();
+    assert!(error.contains("not been given the tool `only`"), "{ended}");
+}
+
 #[tokio::test]
 async fn messages_wait_up_to_a_number_and_a_size() {
     let bench = Bench::new(Arc::default(), LIMITS);

@@ -4,6 +4,7 @@ mod crashes;
 mod login;
 mod refusals;
 mod reload;
+mod sub_agents;
 mod targets;
 
 use std::fs;
