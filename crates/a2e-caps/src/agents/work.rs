@@ -102,7 +102,8 @@ impl Work {
             ..ToolListRequest::new()
         });
         let listed = listed.await;
-        let wanted = self.sub.wish.config["metadata"]["intent"].as_str();
+        let wanted = self.sub.wish.config.pointer("/metadata/intent");
+        let wanted = wanted.and_then(Value::as_str);
         let has = |tool: &ToolDefinition<'_>, word: &str| tool.tags.iter().any(|tag| tag == word);
         let fits = |tool: &&ToolDefinition<'_>| {
             has(tool, PEER) && has(tool, did) && wanted.is_none_or(|intent| has(tool, intent))

@@ -9,7 +9,7 @@ use a2e_wire::messages::base::Event;
 use a2e_wire::messages::chain::{ChainEvent, ChainPhase, ChainRequest, ChainResponse};
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, ErrorCode, Object, Timestamp};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::plan::{Limits, Plan};
@@ -122,16 +122,15 @@ async fn give_on(event: Body<'static>, progress: &Progress) {
     else {
         return;
     };
-    let mut told = json!({"node_id": node_id.as_str(), "phase": phase.as_str()});
-    if let Ok(Value::Object(more)) = data.raw().deserialize() {
-        more.into_iter()
-            .for_each(|(name, value)| told[name] = value);
-    }
+    let mut told: Map<String, Value> = data.raw().deserialize().unwrap_or_default();
+    let mut tell = |name: &str, value: Value| drop(told.insert(name.to_owned(), value));
+    tell("node_id", json!(node_id.as_str()));
+    tell("phase", json!(phase.as_str()));
     if phase == ChainPhase::Done {
-        told["output"] = output.deserialize().unwrap_or_default();
+        tell("output", output.deserialize().unwrap_or_default());
     }
     if !error.is_empty() {
-        told["error"] = json!(error);
+        tell("error", json!(error));
     }
     let data = Object::from_serialize(&told).unwrap_or_default();
     let event = Event {
@@ -160,8 +159,6 @@ fn outcome(response: ChainResponse<'static>) -> Result<Output, ToolFailure> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
-
     use super::*;
 
     fn described(chain: Value) -> ChainTool {
