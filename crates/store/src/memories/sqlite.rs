@@ -9,6 +9,7 @@ mod put;
 mod schema;
 mod vectors;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -33,6 +34,11 @@ pub use put::INSERT;
 
 const FIND_PLACE: &str = "SELECT id, entries, words, last FROM memory_places
      WHERE owner = ?1 AND tier = ?2 AND session = ?3 AND space = ?4";
+
+/// A place with what has expired there, a row for each; one row if there is nothing.
+const FIND_PLACE_AND_EXPIRED: &str = "SELECT p.id, p.entries, p.words, p.last, m.number
+     FROM memory_places p LEFT JOIN memories m ON m.place = p.id AND m.expires <= ?5
+     WHERE p.owner = ?1 AND p.tier = ?2 AND p.session = ?3 AND p.space = ?4";
 
 /// The columns of an entry, in the order that [`read`] takes them.
 macro_rules! columns {
@@ -130,12 +136,10 @@ impl Memories for InSqlite {
                     self.whose.one(connection, now, key, wanted)
                 }
                 _ => {
-                    // One state of it, whatever is written meanwhile.
-                    let transaction = connection.unchecked_transaction()?;
+                    let state = OneState::of(connection)?;
                     let vectors = Some(self.database.vectors());
-                    let places = self
-                        .whose
-                        .places(&transaction, now, &wanted.tiers, vectors)?;
+                    let tiers = &wanted.tiers;
+                    let places = self.whose.places(state.0, now, tiers, vectors)?;
                     find::find(&places, wanted)
                 }
             })
@@ -238,7 +242,36 @@ struct PlaceRow {
     last: i64,
 }
 
+/// One state of the database, whatever is written while it is read. What begins and ends it is
+/// prepared once: a transaction of `rusqlite` prepares both each time, which a short search feels.
+struct OneState<'c>(&'c Connection);
+
+impl<'c> OneState<'c> {
+    fn of(connection: &'c Connection) -> Result<Self, Error> {
+        connection.prepare_cached("BEGIN")?.execute([])?;
+        Ok(Self(connection))
+    }
+}
+
+impl Drop for OneState<'_> {
+    fn drop(&mut self) {
+        // Nothing was written, so nothing can be lost; a connection that stays where it was would
+        // refuse to begin again, which whoever asks next is told.
+        let ended = self.0.prepare_cached("COMMIT");
+        let _ = ended.and_then(|mut end| end.execute([]));
+    }
+}
+
 impl PlaceRow {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            entries: row.get(1)?,
+            words: row.get(2)?,
+            last: row.get(3)?,
+        })
+    }
+
     const fn base(&self) -> i64 {
         self.id << 32
     }
@@ -261,14 +294,7 @@ impl Whose {
 
     fn place(&self, connection: &Connection, tier: Tier) -> Result<Option<PlaceRow>, Error> {
         let mut find = connection.prepare_cached(FIND_PLACE)?;
-        let found = find.query_row(self.names(tier), |row| {
-            Ok(PlaceRow {
-                id: row.get(0)?,
-                entries: row.get(1)?,
-                words: row.get(2)?,
-                last: row.get(3)?,
-            })
-        });
+        let found = find.query_row(self.names(tier), PlaceRow::read);
         Ok(found.optional()?)
     }
 
@@ -282,9 +308,16 @@ impl Whose {
     ) -> Result<Vec<InPlace<'c>>, Error> {
         let mut places = Vec::new();
         for tier in tiers {
-            if let Some(row) = self.place(connection, *tier)? {
-                places.push(InPlace::new(connection, *tier, row, now, vectors)?);
+            let (owner, number, session, space) = self.names(*tier);
+            let mut find = connection.prepare_cached(FIND_PLACE_AND_EXPIRED)?;
+            let mut rows = find.query((owner, number, session, space, now.0))?;
+            let (mut place, mut expired) = (None, HashSet::new());
+            while let Some(row) = rows.next()? {
+                place = Some(PlaceRow::read(row)?);
+                expired.extend(row.get::<_, Option<i64>>(4)?);
             }
+            let place = place.map(|row| InPlace::new(connection, *tier, row, expired, vectors));
+            places.extend(place);
         }
         Ok(places)
     }

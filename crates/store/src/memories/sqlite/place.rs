@@ -1,6 +1,7 @@
 //! One place, as searches see it.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use rusqlite::{Connection, OptionalExtension};
@@ -11,8 +12,8 @@ use super::super::search::{Place, PlaceSize};
 use super::super::vectors::{Near, is_among, normalized};
 use super::put::mark;
 use super::{PlaceRow, VectorCache, columns, read};
+use crate::Error;
 use crate::memories::{Entry, MAX_COUNTED, Tier};
-use crate::{Error, UnixMillis};
 
 /// The entries of one tier of a space, at a time.
 pub(super) struct InPlace<'c> {
@@ -21,7 +22,12 @@ pub(super) struct InPlace<'c> {
     row: PlaceRow,
     expired: HashSet<i64>,
     vectors: Option<&'c VectorCache>,
+    /// Entries that were read together with their words.
+    known: RefCell<HashMap<i64, Entry>>,
 }
+
+/// Of so few, whole entries are read with their words: all of them are probably wanted.
+const READ_WHOLE: usize = 16;
 
 /// The latest that fit; public for the benchmark.
 pub const LATEST_MATCHING: &str = "SELECT rowid FROM memory_index
@@ -32,25 +38,41 @@ const LATEST: &str =
 
 const ENTRY: &str = columns!("SELECT", "FROM memories m WHERE m.number = ?1");
 
+const ENTRY_AND_WORDS: &str = columns!("SELECT m.words,", "FROM memories m WHERE m.number = ?1");
+
 impl<'c> InPlace<'c> {
     pub(super) fn new(
         connection: &'c Connection,
         tier: Tier,
         row: PlaceRow,
-        now: UnixMillis,
+        expired: HashSet<i64>,
         vectors: Option<&'c VectorCache>,
-    ) -> Result<Self, Error> {
-        let mut find = connection
-            .prepare_cached("SELECT number FROM memories WHERE place = ?1 AND expires <= ?2")?;
-        let expired = find.query_map((row.id, now.0), |row| row.get(0))?;
-        let expired = expired.collect::<Result<_, _>>()?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             connection,
             tier,
             row,
             expired,
             vectors,
-        })
+            known: RefCell::default(),
+        }
+    }
+
+    /// The words of a few entries; the entries themselves are kept until they are asked for.
+    fn words_of_whole(&self, numbers: &[i64]) -> Result<Vec<(i64, String)>, Error> {
+        let mut find = self.connection.prepare_cached(ENTRY_AND_WORDS)?;
+        let mut known = self.known.borrow_mut();
+        let mut texts = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let whole = find.query_row([number], |row| {
+                Ok((row.get::<_, String>(0)?, read(row, 1, self.tier)?))
+            });
+            if let Some((words, entry)) = whole.optional()? {
+                texts.push((*number, words));
+                known.insert(*number, entry);
+            }
+        }
+        Ok(texts)
     }
 }
 
@@ -83,6 +105,9 @@ impl Place for InPlace<'_> {
     }
 
     fn words(&self, numbers: &[i64]) -> Result<Vec<(i64, String)>, Error> {
+        if numbers.len() <= READ_WHOLE {
+            return self.words_of_whole(numbers);
+        }
         let sql = "SELECT words FROM memories WHERE number = ?1";
         let mut find = self.connection.prepare_cached(sql)?;
         let mut texts = Vec::with_capacity(numbers.len());
@@ -144,6 +169,9 @@ impl Rows for InPlace<'_> {
     }
 
     fn entry(&self, number: i64) -> Result<Option<Entry>, Error> {
+        if let Some(entry) = self.known.borrow_mut().remove(&number) {
+            return Ok(Some(entry));
+        }
         let mut find = self.connection.prepare_cached(ENTRY)?;
         let entry = find.query_row([number], |row| read(row, 0, self.tier));
         Ok(entry.optional()?)
