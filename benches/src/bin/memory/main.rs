@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use benches::{Contestant, Effort, compare};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, params};
 use store::{
     AgentId, Memories, NewEntry, Options, Rooms, SessionId, Sqlite, Store, Text, Tier, UnixMillis,
@@ -148,6 +149,8 @@ impl Subject {
         let bare = Connection::open(&bare_path)?;
         bare.pragma_update(None, "synchronous", "NORMAL")?;
         bare.pragma_update(None, "secure_delete", "ON")?;
+        // As the store has it; without, FTS5 takes half as long again.
+        bare.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         bare.execute(
             "INSERT INTO memory_places (id, owner, tier, session, space, entries, bytes, words, last)
              VALUES (1, '', 2, '', 'default', 0, 0, 0, 0)",
