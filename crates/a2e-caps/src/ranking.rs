@@ -12,6 +12,16 @@ pub(crate) fn by_weight<T>(found: Vec<T>, weight: impl Fn(&T) -> f64) -> Vec<T> 
         scored.push((weight(&one) / place, one));
         place += 1.0;
     }
+    sorted(scored)
+}
+
+/// Orders a list whose order says nothing by weight; of equal weights all stay where they are.
+pub(crate) fn by_weight_alone<T>(listed: Vec<T>, weight: impl Fn(&T) -> f64) -> Vec<T> {
+    let scored = listed.into_iter().map(|one| (weight(&one), one));
+    sorted(scored.collect())
+}
+
+fn sorted<T>(mut scored: Vec<(f64, T)>) -> Vec<T> {
     // Stable.
     scored.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     scored.into_iter().map(|(_, one)| one).collect()

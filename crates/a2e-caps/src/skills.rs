@@ -101,6 +101,7 @@ impl Skills {
     async fn discover(
         &self,
         request: &SkillDiscoverRequest<'_>,
+        agent: &str,
     ) -> Result<SkillDiscoverResponse<'static>, Failure> {
         let snapshot = self.shelf.current().await?;
         let fits = |skill: &&Arc<Skill>| {
@@ -111,7 +112,8 @@ impl Skills {
             (tags.is_empty() || front.tags.iter().any(has_tag))
                 && (categories.is_empty() || front.category.as_ref().is_some_and(is_in))
         };
-        let skills = snapshot.all().iter().filter(fits);
+        let skills = snapshot.all().iter().filter(fits).collect();
+        let skills = self.shelf.ranked(agent, "", skills).into_iter();
         let skills: Vec<SkillDefinition<'static>> = skills.map(|it| it.definition()).collect();
         Ok(SkillDiscoverResponse { skills })
     }
@@ -311,7 +313,8 @@ impl Plugin for Skills {
             #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
             match request.body {
                 Body::SkillDiscoverRequest(asked) => {
-                    self.discover(&asked).await.map(Outcome::answer)
+                    let agent = &context.identity().agent;
+                    self.discover(&asked, agent).await.map(Outcome::answer)
                 }
                 Body::SkillCallRequest(call) => {
                     let called = self.call(&request.envelope.id, call, context).await;

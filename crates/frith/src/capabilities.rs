@@ -205,7 +205,8 @@ impl Capabilities {
         let builder = self.env(builder, Placement::named("env"), &Env::default(), None);
         let builder = self.proc(builder, &Proc::default());
         let skills = Placement::named("skills");
-        let builder = self.skills(builder, skills, &Skills::default(), (models, &pinning))?;
+        let tools = (models, &pinning);
+        let builder = self.skills(builder, skills, &Skills::default(), tools, None)?;
         let agents = Placement::named("multi_agent");
         let builder = self.agents(builder, agents, &MultiAgent::default(), models)?;
         #[cfg(feature = "mcp")]

@@ -7,13 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 
-use a2e_runtime::Failure;
 use a2e_runtime::definitions::{Definitions, Shown, Standing};
+use a2e_runtime::{Failure, Weights};
 use a2e_wire::{ErrorCode, Namespace};
 use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::skill::{Skill, file_of, walk};
+use crate::ranking;
 use crate::tool::{Definition, Index};
 
 /// Skills of a node.
@@ -30,6 +31,8 @@ const CHANGED: &str = "it has changed since the operator approved it; `frith too
 pub struct Shelf {
     definitions: Definitions,
     folders: SyncMutex<Vec<PathBuf>>,
+    /// Ranks what is found.
+    weights: SyncMutex<Option<Arc<dyn Weights>>>,
     state: Mutex<State>,
 }
 
@@ -64,6 +67,7 @@ impl Shelf {
         Arc::new(Self {
             definitions,
             folders: SyncMutex::default(),
+            weights: SyncMutex::default(),
             state: Mutex::default(),
         })
     }
@@ -71,6 +75,35 @@ impl Shelf {
     /// Has the skills of these folders from now on, and no others.
     pub fn configure(&self, folders: Vec<PathBuf>) {
         *self.folders.lock().unwrap_or_else(PoisonError::into_inner) = folders;
+    }
+
+    /// Ranks what agents find by how well it has done for them, too, from now on; or no longer.
+    pub fn rank_by(&self, weights: Option<Arc<dyn Weights>>) {
+        *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
+    }
+
+    /// What an agent has found with some words, or without any, in the order it is told of it.
+    pub(super) fn ranked<'s>(
+        &self,
+        agent: &str,
+        query: &str,
+        found: Vec<&'s Arc<Skill>>,
+    ) -> Vec<&'s Arc<Skill>> {
+        let weights = self.weights.lock();
+        let weights = weights.unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(weights) = weights else {
+            return found;
+        };
+        let query = query.trim();
+        let weight = |skill: &&Arc<Skill>| match skill.name().eq_ignore_ascii_case(query) {
+            // Who names a skill means it.
+            true => f64::INFINITY,
+            false => weights.weight(agent, skill.name()),
+        };
+        match query.is_empty() {
+            true => ranking::by_weight_alone(found, weight),
+            false => ranking::by_weight(found, weight),
+        }
     }
 
     /// The skills there are now.

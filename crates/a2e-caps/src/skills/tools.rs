@@ -82,8 +82,9 @@ impl Tool for Search {
         Box::pin(async move {
             let Query { query } = call.arguments.read()?;
             let snapshot = self.shelf.current().await?;
-            let found = snapshot.search(&query).into_iter();
-            let found = found.filter(|skill| skill.blocked.is_none());
+            let found = snapshot.search(&query);
+            let found = self.shelf.ranked(&call.caller.agent, &query, found);
+            let found = found.into_iter().filter(|skill| skill.blocked.is_none());
             let skills: Vec<Value> = found.map(|skill| shown(skill)).collect();
             Output::new(&json!({ "skills": skills }))
         })

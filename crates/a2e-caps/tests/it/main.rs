@@ -43,6 +43,7 @@ mod ranking;
 mod searching;
 mod skills;
 mod skills_model;
+mod skills_ranked;
 mod sqlite;
 mod support;
 mod toolkits;

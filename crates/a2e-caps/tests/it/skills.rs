@@ -82,7 +82,7 @@ fn put(folder: &Path, path: &str, text: &str) {
     fs::rename(&next, &file).unwrap();
 }
 
-async fn listed(agent: &mut Agent) -> Vec<Value> {
+pub(crate) async fn listed(agent: &mut Agent) -> Vec<Value> {
     let found = agent.ask(json!({"type": "skill/discover/req"})).await;
     assert_eq!(found["type"], "skill/discover/resp");
     found["skills"].as_array().unwrap().clone()
@@ -373,7 +373,7 @@ async fn folders_are_read_again_and_what_has_changed_waits_for_the_operator() {
     );
 }
 
-async fn tool(agent: &mut Agent, name: &str, arguments: Value) -> Value {
+pub(crate) async fn tool(agent: &mut Agent, name: &str, arguments: Value) -> Value {
     let asked = json!({"type": "tool/call/req", "tool_name": name, "arguments": arguments});
     agent.ask(asked).await
 }

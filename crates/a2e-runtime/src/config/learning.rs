@@ -20,6 +20,8 @@ pub struct Learning {
     pub custom: CustomStrategy,
     /// Whether a search for tools ranks by what was learned.
     pub rank_tools: bool,
+    /// Whether skills are ranked by it.
+    pub rank_skills: bool,
 }
 
 /// What the strategy `custom` is.
@@ -46,6 +48,7 @@ impl Default for Learning {
             half_life: Duration::from_secs(7 * u64::from(DAY)),
             custom: CustomStrategy::Thompson,
             rank_tools: false,
+            rank_skills: false,
         }
     }
 }
@@ -82,10 +85,12 @@ pub(super) fn learning(section: &mut Section<'_>) -> Learning {
             ("softmax", CustomStrategy::Softmax),
         ])
     });
-    set(
-        &mut learning.rank_tools,
-        section.field("rank_tools"),
-        |it| it.boolean(),
-    );
+    let ranks = [
+        ("rank_tools", &mut learning.rank_tools),
+        ("rank_skills", &mut learning.rank_skills),
+    ];
+    for (name, slot) in ranks {
+        set(slot, section.field(name), |it| it.boolean());
+    }
     learning
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use a2e_caps::Placement;
 use a2e_caps::http::Web;
+use a2e_caps::learning::Ledgers;
 use a2e_caps::model::{Model, ModelSettings, Models};
 use a2e_caps::skills::{Settings, Shelf, Skills};
 use a2e_caps::tool::{Pinning, Source};
-use a2e_runtime::HostBuilder;
 use a2e_runtime::config::{Model as ModelConfig, Skills as Config};
+use a2e_runtime::{HostBuilder, Weights};
 use anyhow::{Context, Result, bail};
 use sandbox::Profile;
 
@@ -23,6 +24,7 @@ impl Capabilities {
         placement: Placement,
         config: &Config,
         (models, pinning): (&Arc<Models>, &Pinning),
+        weights: Option<Arc<Ledgers>>,
     ) -> Result<HostBuilder> {
         let folders = match &config.folders {
             Some(folders) => folders.clone(),
@@ -35,6 +37,7 @@ impl Capabilities {
             .shelf
             .get_or_init(|| Shelf::new(pinning.definitions().clone()));
         shelf.configure(folders);
+        shelf.rank_by(weights.map(|weights| weights as Arc<dyn Weights>));
         self.catalogue.set(Source::Skills, shelf.tools()?);
         let settings = Settings {
             placement,

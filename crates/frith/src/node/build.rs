@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use a2e_caps::learning::Ledgers;
 use a2e_caps::tool::Pinning;
-use a2e_runtime::config::{Config, Mounted, Place, Plugin, PluginKind};
+use a2e_runtime::config::{Config, Learning, Mounted, Place, Plugin, PluginKind};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::demo::Demo;
 use a2e_runtime::{
@@ -56,7 +57,7 @@ pub(crate) async fn builder(
                 builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
             }
             PluginKind::Tools(_) => {
-                let weights = ranks_tools(config).then(|| Arc::clone(&shared.ledgers));
+                let weights = weights(config, shared, |learning| learning.rank_tools);
                 capabilities.tools(builder, plugin, weights)?
             }
             PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault),
@@ -73,7 +74,9 @@ pub(crate) async fn builder(
             PluginKind::Mcp(mcp) => capabilities.mcp(builder, plugin, mcp, pinning.clone())?,
             PluginKind::Skills(skills) => {
                 let placement = capabilities::placement(plugin);
-                capabilities.skills(builder, placement, skills, (&models, &pinning))?
+                let weights = weights(config, shared, |learning| learning.rank_skills);
+                let tools = (&models, &pinning);
+                capabilities.skills(builder, placement, skills, tools, weights)?
             }
             PluginKind::MultiAgent(config) => {
                 let placement = capabilities::placement(plugin);
@@ -133,10 +136,16 @@ fn bare(config: &Config, shared: &Shared) -> HostBuilder {
     builder
 }
 
-/// Whether a search for tools ranks by what was learned.
-fn ranks_tools(config: &Config) -> bool {
+/// What was learned, if something is ranked by it.
+fn weights(
+    config: &Config,
+    shared: &Shared,
+    is_ranked: fn(&Learning) -> bool,
+) -> Option<Arc<Ledgers>> {
     let mut plugins = config.plugins.iter().filter(|plugin| plugin.enabled);
-    plugins.any(|plugin| matches!(&plugin.kind, PluginKind::Learning(it) if it.rank_tools))
+    plugins
+        .any(|plugin| matches!(&plugin.kind, PluginKind::Learning(it) if is_ranked(it)))
+        .then(|| Arc::clone(&shared.ledgers))
 }
 
 /// Who learns of what happens in environments.

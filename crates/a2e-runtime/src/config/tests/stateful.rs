@@ -6,7 +6,7 @@ fn plans_and_learning_are_told_how() {
     let text = "\
 plugins:
   - {name: planning, type: planning, shared: true}
-  - {name: learning, type: learning, min_experiences: 1, adapt_every: 0, confidence_percent: 100, half_life_seconds: 1, custom: ucb1, rank_tools: true}
+  - {name: learning, type: learning, min_experiences: 1, adapt_every: 0, confidence_percent: 100, half_life_seconds: 1, custom: ucb1, rank_tools: true, rank_skills: true}
 ";
     let config = yaml(text);
     let kinds: Vec<&PluginKind> = config.plugins.iter().map(|it| &it.kind).collect();
@@ -17,6 +17,7 @@ plugins:
         half_life: Duration::from_secs(1),
         custom: CustomStrategy::Ucb1,
         rank_tools: true,
+        rank_skills: true,
     };
     let planning = PluginKind::Planning(Planning { shared: true });
     assert_eq!(kinds, [&planning, &PluginKind::Learning(learning)]);
