@@ -8,6 +8,8 @@
 mod embed;
 mod entry;
 mod keep;
+#[cfg(feature = "embed")]
+mod local;
 mod look;
 mod spaces;
 
@@ -25,6 +27,8 @@ use crate::placement::{Placement, placed};
 use spaces::{Space, Spaces};
 
 pub use embed::{Embedder, Endpoint, EndpointSettings, Reader};
+#[cfg(feature = "embed")]
+pub use local::Local;
 
 /// How memories are kept.
 #[derive(Clone)]

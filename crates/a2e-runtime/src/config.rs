@@ -58,7 +58,7 @@ pub use layers::Overrides;
 pub use learning::{CustomStrategy, Learning};
 pub use limits::GlobalLimits;
 pub use mcp::{Mcp, McpCommand, McpPlace, McpServer, McpUrl, is_name as is_server_name};
-pub use memory::{Embedder, Memory};
+pub use memory::{Embedder, EmbedderEndpoint, Memory};
 pub use models::Model;
 pub use multi_agent::{AgentCommand, MultiAgent};
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};

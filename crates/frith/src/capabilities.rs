@@ -2,6 +2,7 @@
 
 mod agents;
 mod chains;
+mod embedder;
 mod env;
 mod ground;
 pub(crate) mod learning;

@@ -32,6 +32,8 @@ mod mcp_client;
 mod mcp_server;
 mod memory;
 mod memory_embed;
+#[cfg(feature = "embed")]
+mod memory_local;
 mod memory_quality;
 mod model_double;
 mod openapi;

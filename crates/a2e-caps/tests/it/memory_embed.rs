@@ -65,7 +65,7 @@ fn clock() -> UnixMillis {
 }
 
 /// A host whose memories a model reads.
-fn read_by(model: Arc<dyn Embedder>, store: &Store) -> Host {
+pub(crate) fn read_by(model: Arc<dyn Embedder>, store: &Store) -> Host {
     let settings = Settings {
         reader: Some(Reader::start(model, store, clock)),
         clock,
@@ -75,7 +75,7 @@ fn read_by(model: Arc<dyn Embedder>, store: &Store) -> Host {
     Host::builder().plugin(memory).authenticator(Named).build()
 }
 
-async fn keep(agent: &mut Agent, key: &str, content: &str) {
+pub(crate) async fn keep(agent: &mut Agent, key: &str, content: &str) {
     let entries = json!([{"key": key, "content": content, "tier": "episodic"}]);
     let stored = agent
         .ask(json!({"type": "memory/store/req", "entries": entries}))
@@ -94,7 +94,7 @@ async fn find(agent: &mut Agent, query: &str) -> Vec<String> {
 
 /// Asks until the vectors are there that were read: they are kept a moment later. What means the same
 /// comes first, before what is only not the opposite.
-async fn find_at_last(agent: &mut Agent, query: &str, expected: &str) {
+pub(crate) async fn find_at_last(agent: &mut Agent, query: &str, expected: &str) {
     loop {
         if find(agent, query)
             .await

@@ -1,5 +1,6 @@
 //! What agents remember: keys of a plugin of the type `memory`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::read::{Field, Section};
@@ -25,9 +26,18 @@ pub struct Memory {
     pub embedder: Option<Embedder>,
 }
 
+/// Where a model is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Embedder {
+    /// Behind an endpoint.
+    Endpoint(EmbedderEndpoint),
+    /// In a folder, as model2vec writes it.
+    Folder(PathBuf),
+}
+
 /// A model behind an endpoint as OpenAI has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Embedder {
+pub struct EmbedderEndpoint {
     /// Where it begins, such as `https://api.example/v1`.
     pub url: String,
     /// Its name there.
@@ -83,8 +93,8 @@ impl Reader<'_> {
 
     fn embedder(&self, field: &Field<'_>) -> Option<Embedder> {
         let mut section = field.section()?;
-        let url = section.required("url", field.at());
-        let model = section.required("model", field.at());
+        let (url, model) = (section.field("url"), section.field("model"));
+        let folder = section.field("folder");
         let (mut api_key, mut private_hosts) = (None, Vec::new());
         let mut timeout = Duration::from_secs(30);
         set_some(&mut api_key, section.field("api_key"), |it| self.secret(it));
@@ -95,12 +105,16 @@ impl Reader<'_> {
             it.seconds(1..=600)
         });
         section.finish();
-        Some(Embedder {
-            url: url?.word()?,
-            model: model?.word()?,
-            api_key,
-            private_hosts,
-            timeout,
-        })
+        match (url, model, folder) {
+            (None, None, Some(folder)) => self.path(&folder).map(Embedder::Folder),
+            (Some(url), Some(model), None) => Some(Embedder::Endpoint(EmbedderEndpoint {
+                url: url.word()?,
+                model: model.word()?,
+                api_key,
+                private_hosts,
+                timeout,
+            })),
+            _ => field.wrong("needs `url` and `model`, or a `folder` and neither of them"),
+        }
     }
 }

@@ -1,11 +1,8 @@
 //! Memories, as the configuration describes them.
 
-use std::sync::Arc;
-
-use a2e_caps::http::Web;
-use a2e_caps::memory::{Endpoint, EndpointSettings, Memory, Reader, Settings};
+use a2e_caps::memory::{Memory, Settings};
 use a2e_runtime::HostBuilder;
-use a2e_runtime::config::{Embedder, Memory as Config, Plugin};
+use a2e_runtime::config::{Memory as Config, Plugin};
 use anyhow::{Context, Result};
 use store::{Overflow, Rooms, Store};
 
@@ -40,19 +37,5 @@ impl Capabilities {
             ..Settings::default()
         };
         Ok(builder.plugin(Memory::new(store.clone(), settings)))
-    }
-
-    /// Has a model read what agents remember.
-    fn reader(&self, embedder: &Embedder, store: &Store) -> Result<Reader> {
-        let web = Web::new(Arc::clone(&self.web), &embedder.private_hosts)?;
-        let settings = EndpointSettings {
-            url: embedder.url.clone(),
-            model: embedder.model.clone(),
-            key: embedder.api_key.as_ref().map(|key| key.reveal().to_owned()),
-            timeout: embedder.timeout,
-        };
-        let endpoint = Endpoint::new(&settings, &web).map_err(anyhow::Error::msg)?;
-        let clock = Settings::default().clock;
-        Ok(Reader::start(Arc::new(endpoint), store, clock))
     }
 }

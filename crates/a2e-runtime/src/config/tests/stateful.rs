@@ -33,3 +33,34 @@ plugins:
 3:91: `plugins[1].custom` must be one of thompson, ppo, ucb1, epsilon_greedy, softmax";
     assert_eq!(mistakes(text, Format::Yaml), expected);
 }
+
+/// A model is behind an endpoint or in a folder.
+#[test]
+fn memories_are_told_where_a_model_is() {
+    let embedder = |text: &str| {
+        let text = format!("plugins:\n  - {{name: m, type: memory, embedder: {{{text}}}}}\n");
+        let config = yaml(&text);
+        let PluginKind::Memory(memory) = &config.plugins[0].kind else {
+            panic!("it is no memory");
+        };
+        memory.embedder.clone().unwrap()
+    };
+    let Embedder::Folder(folder) = embedder("folder: models/potion") else {
+        panic!("it is no folder");
+    };
+    assert!(folder.ends_with("models/potion"));
+    let Embedder::Endpoint(endpoint) = embedder("url: 'http://a/v1', model: b") else {
+        panic!("it is no endpoint");
+    };
+    assert_eq!(endpoint.model, "b");
+    for wrong in [
+        "{url: 'http://a'}",
+        "{folder: a, model: b}",
+        "{timeout_seconds: 1}",
+    ] {
+        let text = format!("plugins:\n  - {{name: m, type: memory, embedder: {wrong}}}\n");
+        let expected = "2:39: `plugins[0].embedder` needs `url` and `model`, or a `folder` and \
+                        neither of them";
+        assert_eq!(mistakes(&text, Format::Yaml), expected, "{wrong}");
+    }
+}
