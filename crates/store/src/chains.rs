@@ -10,7 +10,7 @@ use crate::limits::{Size, check_name};
 use crate::{AgentId, Error, Limit, Pending, UnixMillis};
 
 pub(crate) use memory::{InMemory, Table, open_chains as open_in_memory};
-pub(crate) use sqlite::{InSqlite, SCHEMA, TABLE, open_chains as open_in_sqlite};
+pub(crate) use sqlite::{InSqlite, REQUESTS, SCHEMA, TABLE, open_chains as open_in_sqlite};
 
 /// The chains of one agent. What is asked, noted and came of it is the caller's to read: to a store
 /// it is bytes.

@@ -39,7 +39,16 @@ pub(crate) const SCHEMA: &str = concat!(
     metered!(triggers "chains")
 );
 
+/// What was asked for becomes the entry [`REQUEST`]: a row is written whole whenever any of it
+/// changes, and that of a chain changes with each node.
+pub(crate) const REQUESTS: &str = "
+    INSERT INTO chain_entries (chain, entry, body) SELECT number, -1, request FROM chains;
+    ALTER TABLE chains DROP COLUMN request;";
+
 pub(crate) const TABLE: Metered = metered!("chains", "chain", "number");
+
+/// Where the request is among the entries: before those of the journal.
+const REQUEST: i64 = -1;
 
 /// What of a chain is in a list.
 macro_rules! head {
@@ -97,10 +106,12 @@ impl Chains for InSqlite {
             make_room(connection, &owner, limit, Size::one(size))?;
             let mut insert = connection.prepare_cached(
                 "INSERT INTO chains (owner, name, state, begun, resumed, entries, noted, expires,
-                 bytes, request) VALUES (?1, ?2, 0, ?3, 0, 0, 0, ?4, ?5, ?6)",
+                 bytes) VALUES (?1, ?2, 0, ?3, 0, 0, 0, ?4, ?5)",
             )?;
-            insert.execute((&*owner, &name, now.0, i64::MAX, size, &request))?;
-            Ok(connection.last_insert_rowid())
+            insert.execute((&*owner, &name, now.0, i64::MAX, size))?;
+            let number = connection.last_insert_rowid();
+            add_entry(connection, number, REQUEST, &request)?;
+            Ok(number)
         })
     }
 
@@ -128,11 +139,7 @@ impl Chains for InSqlite {
                  WHERE number = ?1",
             )?;
             grow.execute((number, bytes))?;
-            let mut add = connection.prepare_cached(
-                "INSERT INTO chain_entries (chain, entry, body) VALUES (?1, ?2, ?3)",
-            )?;
-            add.execute((number, open.entries, &entry))?;
-            Ok(())
+            add_entry(connection, number, open.entries, &entry)
         })
     }
 
@@ -159,9 +166,9 @@ impl Chains for InSqlite {
             let bytes = open.bytes - open.noted + outcome.len();
             let expires = now.plus(limits.chains_kept).0;
             end.execute((number, state.number(), now.0, expires, bytes, &outcome))?;
-            let mut clear =
-                connection.prepare_cached("DELETE FROM chain_entries WHERE chain = ?1")?;
-            clear.execute([number])?;
+            let mut clear = connection
+                .prepare_cached("DELETE FROM chain_entries WHERE chain = ?1 AND entry > ?2")?;
+            clear.execute([number, REQUEST])?;
             Ok(())
         })
     }
@@ -183,9 +190,11 @@ impl Chains for InSqlite {
             let mut find = connection.prepare_cached(concat!(
                 "SELECT ",
                 head!(),
-                ", request, outcome FROM chains WHERE owner = ?1 AND number = ?2 AND expires > ?3"
+                ", body, outcome FROM chains
+                 JOIN chain_entries ON chain = number AND entry = ?4
+                 WHERE owner = ?1 AND number = ?2 AND expires > ?3"
             ))?;
-            let chain = find.query_row((&*self.owner, number, now.0), |row| {
+            let chain = find.query_row((&*self.owner, number, now.0, REQUEST), |row| {
                 Ok(Chain {
                     head: head(row)?,
                     request: row.get(6)?,
@@ -200,9 +209,9 @@ impl Chains for InSqlite {
         self.database.read(|connection| {
             let mut list = connection.prepare_cached(
                 "SELECT body FROM chains JOIN chain_entries ON chain = number
-                 WHERE owner = ?1 AND number = ?2 ORDER BY entry",
+                 WHERE owner = ?1 AND number = ?2 AND entry > ?3 ORDER BY entry",
             )?;
-            let entries = list.query_map((&*self.owner, number), |row| row.get(0))?;
+            let entries = list.query_map((&*self.owner, number, REQUEST), |row| row.get(0))?;
             Ok(entries.collect::<Result<_, _>>()?)
         })
     }
@@ -217,6 +226,13 @@ fn head(row: &Row<'_>) -> rusqlite::Result<ChainHead> {
         ended: row.get::<_, Option<i64>>(4)?.map(UnixMillis),
         resumed: row.get(5)?,
     })
+}
+
+fn add_entry(connection: &Connection, chain: i64, entry: i64, body: &[u8]) -> Result<(), Error> {
+    let mut add = connection
+        .prepare_cached("INSERT INTO chain_entries (chain, entry, body) VALUES (?1, ?2, ?3)")?;
+    add.execute((chain, entry, body))?;
+    Ok(())
 }
 
 fn find_open(connection: &Connection, owner: &str, number: i64) -> Result<Open, Error> {

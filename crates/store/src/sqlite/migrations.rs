@@ -26,6 +26,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     plans::SCHEMA,
     learning::SCHEMA,
     chains::SCHEMA,
+    chains::REQUESTS,
 ];
 
 /// What the store knows of itself, and how much each owner has of each kind: kept by triggers, so
