@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use a2e_runtime::BoxFuture;
 use canonical::Digest;
-use sandbox::{Command, Input, Status};
+use sandbox::{Command, Input, Profile, Status};
 use serde_json::Value;
 
 use crate::commands::{Told, execute};
@@ -254,18 +254,30 @@ impl Tool for Script {
                 stdin: Input::Pipe,
                 ..Command::new(copy)
             };
-            let stdin = call.arguments.raw().as_str().to_owned();
-            let told = (&call, Told::Errors);
-            let ran = execute(&self.workplace, &command, &profile, stdin, told).await?;
-            if ran.exit.status != Status::Code(0) || ran.exit.why.is_some() {
-                return ran.result();
-            }
-            // What it writes is its result: JSON, or else a text.
-            match serde_json::from_slice::<Value>(&ran.stdout) {
-                Ok(data) => Output::new(&data),
-                Err(_) => Output::new(&String::from_utf8_lossy(&ran.stdout)),
-            }
+            run(&self.workplace, &command, &profile, &call).await
         })
+    }
+}
+
+/// Runs a script that reads its arguments and writes its result.
+///
+/// # Errors
+/// If it cannot be started. One that fails has a result that says so.
+pub(crate) async fn run(
+    workplace: &Workplace,
+    command: &Command,
+    profile: &Profile,
+    call: &Call,
+) -> Result<Output, ToolFailure> {
+    let stdin = call.arguments.raw().as_str().to_owned();
+    let ran = execute(workplace, command, profile, stdin, (call, Told::Errors)).await?;
+    if ran.exit.status != Status::Code(0) || ran.exit.why.is_some() {
+        return ran.result();
+    }
+    // What it writes is its result: JSON, or else a text.
+    match serde_json::from_slice::<Value>(&ran.stdout) {
+        Ok(data) => Output::new(&data),
+        Err(_) => Output::new(&String::from_utf8_lossy(&ran.stdout)),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod front;
 mod needs;
+mod program;
 mod prompt;
 mod run;
 mod shelf;
@@ -27,7 +28,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::Models;
 use crate::placement::{Placement, placed};
-use crate::tool::{DefinitionError, Tool};
+use crate::tool::{Arguments, DefinitionError, Tool};
 use crate::tools::{now, violated};
 
 use needs::Given;
@@ -36,6 +37,7 @@ use skill::Skill;
 use telling::Telling;
 
 pub use front::{MAX_DESCRIPTION, MAX_FRONT, MAX_NAME};
+pub use program::{MAX_OUTPUT, Programs};
 pub use prompt::MAX_PROMPT;
 pub use shelf::{MAX_SKILLS, Shelf};
 pub use skill::{MAX_FILE_BYTES, MAX_FILES, MAX_SKILL};
@@ -48,6 +50,7 @@ pub struct Skills {
     shelf: Arc<Shelf>,
     models: Arc<Models>,
     settings: Settings,
+    programs: Option<Programs>,
 }
 
 /// How the plugin is configured.
@@ -73,7 +76,7 @@ struct Failed {
 /// A call that may be made.
 struct Asked {
     skill: Arc<Skill>,
-    arguments: Map<String, Value>,
+    arguments: Arguments,
 }
 
 impl Default for Settings {
@@ -95,7 +98,15 @@ impl Skills {
             shelf,
             models,
             settings,
+            programs: None,
         }
+    }
+
+    /// The same, which can run skills that are programs.
+    #[must_use]
+    pub fn running(mut self, programs: Programs) -> Self {
+        self.programs = Some(programs);
+        self
     }
 
     async fn discover(
@@ -183,7 +194,7 @@ impl Skills {
         })?;
         Ok(Asked {
             skill: Arc::clone(skill),
-            arguments: arguments.value().as_object().cloned().unwrap_or_default(),
+            arguments,
         })
     }
 
@@ -205,7 +216,9 @@ impl Skills {
         request: &SkillCallRequest<'static>,
         telling: &Telling,
     ) -> Result<Value, Failed> {
-        let Asked { skill, arguments } = asked;
+        let skill = &asked.skill;
+        let none = Map::new();
+        let arguments = asked.arguments.value().as_object().unwrap_or(&none);
         let named = skill.front.tools.iter().chain(&skill.front.allowed);
         let started = json!({"arguments": arguments, "tools": named.collect::<Vec<_>>()});
         telling.tell("skill.started", started).await;
@@ -216,7 +229,8 @@ impl Skills {
         let ready = json!({"prompt_preview": prompt::preview(&prompt),
             "tools": given.names(), "missing_tools": given.missing});
         telling.tell("skill.prompt.ready", ready).await;
-        match self.chosen(request)? {
+        match self.chosen(skill, request)? {
+            Chosen::Program(program) => self.run_program(program, asked, telling).await,
             Chosen::Model(model) => self.follow(&model, skill, prompt, &given, telling).await,
             Chosen::None(reason) => {
                 telling

@@ -279,7 +279,8 @@ impl Plugin for Tools {
     }
 }
 
-fn caller(session: &Session) -> Caller {
+/// Who calls, for a session.
+pub(crate) fn caller(session: &Session) -> Caller {
     Caller {
         agent: session.identity().agent.as_str().into(),
         session: session.key().into(),

@@ -14,7 +14,7 @@ const LARGE: u64 = 1_000_000;
 /// Loads components; what is compiled stays so until the node ends.
 pub(crate) struct Loader {
     #[cfg(feature = "wasm")]
-    components: a2e_caps::components::Components,
+    components: Arc<a2e_caps::components::Components>,
 }
 
 impl Loader {
@@ -26,11 +26,16 @@ impl Loader {
     pub(crate) fn new(per_agent: usize) -> Self {
         Self {
             #[cfg(feature = "wasm")]
-            components: a2e_caps::components::Components::new(a2e_caps::shares::Shares::new(
-                a2e_caps::shares::Kind::Components,
-                per_agent,
+            components: Arc::new(a2e_caps::components::Components::new(
+                a2e_caps::shares::Shares::new(a2e_caps::shares::Kind::Components, per_agent),
             )),
         }
+    }
+
+    /// What compiles them, for whoever else has some.
+    #[cfg(feature = "wasm")]
+    pub(crate) fn shared(&self) -> Arc<a2e_caps::components::Components> {
+        Arc::clone(&self.components)
     }
 
     /// Loads components, and compares them with what was approved.

@@ -49,6 +49,8 @@ pub(super) struct Front {
     pub(super) output: Value,
     pub(super) max_turns: Option<i64>,
     pub(super) timeout_seconds: Option<i64>,
+    /// The file of it that is run instead of following its instructions.
+    pub(super) run: Option<String>,
     pub(super) metadata: Map<String, Value>,
 }
 
@@ -158,6 +160,7 @@ impl Keys {
             arguments: (!arguments.is_empty()).then_some(arguments),
             max_turns: self.number("max_turns")?,
             timeout_seconds: self.number("timeout_seconds")?,
+            run: self.text("run")?,
             metadata,
         })
     }

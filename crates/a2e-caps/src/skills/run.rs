@@ -9,6 +9,7 @@ use a2e_wire::{Body, Object};
 use serde_json::{Map, Value, json};
 
 use super::needs::Given;
+use super::program::Program;
 use super::skill::Skill;
 use super::telling::Telling;
 use super::tools::READ;
@@ -20,7 +21,9 @@ use crate::tool::schema_of;
 const TOOL_SECONDS: i64 = 120;
 
 /// Who follows the instructions.
-pub(super) enum Chosen {
+pub(super) enum Chosen<'s> {
+    /// Nobody: this program of the skill does what they say.
+    Program(&'s Program),
     /// This model.
     Model(Arc<Model>),
     /// Whoever called, and why.
@@ -38,10 +41,17 @@ impl Skills {
     ///
     /// # Errors
     /// If the agent names a model that it must not use.
-    pub(super) fn chosen(&self, request: &SkillCallRequest<'_>) -> Result<Chosen, Failed> {
+    pub(super) fn chosen<'s>(
+        &self,
+        skill: &'s Skill,
+        request: &SkillCallRequest<'_>,
+    ) -> Result<Chosen<'s>, Failed> {
         let metadata: Value = request.metadata.raw().deserialize().unwrap_or_default();
         if metadata.get("prepare") == Some(&Value::Bool(true)) {
             return Ok(Chosen::None("only the prompt was asked for"));
+        }
+        if let Some(program) = &skill.program {
+            return Ok(Chosen::Program(program));
         }
         let Some(wanted) = &request.llm_override else {
             return Ok(match self.models.find(&self.settings.model) {

@@ -13,6 +13,7 @@ use canonical::Digest;
 use serde_json::{Map, Value, json};
 
 use super::front::{self, Form, Front};
+use super::program::Program;
 use crate::tool::Schema;
 
 /// Bytes of the file that a skill is.
@@ -38,6 +39,10 @@ pub(super) struct Skill {
     /// What goes with it, by its path below the skill's folder.
     pub(super) files: BTreeMap<String, Digest>,
     pub(super) input: Option<Arc<Schema>>,
+    /// What its results must fit, if it says so.
+    pub(super) output: Option<Arc<Schema>>,
+    /// What runs when it is called, if not a model.
+    pub(super) program: Option<Program>,
     /// All that is pinned.
     pub(super) text: String,
     /// Why it cannot be called.
@@ -68,6 +73,8 @@ impl Skill {
                 path,
                 files: BTreeMap::new(),
                 input: None,
+                output: None,
+                program: None,
                 text: String::new(),
                 blocked: Some(problem),
             },
@@ -137,6 +144,9 @@ impl Skill {
             let names: Vec<&String> = self.files.keys().collect();
             metadata.insert("files".to_owned(), json!(names));
         }
+        if let Some(program) = &self.program {
+            metadata.insert("run".to_owned(), json!(program.path()));
+        }
         if let Some(reason) = &self.blocked {
             metadata.insert("reason".to_owned(), json!(reason));
         }
@@ -155,6 +165,10 @@ fn read(folder: &Path, file: &Path, form: Form, name: &str) -> Result<Skill, Str
     let text = text.replace("\r\n", "\n");
     let (front, body) = front::read(form, name, &text)?;
     let files = hashes(folder, file)?;
+    let program = match &front.run {
+        Some(path) => Some(Program::find(folder, path, &files)?),
+        None => None,
+    };
     let mut skill = Skill {
         body: body.to_owned(),
         front,
@@ -162,6 +176,8 @@ fn read(folder: &Path, file: &Path, form: Form, name: &str) -> Result<Skill, Str
         path: String::new(),
         files,
         input: None,
+        output: None,
+        program,
         text: String::new(),
         blocked: None,
     };
@@ -169,7 +185,8 @@ fn read(folder: &Path, file: &Path, form: Form, name: &str) -> Result<Skill, Str
     skill.input = Some(schema.map_err(|error| format!("`inputs`: {error}"))?);
     if !skill.front.output.is_null() {
         let checked = Schema::compile(&skill.front.output);
-        checked.map_err(|error| format!("`outputs`: {error}"))?;
+        let checked = checked.map_err(|error| format!("`outputs`: {error}"))?;
+        skill.output = Some(checked);
     }
     skill.text = json!({"text": text, "files": skill.files.iter()
         .map(|(path, hash)| (path.clone(), hash.to_string()))

@@ -12,6 +12,7 @@ use a2e_wire::messages::tool::ToolEvent;
 use a2e_wire::{NotAnObject, Object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use tokio::sync::mpsc;
 
 /// Where a call tells how it gets on. Whatever it tells, its `timeout` begins anew.
 ///
@@ -25,6 +26,8 @@ struct Inner {
     /// Nobody listens without one.
     context: Option<Context>,
     streaming: bool,
+    /// Who hears the events of a call that is part of another request.
+    listener: Option<mpsc::Sender<ToolEvent<'static>>>,
     kept: Mutex<Vec<ToolEvent<'static>>>,
 }
 
@@ -41,7 +44,15 @@ impl Progress {
         Self(Arc::new(Inner {
             context: Some(context),
             streaming,
-            kept: Mutex::default(),
+            ..Inner::default()
+        }))
+    }
+
+    /// The progress of a call that is part of another request, whose events these are not yet.
+    pub(crate) fn heard_by(listener: mpsc::Sender<ToolEvent<'static>>) -> Self {
+        Self(Arc::new(Inner {
+            listener: Some(listener),
+            ..Inner::default()
         }))
     }
 
@@ -123,6 +134,10 @@ impl Progress {
             data,
             ..ToolEvent::new()
         };
+        if let Some(listener) = &self.0.listener {
+            // Who hears no more has ended the call.
+            return drop(listener.send(event).await);
+        }
         match &self.0.context {
             // Nobody waits any more: the call is about to be dropped.
             Some(context) if self.0.streaming => drop(context.event(event).await),

@@ -45,6 +45,7 @@ mod ranking;
 mod searching;
 mod skills;
 mod skills_model;
+mod skills_programs;
 mod skills_ranked;
 mod sqlite;
 mod support;

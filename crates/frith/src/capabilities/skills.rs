@@ -7,7 +7,7 @@ use a2e_caps::Placement;
 use a2e_caps::http::Web;
 use a2e_caps::learning::Ledgers;
 use a2e_caps::model::{Model, ModelSettings, Models};
-use a2e_caps::skills::{Settings, Shelf, Skills};
+use a2e_caps::skills::{Programs, Settings, Shelf, Skills};
 use a2e_caps::tool::{Pinning, Source};
 use a2e_runtime::config::{Model as ModelConfig, Skills as Config};
 use a2e_runtime::{HostBuilder, Weights};
@@ -46,7 +46,13 @@ impl Capabilities {
             timeout: config.timeout,
         };
         let skills = Skills::new(Arc::clone(shelf), Arc::clone(models), settings);
-        Ok(builder.plugin(skills))
+        let programs = Programs {
+            workplace: Arc::clone(&self.workplace),
+            copies: self.scripts.clone(),
+            #[cfg(feature = "wasm")]
+            components: self.components.shared(),
+        };
+        Ok(builder.plugin(skills.running(programs)))
     }
 
     /// The models of a configuration.

@@ -116,3 +116,51 @@ fn agents_must_not_write_where_skills_are() {
     assert_eq!(status, 1);
     assert!(error.contains("agents could rewrite skills"), "{error}");
 }
+
+/// It has its arguments, what goes with it, the workspace, and nothing else.
+#[test]
+fn a_script_of_a_skill_runs_in_the_sandbox() {
+    let folder = tempdir().unwrap();
+    let node = Node::start(folder.path(), "{host_id: skills}");
+    put(
+        folder.path(),
+        "data/skills/count/skill.md",
+        "---\nname: count\nrun: bin/count.sh\noutputs: {words: integer}\n---\nCounts {args}.\n",
+    );
+    let source = folder.path().join("data/skills/count/hint");
+    let script = format!(
+        "#!/bin/sh\nhere=$(dirname \"$0\")\ncat \"$here/../hint\" >&2\n\
+         echo x 2>/dev/null > \"$here/new\" && exit 4\n\
+         cat {} 2>/dev/null && exit 5\n\
+         echo made > by-skill\n\
+         input=$(cat)\ncase \"$input\" in *fail*) echo no luck >&2; exit 3;; esac\n\
+         printf '{{\"words\": %d}}' $(echo \"$input\" | wc -w)\n",
+        source.display()
+    );
+    put(folder.path(), "data/skills/count/bin/count.sh", &script);
+    put(folder.path(), "data/skills/count/hint", "counting");
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let skill =
+        |arguments: &[&str]| frith(&[&["skill"], arguments, &["--data", data]].concat(), "");
+    let (status, out, events) = skill(&["run", "count", "one two three", "--events", "--json"]);
+    assert_eq!(status, 0, "{out} {events}");
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["data"]["words"], 3, "{told}");
+    assert!(events.contains("counting"), "{events}");
+    let made = fs::read_to_string(node.data().join("workspace/by-skill")).unwrap();
+    assert_eq!(made, "made\n");
+    let (status, _, error) = skill(&["run", "count", "fail"]);
+    assert_eq!(status, 1);
+    assert!(
+        error.contains("exit code 3") && error.contains("no luck"),
+        "{error}"
+    );
+    // A changed script is another skill, and the operator has not seen it.
+    let other = script.replace("made", "other");
+    put(folder.path(), "data/skills/count/bin/count.sh", &other);
+    let (status, _, error) = skill(&["run", "count", "one"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("frith tools pending"), "{error}");
+    drop(node);
+}
