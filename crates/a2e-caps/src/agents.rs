@@ -9,7 +9,10 @@ mod command;
 mod forest;
 mod memory;
 mod merge;
+mod own;
 mod scope;
+mod staff;
+mod thoughts;
 mod tree;
 mod wish;
 mod work;
@@ -27,6 +30,7 @@ use serde_json::{Value, json};
 use crate::fresh;
 use crate::placement::{Placement, placed};
 
+use memory::Memories;
 use tree::{State, Sub, Tree, Wish};
 use work::{Task, Work};
 
@@ -134,6 +138,7 @@ impl Agents {
             shop: Arc::clone(&self.shop),
             errand: context.errand(),
             tree,
+            memories: Arc::new(Memories::new(&sub)),
             sub,
             task,
         };

@@ -56,7 +56,7 @@ pub(crate) struct Capabilities {
     /// Fetches for tools: public addresses only.
     web: Arc<Client>,
     components: Loader,
-    /// Where scripts are kept as they were when they were read.
+    /// Where scripts, and skills that are programs, are kept as they were when they were read.
     scripts: PathBuf,
     /// Where skills are, unless the configuration says otherwise.
     own_skills: PathBuf,

@@ -5,16 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2e_runtime::{BoxFuture, Context, Failure, Host, Outcome, Plugin, Serves, Source};
-use a2e_wire::messages::multi_agent::MultiAgentTerminateRequest;
 use a2e_wire::{
-    Body, Capability, ErrorCode, Message, MessageKind, Namespace, Object, Raw, Sender, Tag, Unknown,
+    Body, Capability, ErrorCode, Message, MessageKind, Namespace, Raw, Sender, Tag, Unknown,
 };
 use sandbox::{Command, Input, Status};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::memory::Memories;
 use super::tree::MAX_MESSAGE;
 use super::work::Work;
 
@@ -34,7 +32,6 @@ const EVENTS: usize = 16;
 /// What the program asks through.
 struct Desk {
     work: Work,
-    memories: Memories,
     result: Mutex<Option<Value>>,
 }
 
@@ -80,7 +77,6 @@ pub(super) async fn run(work: &Work, words: &[String]) -> Result<Value, String> 
     };
     let desk = Arc::new(Desk {
         work: work.clone(),
-        memories: Memories::new(&work.sub),
         result: Mutex::default(),
     });
     let host = host(&desk);
@@ -132,12 +128,15 @@ impl Desk {
         let failed = |text: String| Failure::new(ErrorCode::ToolDenied, namespace, text);
         tree.step().map_err(|error| failed(error.message))?;
         let is_silent = matches!(body, Body::SubagentTerminateRequest(_));
-        let body = self.own(body).map_err(|text| failed(text.to_owned()))?;
+        let body = self
+            .work
+            .own(body)
+            .map_err(|text| failed(text.to_owned()))?;
         if let Body::SubagentCancelRequest(request) = &body {
             super::cancel(tree, request.subagent_id.as_str());
             return Ok(Outcome::Done);
         }
-        let body = self.memories.prepare(body, errand, sub).await?;
+        let body = self.work.memories.prepare(body, errand, sub).await?;
         let (events, mut heard) = mpsc::channel(EVENTS);
         let asking = errand.ask(sub.next_id(), body, Some(events));
         tokio::pin!(asking);
@@ -156,58 +155,6 @@ impl Desk {
         Ok(match is_silent {
             true => Outcome::Done,
             false => Outcome::answer(self.shown(answer)),
-        })
-    }
-
-    /// A request as this sub-agent may make it: about its own sub-agents, and as itself.
-    fn own(&self, body: Body<'static>) -> Result<Body<'static>, &'static str> {
-        let Work { tree, sub, .. } = &self.work;
-        let below = tree.below(&sub.id);
-        let check = |id: &str| match below.iter().any(|known| known.id == id) {
-            true => Ok(()),
-            false => Err("that is no sub-agent of this one"),
-        };
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "nothing else names a sub-agent"
-        )]
-        match &body {
-            Body::MultiAgentDelegateRequest(it) => check(it.subagent_id.as_str())?,
-            Body::MultiAgentAwaitRequest(it) => check(it.subagent_id.as_str())?,
-            Body::MultiAgentTerminateRequest(it) => check(it.subagent_id.as_str())?,
-            Body::SubagentDelegateRequest(it) => check(it.subagent_id.as_str())?,
-            Body::SubagentAwaitRequest(it) => check(it.subagent_id.as_str())?,
-            Body::SubagentCancelRequest(it) => check(it.subagent_id.as_str())?,
-            Body::SubagentTerminateRequest(it) => check(it.subagent_id.as_str())?,
-            Body::SubagentMergeRequest(it) => {
-                it.subagent_ids
-                    .iter()
-                    .try_for_each(|id| check(id.as_str()))?;
-            }
-            _ => {}
-        }
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the rest stays as it is")]
-        Ok(match body {
-            Body::MultiAgentSpawnRequest(mut spawn) => {
-                let metadata = spawn.metadata.raw().deserialize();
-                let mut metadata: Map<String, Value> = metadata.unwrap_or_default();
-                metadata.insert(super::PARENT.to_owned(), json!(sub.id));
-                spawn.metadata = Object::from_serialize(&metadata).unwrap_or_default();
-                spawn.into()
-            }
-            Body::SubagentSpawnRequest(mut spawn) => {
-                spawn.parent_agent_id = Some(sub.id.clone().into());
-                spawn.into()
-            }
-            Body::SubagentMessageRequest(mut message) => {
-                message.from_subagent_id = sub.id.clone().into();
-                message.into()
-            }
-            Body::SubagentTerminateRequest(terminate) => {
-                // The same with an answer, for whoever asks inside a node must have one.
-                MultiAgentTerminateRequest::new(terminate.subagent_id).into()
-            }
-            body => body,
         })
     }
 
@@ -234,7 +181,7 @@ impl Desk {
                 });
                 list.into()
             }
-            answer => self.memories.shown(answer),
+            answer => self.work.memories.shown(answer),
         }
     }
 }

@@ -205,8 +205,16 @@ impl Tree {
     /// # Errors
     /// If there were as many as there may be.
     pub(super) fn step(&self) -> Result<(), ModelError> {
-        let before = self.steps.fetch_add(1, Ordering::SeqCst);
-        match before >= self.limits.steps {
+        self.steps.fetch_add(1, Ordering::SeqCst);
+        self.check_steps()
+    }
+
+    /// Whether nobody has tried to take more steps than there may be.
+    ///
+    /// # Errors
+    /// If somebody has: whoever goes on regardless is stopped.
+    pub(super) fn check_steps(&self) -> Result<(), ModelError> {
+        match self.steps.load(Ordering::SeqCst) > self.limits.steps {
             true => Err(ModelError::new(
                 "step_limit",
                 format!(

@@ -9,8 +9,11 @@ use a2e_wire::{Body, Object};
 use serde_json::{Map, Value, json};
 
 use super::command;
+use super::memory::Memories;
+use super::staff::Order;
+use super::thoughts::Thought;
 use super::tree::{Sub, Tree};
-use crate::model::{Hands, Model, Models, Offered, Spent, Talk, called};
+use crate::model::{Hands, Model, ModelError, Models, Offered, Spent, Talk, called};
 use crate::tool::schema_of;
 use crate::workplace::Workplace;
 
@@ -41,6 +44,7 @@ pub(super) struct Work {
     pub(super) errand: Errand,
     pub(super) tree: Arc<Tree>,
     pub(super) sub: Arc<Sub>,
+    pub(super) memories: Arc<Memories>,
     pub(super) task: Task,
 }
 
@@ -192,7 +196,8 @@ impl Work {
                 ("properties".to_owned(), json!({})),
             ]),
         };
-        Ok(given.chain([own]).collect())
+        let own = [own].into_iter().chain(self.thoughts()).chain(self.staff());
+        Ok(given.chain(own).collect())
     }
 
     /// The tools that the agent sees that has this one.
@@ -238,7 +243,17 @@ impl Hands for Work {
             if name == MESSAGES {
                 return Ok(Value::Array(self.sub.take_messages()));
             }
+            if let Some(order) = Order::read(&name, &arguments) {
+                return self.order(order?).await;
+            }
+            if let Some(thought) = Thought::read(&name, &arguments) {
+                return self.think(thought?).await;
+            }
             Self::call(self, &name, &Value::Object(arguments)).await
         })
+    }
+
+    fn may_go_on(&self) -> Result<(), ModelError> {
+        self.tree.check_steps()
     }
 }

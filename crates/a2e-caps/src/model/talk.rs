@@ -33,6 +33,14 @@ pub(crate) trait Hands: Send + Sync {
         name: String,
         arguments: Map<String, Value>,
     ) -> BoxFuture<'_, Result<Value, String>>;
+
+    /// Whether the talk may go on, beside what the limits of the talk itself say.
+    ///
+    /// # Errors
+    /// Why it may not.
+    fn may_go_on(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
 }
 
 /// Counts tokens against a limit that several talks may share.
@@ -112,6 +120,7 @@ impl Talk<'_> {
             calls: 0,
         };
         while done.turns < self.max_turns {
+            hands.may_go_on()?;
             self.spent.iter().try_for_each(|spent| spent.check())?;
             let answer = self.model.answer(&messages, &tools, hands).await?;
             done.turns += 1;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use a2e_caps::Placement;
 use a2e_caps::agents::{Agents, Forest, Limits, MAX_INBOX, MAX_MESSAGE, Shop};
+use a2e_caps::memory::{Memory, Settings as MemorySettings};
 use a2e_caps::model::{ModelSettings, Models};
 use a2e_caps::shares::{Kind, Shares};
 use a2e_caps::tool::{Catalogue, Source, Tool};
@@ -18,10 +19,10 @@ use serde_json::{Value, json};
 
 use crate::model_double::{Double, says, wants};
 use crate::support::{constant, counting, defined};
-use crate::vault::Named;
+use crate::vault::{Named, store};
 use crate::wire::Agent;
 
-const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: Limits = Limits {
     depth: 3,
     agents: 10,
     steps: 100,
@@ -30,17 +31,17 @@ const LIMITS: Limits = Limits {
 };
 
 /// A host whose agents may have agents.
-struct Bench {
-    host: Host,
-    forest: Arc<Forest>,
+pub(crate) struct Bench {
+    pub(crate) host: Host,
+    pub(crate) forest: Arc<Forest>,
 }
 
 impl Bench {
-    fn new(models: Arc<Models>, limits: Limits) -> Self {
+    pub(crate) fn new(models: Arc<Models>, limits: Limits) -> Self {
         Self::with(models, limits, Vec::new())
     }
 
-    fn with(models: Arc<Models>, limits: Limits, more: Vec<Arc<dyn Tool>>) -> Self {
+    pub(crate) fn with(models: Arc<Models>, limits: Limits, more: Vec<Arc<dyn Tool>>) -> Self {
         // This process starts none, and need not be told how.
         sandbox::enter_if_asked();
         let catalogue = Arc::new(Catalogue::default());
@@ -61,19 +62,21 @@ impl Bench {
         let forest = Arc::new(Forest::default());
         let placement = Placement::named("agents");
         let agents = Agents::new(shop, limits, Arc::clone(&forest), placement);
-        let builder = Host::builder().plugin(tools).plugin(agents);
+        let memory = Memory::new(store(), MemorySettings::default());
+        let builder = Host::builder().plugin(tools).plugin(memory);
+        let builder = builder.plugin(agents);
         Self {
             host: builder.authenticator(Named).build(),
             forest,
         }
     }
 
-    async fn agent(&self) -> Agent {
-        Agent::connect_as(&self.host, "ada", &["multi_agent", "tools"]).await
+    pub(crate) async fn agent(&self) -> Agent {
+        Agent::connect_as(&self.host, "ada", &["multi_agent", "tools", "memory"]).await
     }
 }
 
-async fn spawn(agent: &mut Agent, more: Value) -> String {
+pub(crate) async fn spawn(agent: &mut Agent, more: Value) -> String {
     let mut request = json!({"type": "multi_agent/spawn", "name": "helper"});
     for (key, value) in more.as_object().unwrap() {
         request[key] = value.clone();
@@ -86,20 +89,20 @@ async fn spawn(agent: &mut Agent, more: Value) -> String {
     id.to_owned()
 }
 
-async fn delegate(agent: &mut Agent, id: &str) -> Value {
+pub(crate) async fn delegate(agent: &mut Agent, id: &str) -> Value {
     let request = json!({"type": "multi_agent/delegate", "subagent_id": id, "task_name": "t",
         "instruction": "Find otters", "success_criteria": ["two"]});
     agent.ask(request).await
 }
 
-async fn rest(agent: &mut Agent, id: &str) -> Value {
+pub(crate) async fn rest(agent: &mut Agent, id: &str) -> Value {
     agent
         .ask(json!({"type": "multi_agent/await", "subagent_id": id}))
         .await
 }
 
 /// What a sub-agent ends with.
-async fn outcome(agent: &mut Agent, more: Value) -> Value {
+pub(crate) async fn outcome(agent: &mut Agent, more: Value) -> Value {
     let id = spawn(agent, more).await;
     assert_eq!(delegate(agent, &id).await["accepted"], true);
     rest(agent, &id).await

@@ -63,6 +63,13 @@ pub(crate) async fn serve(
     answer: &[u8],
     asked: &Mutex<Vec<String>>,
 ) {
+    let request = heard(&mut stream).await;
+    asked.lock().unwrap().push(request);
+    say(stream, answer).await;
+}
+
+/// What is asked over a connection.
+pub(crate) async fn heard(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut request = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&request).to_lowercase();
@@ -77,8 +84,11 @@ pub(crate) async fn serve(
             break;
         }
     }
-    let request = String::from_utf8(request).unwrap();
-    asked.lock().unwrap().push(request);
+    String::from_utf8(request).unwrap()
+}
+
+/// Answers over a connection, and closes it.
+pub(crate) async fn say(mut stream: impl AsyncWrite + Unpin, answer: &[u8]) {
     // One that has heard enough goes away.
     let _ = stream.write_all(answer).await;
     let _ = stream.shutdown().await;

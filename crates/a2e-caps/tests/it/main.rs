@@ -6,6 +6,7 @@
 )]
 
 mod agents;
+mod agents_tree;
 mod calls;
 mod chains;
 mod chains_kept;

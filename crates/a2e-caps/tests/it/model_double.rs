@@ -8,7 +8,7 @@ use a2e_caps::model::{Model, ModelSettings, Models};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::http::{answer, serve};
+use crate::http::{answer, heard, say, serve};
 
 /// Gives each connection the next of its answers, the last one again and again, and keeps what it was
 /// asked.
@@ -29,6 +29,26 @@ impl Double {
                 let told = &answers[next.min(answers.len() - 1)];
                 next += 1;
                 serve(stream, told.as_bytes(), &kept).await;
+            }
+        });
+        Self { port, asked }
+    }
+
+    /// A model whose answers follow from what it is asked.
+    pub(crate) async fn answering(answer: fn(&Value) -> String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let request = heard(&mut stream).await;
+                let Some((_, body)) = request.split_once("\r\n\r\n") else {
+                    continue;
+                };
+                let told = answer(&serde_json::from_str(body).unwrap());
+                kept.lock().unwrap().push(request);
+                say(stream, told.as_bytes()).await;
             }
         });
         Self { port, asked }
