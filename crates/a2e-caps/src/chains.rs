@@ -85,9 +85,18 @@ impl Chains {
         Some(Runs::new(Arc::clone(&self.settings), keeper))
     }
 
-    async fn run(&self, request: ChainRequest<'static>, context: Context) -> Outcome {
+    async fn run(
+        &self,
+        request: ChainRequest<'static>,
+        context: Context,
+    ) -> Result<Outcome, Failure> {
+        if let Some(runs) = self.runs()
+            && let Some(response) = runs.asked_again(&request, &context).await?
+        {
+            return Ok(Outcome::answer(response));
+        }
         let run = Run::new(request, context, Arc::clone(&self.settings));
-        Outcome::answer(run.finish().await)
+        Ok(Outcome::answer(run.finish().await))
     }
 }
 
@@ -113,10 +122,10 @@ impl Plugin for Chains {
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {
             #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
-            Ok(match request.body {
+            match request.body {
                 Body::ChainRequest(request) => self.run(request, context).await,
-                _ => Outcome::Pass,
-            })
+                _ => Ok(Outcome::Pass),
+            }
         })
     }
 }

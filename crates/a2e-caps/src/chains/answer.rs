@@ -1,11 +1,11 @@
 //! What is said of a chain: to its agent, and to whoever asks later.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use a2e_wire::messages::chain::{ChainError, ChainEvent, ChainPhase, ChainResponse};
 use a2e_wire::{ChainId, ErrorCode, Object, Raw};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use store::ChainState;
 
 use super::machine::{Ended, Event, Phase};
@@ -62,10 +62,10 @@ impl Run {
             .aborted
             .map(|text| Broken::new(ErrorCode::ChainNodeError, text));
         let error = aborted.or(broken);
-        let outputs: Map<String, Value> = ended
-            .outputs
-            .into_iter()
-            .map(|(id, output)| (id, Arc::unwrap_or_clone(output)))
+        // Written as they are: they may be large, and others still have them.
+        let outputs = ended.outputs.iter();
+        let outputs: BTreeMap<&str, &Value> = outputs
+            .map(|(id, output)| (id.as_str(), &**output))
             .collect();
         ChainResponse {
             chain_id: self.chain_id(),

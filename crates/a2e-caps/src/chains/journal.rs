@@ -82,6 +82,11 @@ impl Wanted {
         }
     }
 
+    /// As it is kept.
+    pub(super) fn written(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
     pub(super) fn chain(&self) -> Result<ChainRequest<'static>, String> {
         let object = Object::from_serialize(&self.request).map_err(|error| error.to_string())?;
         let chain: Result<ChainRequest<'_>, _> = object.read(Timestamp::default());
@@ -99,7 +104,7 @@ impl Journal {
         end: &CancellationToken,
     ) -> Result<Self, Error> {
         let chains = keeper.chains(context)?;
-        let wanted = serde_json::to_vec(&Wanted::new(request, context)).unwrap_or_default();
+        let wanted = Wanted::new(request, context).written();
         let name = request.chain_id.as_str();
         let number = chains.begin(fresh::now(), name, wanted).await?;
         // Its number is new, so nobody runs it.

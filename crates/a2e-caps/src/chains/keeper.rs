@@ -2,21 +2,45 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use a2e_runtime::{Context, Host, Identity, custom_body};
 use a2e_wire::Body;
-use store::{AgentId, Chains, Error, Store};
+use a2e_wire::messages::chain::ChainRequest;
+use canonical::Digest;
+use store::{AgentId, Chains, Error, Store, UnixMillis};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::journal::Wanted;
 use super::messages::{Resume, Resumed};
+use crate::fresh;
 
 /// Where chains are kept. There is one for a store, whatever else is configured: it knows what runs,
 /// so that nothing is run twice.
 #[derive(Debug)]
 pub struct Keeper {
     store: Store,
-    running: Mutex<HashMap<i64, CancellationToken>>,
+    started: UnixMillis,
+    running: Mutex<HashMap<i64, Running>>,
+    /// By agent, the chains of earlier processes that somebody may still ask for.
+    earlier: Mutex<HashMap<AgentId, Arc<[Earlier]>>>,
+}
+
+/// A chain that runs.
+#[derive(Debug)]
+struct Running {
+    /// Ends it.
+    end: CancellationToken,
+    /// Says that it has ended.
+    over: CancellationToken,
+}
+
+/// A chain of an earlier process, and what was asked for.
+#[derive(Debug)]
+struct Earlier {
+    number: i64,
+    request: Digest,
 }
 
 /// A chain that runs; it does so as long as this is there.
@@ -28,6 +52,10 @@ pub(super) struct Entered {
 
 /// Chains that are taken up again at a time.
 const AT_A_TIME: usize = 4;
+/// Chains of an agent that are looked at: as many as there may be.
+const MAX_CHAINS: usize = 1000;
+/// How long a request can be sent again after it was answered, as a host that goes on remembers it.
+pub(super) const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
 impl Keeper {
     /// For chains in a store.
@@ -35,7 +63,9 @@ impl Keeper {
     pub fn new(store: Store) -> Self {
         Self {
             store,
+            started: fresh::now(),
             running: Mutex::default(),
+            earlier: Mutex::default(),
         }
     }
 
@@ -71,7 +101,11 @@ impl Keeper {
         if running.contains_key(&number) {
             return None;
         }
-        running.insert(number, end.clone());
+        let running_now = Running {
+            end: end.clone(),
+            over: CancellationToken::new(),
+        };
+        running.insert(number, running_now);
         Some(Entered {
             keeper: Arc::clone(self),
             number,
@@ -85,18 +119,75 @@ impl Keeper {
     /// Has a chain end; says whether it runs.
     pub(super) fn cancel(&self, number: i64) -> bool {
         let running = self.running();
-        let end = running.get(&number);
-        end.inspect(|end| end.cancel()).is_some()
+        let found = running.get(&number);
+        found.inspect(|found| found.end.cancel()).is_some()
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<i64, CancellationToken>> {
+    /// Ends when a chain does that runs; nothing if it does not.
+    pub(super) fn over(&self, number: i64) -> Option<CancellationToken> {
+        self.running().get(&number).map(|found| found.over.clone())
+    }
+
+    /// The chain of an earlier process that a request asks for, if it is the same request: with the
+    /// same id, and the same in all else.
+    pub(super) async fn asked_before(
+        &self,
+        request: &ChainRequest<'static>,
+        context: &Context,
+    ) -> Result<Option<i64>, Error> {
+        let Ok(agent) = AgentId::new(&context.identity().agent) else {
+            return Ok(None);
+        };
+        let known = self.known().get(&agent).cloned();
+        let earlier = match known {
+            Some(known) => known,
+            None => {
+                let found: Arc<[Earlier]> = self.find_earlier(context).await?.into();
+                self.known().insert(agent, Arc::clone(&found));
+                found
+            }
+        };
+        if earlier.is_empty() {
+            return Ok(None);
+        }
+        let wanted = Digest::of(&Wanted::new(request, context).written());
+        let found = earlier.iter().find(|it| it.request == wanted);
+        Ok(found.map(|it| it.number))
+    }
+
+    /// The chains of an agent that an earlier process had open, or ended shortly before its own end.
+    async fn find_earlier(&self, context: &Context) -> Result<Vec<Earlier>, Error> {
+        let (chains, now) = (self.chains(context)?, fresh::now());
+        let mut earlier = Vec::new();
+        for head in chains.list(now, MAX_CHAINS).await? {
+            let is_late = head.ended.is_none_or(|it| it.plus(ASKED_AGAIN) >= now);
+            if head.begun > self.started || !is_late {
+                continue;
+            }
+            if let Some(chain) = chains.find(now, head.number).await? {
+                earlier.push(Earlier {
+                    number: head.number,
+                    request: Digest::of(&chain.request),
+                });
+            }
+        }
+        Ok(earlier)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<AgentId, Arc<[Earlier]>>> {
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<i64, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        self.keeper.running().remove(&self.number);
+        if let Some(ended) = self.keeper.running().remove(&self.number) {
+            ended.over.cancel();
+        }
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Machine {
     open: VecDeque<usize>,
     events: VecDeque<Event>,
     running: usize,
+    /// Bytes of what nodes gave, about.
+    given: usize,
     /// The last node of a walk.
     last: Option<usize>,
     has_failed: bool,
@@ -118,6 +120,7 @@ impl Machine {
             open: VecDeque::new(),
             events: VecDeque::new(),
             running: 0,
+            given: 0,
             last: None,
             has_failed: false,
             aborted: None,
@@ -155,13 +158,28 @@ impl Machine {
     /// A call has ended.
     pub(super) fn finish(&mut self, place: Place, outcome: Result<Value, String>) {
         self.running = self.running.saturating_sub(1);
-        if self.aborted.is_some() {
+        if self.aborted.is_some() || self.is_too_much(&outcome) {
             return;
         }
         match place.item {
             Some(item) => self.finish_item(place.node, item, outcome),
             None => self.settle(place.node, outcome),
         }
+    }
+
+    /// Whether a chain now has more than it may; then it is over.
+    fn is_too_much(&mut self, outcome: &Result<Value, String>) -> bool {
+        let size = outcome.as_ref().map_or(0, weight);
+        self.given = self.given.saturating_add(size);
+        let most = self.limits.output_bytes;
+        if self.given > most {
+            self.has_failed = true;
+            self.aborted = Some(format!(
+                "all that its nodes give has more than {most} bytes; have them write into files, and \
+                 give what these are called"
+            ));
+        }
+        self.given > most
     }
 
     /// What has become of the chain.
@@ -337,6 +355,19 @@ impl Machine {
             outputs: &self.outputs,
             seen,
             item,
+        }
+    }
+}
+
+/// How many bytes a value has, about: as JSON, without what separates its parts.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).fold(8, usize::saturating_add),
+        Value::Object(members) => {
+            let size = |(name, value): (&String, &Value)| name.len().saturating_add(weight(value));
+            members.iter().map(size).fold(8, usize::saturating_add)
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Limits {
     pub items: usize,
     /// How often a failed node is tried again.
     pub retries: u32,
+    /// Bytes of all that its nodes give, items of maps included: a chain has it in memory.
+    pub output_bytes: usize,
 }
 
 impl Default for Limits {
@@ -34,6 +36,7 @@ impl Default for Limits {
             edges: 100_000,
             items: 100_000,
             retries: 10,
+            output_bytes: 64 << 20,
         }
     }
 }

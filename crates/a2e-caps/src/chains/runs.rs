@@ -6,16 +6,17 @@ use std::sync::Arc;
 use a2e_runtime::{
     BoxFuture, Context, CustomMessage, Failure, Outcome, Plugin, Serves, read_custom,
 };
-use a2e_wire::messages::chain::ChainRequest;
-use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Raw, Unknown};
+use a2e_wire::messages::chain::{ChainRequest, ChainResponse};
+use a2e_wire::wire::ToStatic;
+use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Object, Raw, Timestamp, Unknown};
 use serde::Deserialize;
 use serde_json::Value;
 use store::{Chain, ChainHead, ChainState, Chains, Error};
 
 use super::Settings;
-use super::answer::as_json;
+use super::answer::{Broken, as_json};
 use super::journal::{Fate, Journal, Recalled, Wanted};
-use super::keeper::Keeper;
+use super::keeper::{ASKED_AGAIN, Keeper};
 use super::messages::{
     Cancel, Cancelled, Details, Head, List, Listed, NodeState, Resume, Resumed, Show, Shown,
 };
@@ -133,22 +134,85 @@ impl Runs {
         if let Some(error) = hindrance(&chain, &asked, wanted, &context) {
             return Ok(refused(error));
         }
+        Ok(
+            match self.go_on(number, &asked, context, Fate::Open).await? {
+                Some(response) => Resumed {
+                    response: Some(as_json(&response)),
+                    error: String::new(),
+                },
+                None => refused(format!("chain {number} runs")),
+            },
+        )
+    }
+
+    /// Goes on with a chain that is open; nothing if somebody does already.
+    async fn go_on(
+        &self,
+        number: i64,
+        asked: &Wanted,
+        context: Context,
+        fate: Fate,
+    ) -> Result<Option<ChainResponse<'static>>, Failure> {
+        let chains = self.chains(&context)?;
         let request = ChainRequest {
             streaming: false,
             ..asked.chain().map_err(unreadable)?
         };
         let mut run = Run::new(request, context.clone(), Arc::clone(&self.settings));
         let Some(entered) = self.keeper.enter(number, &run.end) else {
-            return Ok(refused(format!("chain {number} runs")));
+            return Ok(None);
         };
         chains.resume(number).await.map_err(failed)?;
         let journal = chains.journal(number).await.map_err(failed)?;
         run.recalled = Recalled::read(&journal).map_err(unreadable)?;
-        run.journal = Some(Journal::of(chains, entered, context, Fate::Open));
-        Ok(Resumed {
-            response: Some(as_json(&run.finish().await)),
-            error: String::new(),
-        })
+        run.journal = Some(Journal::of(chains, entered, context, fate));
+        Ok(Some(run.finish().await))
+    }
+
+    /// What comes of a request that an earlier process was sent, too; nothing if it is new.
+    pub(super) async fn asked_again(
+        &self,
+        request: &ChainRequest<'static>,
+        context: &Context,
+    ) -> Result<Option<ChainResponse<'static>>, Failure> {
+        let before = self.keeper.asked_before(request, context).await;
+        match before.map_err(failed)? {
+            Some(number) => Box::pin(self.again(number, context)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// What comes, or came, of a chain of an earlier process: whoever is at it, it is done once.
+    /// Nothing if nobody knows any more.
+    async fn again(
+        &self,
+        number: i64,
+        context: &Context,
+    ) -> Result<Option<ChainResponse<'static>>, Failure> {
+        let chains = self.chains(context)?;
+        loop {
+            let found = chains.find(fresh::now(), number).await.map_err(failed)?;
+            let Some(chain) = found else {
+                return Ok(None);
+            };
+            if let Some(ended) = chain.head.ended {
+                let is_late = ended.plus(ASKED_AGAIN) < fresh::now();
+                return match is_late {
+                    true => Ok(None),
+                    false => kept_response(&chain).map(Some),
+                };
+            }
+            if let Some(over) = self.keeper.over(number) {
+                over.cancelled().await;
+                continue;
+            }
+            let asked: Wanted = serde_json::from_slice(&chain.request).map_err(unreadable)?;
+            // Its agent is here again, and if it leaves it does not want the chain any more.
+            let fate = Fate::Cancelled;
+            if let Some(response) = self.go_on(number, &asked, context.clone(), fate).await? {
+                return Ok(Some(response));
+            }
+        }
     }
 
     fn head(&self, head: ChainHead) -> Head {
@@ -209,6 +273,22 @@ impl Plugin for Runs {
             }
         })
     }
+}
+
+/// What was answered for a chain that has ended.
+fn kept_response(chain: &Chain) -> Result<ChainResponse<'static>, Failure> {
+    let outcome = chain.outcome.as_deref().unwrap_or_default();
+    let kept: Kept = serde_json::from_slice(outcome).map_err(unreadable)?;
+    let Some(response) = kept.response else {
+        return Ok(ChainResponse {
+            chain_id: chain.head.name.clone().into(),
+            error: Some(Broken::cancelled().into()),
+            ..ChainResponse::new()
+        });
+    };
+    let object = Object::from_serialize(&response).map_err(unreadable)?;
+    let response: Result<ChainResponse<'_>, _> = object.read(Timestamp::default());
+    Ok(response.map_err(unreadable)?.to_static())
 }
 
 /// Why a chain that is open does not go on.

@@ -37,7 +37,7 @@ fn flaky(failures: usize) -> (Arc<dyn Tool>, Arc<AtomicUsize>) {
     (tool, calls)
 }
 
-fn with(tools: Vec<Arc<dyn Tool>>, settings: Settings) -> Host {
+pub(crate) fn with(tools: Vec<Arc<dyn Tool>>, settings: Settings) -> Host {
     let tools = plugin(tools, ToolSettings::default());
     Host::builder()
         .plugin(tools)

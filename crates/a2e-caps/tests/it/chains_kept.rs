@@ -332,3 +332,78 @@ async fn a_chain_that_cannot_be_kept_does_not_run() {
     assert!(text.contains("cannot be kept"), "{text}");
     assert_eq!(calls.all(), [0_i64; 0]);
 }
+
+/// The next process, which is sent a chain again, or another one.
+async fn sent_to_next(store: &Store, calls: &Calls, chain: Value) -> Value {
+    let keeper = Arc::new(Keeper::new(store.clone()));
+    let host = host(calls.tools(None, &Hang::default()), &keeper);
+    let mut agent = agent(&host).await;
+    let mut chain = chain;
+    chain["streaming"] = json!(false);
+    agent.ask(chain).await
+}
+
+/// With the same id and the same in all else, it is the same chain: it goes on, and is done once.
+#[tokio::test]
+async fn a_request_that_is_sent_again_runs_nothing_twice() {
+    let (store, calls) = (store(), Calls::default());
+    let mut wanted = chain("again", false, "abort");
+    wanted["streaming"] = json!(false);
+    cut_off(&store, &calls, 2, wanted.clone()).await;
+    assert_eq!(calls.all(), [0, 1, 2]);
+    let first = sent_to_next(&store, &calls, wanted.clone()).await;
+    assert_eq!(
+        (&first["success"], &first["nodes_run"]),
+        (&json!(true), &json!(4)),
+        "{first}"
+    );
+    // What was under way may be done again, the rest was done once.
+    assert_eq!(calls.all(), [0, 1, 2, 2, 3]);
+    // Its answer was lost, too: it is given again.
+    let second = sent_to_next(&store, &calls, wanted.clone()).await;
+    for part in [
+        "chain_id",
+        "success",
+        "outputs",
+        "final_output",
+        "nodes_run",
+        "error",
+    ] {
+        assert_eq!(second[part], first[part], "{part}");
+    }
+    assert_eq!(calls.all().len(), 5);
+    // Another chain with this id is another chain.
+    wanted["nodes"][3]["input"] = json!({"n": 9});
+    let other = sent_to_next(&store, &calls, wanted).await;
+    assert_eq!(other["final_output"], json!({"n": 9}), "{other}");
+    assert_eq!(calls.all().len(), 9);
+}
+
+/// The host has taken it up by itself: who asks for it again waits for what comes of that.
+#[tokio::test]
+async fn who_asks_again_waits_for_whoever_goes_on() {
+    let (store, calls) = (store(), Calls::default());
+    let mut wanted = chain("again", false, "abort");
+    wanted["streaming"] = json!(false);
+    cut_off(&store, &calls, 1, wanted.clone()).await;
+    let keeper = Arc::new(Keeper::new(store.clone()));
+    let hang = Hang::default();
+    let host = host(calls.tools(Some(2), &hang), &keeper);
+    let left = keeper.left_open().await.unwrap();
+    let number = left[0].1;
+    let going = {
+        let (keeper, host) = (Arc::clone(&keeper), host.clone());
+        tokio::spawn(async move { keeper.resume(&host, left).await })
+    };
+    hang.began.notified().await;
+    let mut waiting = agent(&host).await;
+    waiting.say(wanted).await;
+    let mut other = agent(&host).await;
+    other.ids = "O";
+    let cancel = json!({"type": "chain/cancel/req", "number": number});
+    assert_eq!(other.ask(cancel).await["success"], true);
+    let answer = waiting.hear().await;
+    assert_eq!(answer["error"]["code"], "cancelled", "{answer}");
+    going.await.unwrap();
+    assert_eq!(calls.all(), [0, 1, 1, 2]);
+}

@@ -10,6 +10,7 @@ mod agents_tree;
 mod calls;
 mod chains;
 mod chains_kept;
+mod chains_large;
 #[cfg(feature = "wasm")]
 mod components;
 mod confinement;

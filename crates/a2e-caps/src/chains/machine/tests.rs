@@ -121,6 +121,35 @@ fn sizes_have_limits() {
     assert!(ended.aborted.unwrap().contains("at most 100000 items"));
 }
 
+/// Items of maps count as nodes do, and what was given twice counts twice.
+#[test]
+fn what_nodes_give_has_a_size() {
+    let chain = json!({"entry_node": "m", "initial_input": {"list": [1, 2]}, "nodes": [
+        {"node_id": "m", "kind": "map", "items_path": "$.list", "map_node": "t", "next_node": "n"},
+        {"node_id": "t", "kind": "tool", "name": "t"},
+        {"node_id": "n", "kind": "tool", "name": "n"}]});
+    let most = Limits::default().output_bytes;
+    let ended = |last: usize| {
+        let (ended, _) = run(
+            &chain,
+            1,
+            |_| 0,
+            |name, _| {
+                let size = if name == "n" { last } else { most / 4 };
+                Ok(Value::String("x".repeat(size)))
+            },
+        );
+        ended
+    };
+    let good = ended(most / 2);
+    assert!(good.success && good.aborted.is_none());
+    let bad = ended(most / 2 + 1);
+    assert!(!bad.success);
+    assert!(bad.aborted.unwrap().contains("write into files"));
+    // What was done before is still told.
+    assert_eq!(bad.outputs.len(), 1);
+}
+
 #[test]
 fn a_map_keeps_the_order_and_its_bound() {
     let chain = json!({"entry_node": "m", "initial_input": {"list": [3, 1, 2]}, "nodes": [
