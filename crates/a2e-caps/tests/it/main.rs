@@ -13,6 +13,7 @@ mod chains_kept;
 mod chains_large;
 #[cfg(feature = "wasm")]
 mod components;
+mod composed_rules;
 mod confinement;
 mod corpora;
 mod endpoint_guards;
