@@ -110,7 +110,9 @@ async fn report(size: Size, peer: Option<(&str, &str)>) -> Fallible<()> {
 /// A client of a host in this process; its chains are kept in a folder, or not at all.
 async fn client(folder: Option<&Path>) -> Fallible<Client> {
     let schema = json!({"type": "object"});
-    let definition = Definition::new("echo", "Gives back what it is given", &schema)?.read_only();
+    let definition = Definition::new("echo", "Gives back what it is given", &schema)?;
+    // What a session has kept of an earlier run must not be what is measured.
+    let definition = definition.read_only().volatile();
     let catalogue = Arc::new(Catalogue::default());
     let tool: Arc<dyn Tool> = Arc::new(Echo(definition));
     if let Some(clash) = catalogue.set(ToolSource::BuiltIn, vec![tool]).first() {
