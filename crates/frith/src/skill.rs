@@ -183,10 +183,12 @@ async fn show(client: &Client, name: &str, as_json: bool) -> Result<Outcome> {
             .collect::<Vec<_>>()
             .join(", ")
     };
+    let program = told["metadata"]["run"].as_str();
     for (label, words) in [
         ("tools", list(&told["tools"])),
         ("toolkits", list(&told["toolkits"])),
         ("files", list(&read["files"])),
+        ("runs", program.unwrap_or_default().to_owned()),
     ] {
         if !words.is_empty() {
             print(&format!("{label:10} {}", one_line(&words)))?;
@@ -254,7 +256,7 @@ fn shown(result: &SkillResult<'_>, as_json: bool) -> Result<Outcome> {
         bail!("the skill failed: {}", plain(error));
     } else {
         let text = data["text"].as_str().or_else(|| data["prompt"].as_str());
-        match text {
+        match text.or_else(|| data.as_str()) {
             Some(text) => print(&text)?,
             None => print(&screen::json(&format!("{data:#}")))?,
         }

@@ -143,6 +143,8 @@ fn a_script_of_a_skill_runs_in_the_sandbox() {
     let data = data.to_str().unwrap();
     let skill =
         |arguments: &[&str]| frith(&[&["skill"], arguments, &["--data", data]].concat(), "");
+    let (_, out, _) = skill(&["show", "count"]);
+    assert!(out.contains("runs       bin/count.sh"), "{out}");
     let (status, out, events) = skill(&["run", "count", "one two three", "--events", "--json"]);
     assert_eq!(status, 0, "{out} {events}");
     let told: Value = serde_json::from_str(&out).unwrap();
