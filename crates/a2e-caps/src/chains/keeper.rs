@@ -54,6 +54,8 @@ pub(super) struct Entered {
 const AT_A_TIME: usize = 4;
 /// Chains of an agent that are looked at: as many as there may be.
 const MAX_CHAINS: usize = 1000;
+/// Agents of which is known what an earlier process has left.
+const MAX_AGENTS: usize = 10_000;
 /// How long a request can be sent again after it was answered, as a host that goes on remembers it.
 pub(super) const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
@@ -143,7 +145,7 @@ impl Keeper {
             Some(known) => known,
             None => {
                 let found: Arc<[Earlier]> = self.find_earlier(context).await?.into();
-                self.known().insert(agent, Arc::clone(&found));
+                self.know(agent, &found);
                 found
             }
         };
@@ -172,6 +174,15 @@ impl Keeper {
             }
         }
         Ok(earlier)
+    }
+
+    /// Looks no second time for what an agent has; who comes after very many is looked up again.
+    fn know(&self, agent: AgentId, earlier: &Arc<[Earlier]>) {
+        let mut known = self.known();
+        if known.len() >= MAX_AGENTS {
+            known.clear();
+        }
+        known.insert(agent, Arc::clone(earlier));
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<AgentId, Arc<[Earlier]>>> {
@@ -211,5 +222,24 @@ async fn go_on(host: Host, agent: AgentId, number: i64) {
     };
     if !why.is_empty() {
         tracing::warn!(number, why, "a chain does not go on");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::{Limits, Memory};
+
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_agents_has_a_limit() {
+        let keeper = Keeper::new(Store::new(Memory::new(Limits::default())));
+        let none: Arc<[Earlier]> = Vec::new().into();
+        for number in 1..=MAX_AGENTS + 1 {
+            let agent = AgentId::new(&format!("agent-{number}")).unwrap();
+            keeper.know(agent, &none);
+            let expected = if number > MAX_AGENTS { 1 } else { number };
+            assert_eq!(keeper.known().len(), expected);
+        }
     }
 }
