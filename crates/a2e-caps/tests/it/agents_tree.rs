@@ -170,7 +170,9 @@ async fn all_end_with_the_session() {
     let bench = Bench::new(double.models(settings(&double)), WIDE);
     let mut agent = bench.agent().await;
     at_work(&bench, &mut agent).await;
-    // Gone without a word.
+    agent
+        .say(json!({"type": "shutdown", "reason": "done"}))
+        .await;
     drop(agent);
     while statuses(&bench).iter().any(|status| status == "RUNNING") {
         tokio::task::yield_now().await;
