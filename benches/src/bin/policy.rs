@@ -1,6 +1,7 @@
 //! Decisions of rules, checks of rates, names of intents: how long each takes.
 #![expect(clippy::print_stdout, reason = "this is a report")]
 
+use std::hash::Hash;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -221,7 +222,7 @@ struct Table<K> {
     now: Duration,
 }
 
-impl<K: Ord + Clone> Table<K> {
+impl<K: Hash + Eq + Clone> Table<K> {
     fn new(keys: &[K], rate: Rate) -> Result<Self, policy::Refused> {
         let (mut buckets, now) = (Buckets::new(20_000), Duration::ZERO);
         for key in keys {
