@@ -1,15 +1,24 @@
 //! A host as an MCP server.
 //!
 //! Reading order: [`Session`] (what an MCP client's requests become), `tools`, `own` (the other
-//! capabilities as tools), `resources`, `prompts`, `endpoint` (streamable HTTP).
+//! capabilities as tools), `resources`, `prompts`, `behind` (what MCP servers behind the host have),
+//! `notices` (what clients are told unasked), `sampling`, `endpoint` (streamable HTTP).
+#![expect(
+    deprecated,
+    reason = "logging and subscriptions to single resources are going away in MCP, and clients of all \
+              eras are served"
+)]
 
+mod behind;
 mod endpoint;
 mod lobby;
+mod notices;
 mod output;
 mod own;
 mod progress;
 mod prompts;
 mod resources;
+mod sampling;
 mod session;
 mod tools;
 
@@ -22,8 +31,9 @@ use rmcp::model::{
     Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -31,6 +41,7 @@ use tokio::sync::Mutex;
 
 pub use endpoint::{Endpoint, MAX_SESSIONS};
 use lobby::Lobby;
+pub use notices::MAX_WATCHED;
 pub use output::MAX_OUTPUT;
 use progress::Reporter;
 pub use resources::{MAX_LISTED, MAX_READ};
@@ -113,6 +124,7 @@ impl Server {
             // It was silent for so long that the host has ended it.
             Some(over) if over.is_over() => {
                 *over = lobby.begin(guest).await.map_err(unreachable)?;
+                over.notices.follow(context.peer.clone());
                 Ok(Arc::clone(over))
             }
             Some(session) => Ok(Arc::clone(session)),
@@ -124,9 +136,14 @@ impl Server {
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_resources()
+            .enable_logging()
             .enable_prompts()
+            .enable_prompts_list_changed()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_tools()
+            .enable_tool_list_changed()
             .build();
         let mut info = ServerConfig::new(capabilities);
         info.server_info = Implementation::new("frith", env!("CARGO_PKG_VERSION"));
@@ -147,12 +164,34 @@ impl ServerHandler for Server {
         self.negotiate_initialize(&request)
     }
 
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let session = match &self.origin {
+            Origin::Given(session) => Some(Arc::clone(session)),
+            Origin::Lobby(_) => self.own.lock().await.clone(),
+        };
+        if let Some(session) = session {
+            session.notices.follow(context.peer);
+            session.listen().await;
+        }
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let session = self.session(&context).await?;
+        session.notices.wishes.set_level(request.level);
+        Ok(())
+    }
+
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let session = self.session(&context).await?;
+        session.listen().await;
         let tools = tools::list(&session).await?;
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -163,7 +202,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let session = self.session(&context).await?;
-        let reporter = Reporter::of(&context);
+        let reporter = Reporter::of(&session, &context, &request.name);
         let arguments = request.arguments.unwrap_or_default();
         let call = async {
             match own::find(&session, &request.name) {
@@ -174,6 +213,7 @@ impl ServerHandler for Server {
         // Dropping the call withdraws it, and the host stops working on it.
         tokio::select! {
             result = call => result.map(Into::into),
+            never = session.samples.serve(&context.peer) => match never {},
             () = context.ct.cancelled() => {
                 Err(ErrorData::internal_error("the call was cancelled", None))
             }
@@ -186,7 +226,8 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let session = self.session(&context).await?;
-        let listed = session.artifacts.list();
+        session.listen().await;
+        let listed = resources::list(&session).await;
         Ok(ListResourcesResult::with_all_items(listed))
     }
 
@@ -209,12 +250,65 @@ impl ServerHandler for Server {
         Ok(read.into())
     }
 
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let session = self.session(&context).await?;
+        // First, so that what changes at once is told.
+        session.notices.wishes.watch(request.uri.clone())?;
+        let subscribed = resources::subscribe(&session, &request.uri).await;
+        if subscribed.is_err() {
+            session.notices.wishes.unwatch(&request.uri);
+        }
+        subscribed
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let session = self.session(&context).await?;
+        session.notices.wishes.unwatch(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.truncate(MAX_WATCHED);
+        }
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let session = self.session(context.request_context()).await?;
+        let heard = session.notices.listener();
+        session.listen().await;
+        for uri in context.accepted().resource_subscriptions.iter().flatten() {
+            // One that is not there does not change.
+            let _ = resources::subscribe(&session, uri).await;
+        }
+        tokio::select! {
+            () = notices::pass_on(heard, &context) => {}
+            // The client is told that this is over, and listens again.
+            () = session.stay() => {}
+        }
+        Ok(())
+    }
+
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let session = self.session(&context).await?;
+        session.listen().await;
         let prompts = prompts::list(&session).await?;
         Ok(ListPromptsResult::with_all_items(prompts))
     }

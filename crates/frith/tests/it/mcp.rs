@@ -130,10 +130,18 @@ fn suite(arguments: &[&str]) -> Output {
 fn the_conformance_suite_for_servers() {
     let folder = tempfile::tempdir().unwrap();
     let fixture = testkit::workspace().join("conformance/mcp_fixture.py");
-    let config = json!({"server": {"allow_unauthenticated": true}, "plugins": [
-        {"name": "fixture", "type": "mounted", "command": ["python3", fixture]},
-    ]});
-    let node = Node::start(folder.path(), &config.to_string());
+    let config = |origins: &[&str]| {
+        let plugin = json!({"name": "fixture", "type": "mounted", "command": ["python3", fixture]});
+        let server = json!({"allow_unauthenticated": true, "origins": origins});
+        json!({"server": server, "plugins": [plugin]}).to_string()
+    };
+    let node = Node::start(folder.path(), &config(&[]));
+    // The suite asks as a page of the node's own address would, whose port is known only now.
+    let file = folder.path().join("frith.yaml");
+    std::fs::write(file, config(&[node.at("http")])).unwrap();
+    let data = node.data();
+    let (status, _, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
+    assert_eq!(status, 0, "{error}");
     passes(&suite(&[
         "server",
         "--url",

@@ -9,10 +9,21 @@ use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::{Value, json};
 
+use super::behind;
 use super::session::{Refusal, Session};
 
-/// All skills that can be called.
+/// All skills that can be called, and the prompts of servers behind the host.
 pub(super) async fn list(session: &Session) -> Result<Vec<Prompt>, ErrorData> {
+    let mut prompts = skills(session).await?;
+    for prompt in behind::prompts(session).await {
+        if !prompts.iter().any(|known| known.name == prompt.name) {
+            prompts.push(prompt);
+        }
+    }
+    Ok(prompts)
+}
+
+async fn skills(session: &Session) -> Result<Vec<Prompt>, ErrorData> {
     if !session.has(&Capability::Skill) {
         return Ok(Vec::new());
     }
@@ -22,7 +33,8 @@ pub(super) async fn list(session: &Session) -> Result<Vec<Prompt>, ErrorData> {
     Ok(can_be_called.map(listed_as).collect())
 }
 
-/// What a skill says, with these arguments in their places.
+/// What a skill says, with these arguments in their places; a prompt of a server, if there is no such
+/// skill.
 pub(super) async fn get(
     session: &Session,
     name: String,
@@ -30,13 +42,13 @@ pub(super) async fn get(
 ) -> Result<GetPromptResult, ErrorData> {
     let unknown = || ErrorData::invalid_params(format!("there is no prompt `{name}`"), None);
     if !session.has(&Capability::Skill) {
-        return Err(unknown());
+        return behind::get(session, &name, &arguments, unknown()).await;
     }
-    let arguments = Object::from_serialize(&arguments)
+    let members = Object::from_serialize(&arguments)
         .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
     let request = SkillCallRequest {
         name: name.clone().into(),
-        arguments,
+        arguments: members,
         streaming: false,
         // The client has a model of its own.
         metadata: Object::from_serialize(&json!({"prepare": true})).unwrap_or_default(),
@@ -45,7 +57,7 @@ pub(super) async fn get(
     let called = match session.client.request(request).await {
         Ok(called) => called,
         Err(ClientError::Host(error)) if error.code == ErrorCode::UnknownSkill => {
-            return Err(unknown());
+            return behind::get(session, &name, &arguments, unknown()).await;
         }
         Err(error) => return Err(Refusal::from(error).into()),
     };

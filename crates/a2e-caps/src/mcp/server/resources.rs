@@ -8,6 +8,8 @@ use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
+use super::behind::{self, no_resource};
+use super::notices::Notice;
 use super::session::{Refusal, Session};
 
 /// The artifacts that a client was told of.
@@ -48,6 +50,27 @@ impl Artifacts {
     }
 }
 
+/// Remembers an artifact that a client is told of, and says that there is one more.
+pub(super) fn note(session: &Session, artifact: &Resource) {
+    session.artifacts.note(artifact);
+    session.notices.tell(Notice::Resources);
+}
+
+/// All there are: results, and what servers behind the host list.
+pub(super) async fn list(session: &Session) -> Vec<Resource> {
+    let mut listed = session.artifacts.list();
+    listed.extend(behind::resources(session).await);
+    listed
+}
+
+/// Has the client told when a resource changes. Results never do.
+pub(super) async fn subscribe(session: &Session, uri: &str) -> Result<(), ErrorData> {
+    match uri.starts_with(SCHEME) {
+        true => Ok(()),
+        false => behind::subscribe(session, uri).await,
+    }
+}
+
 /// How their addresses are made.
 pub(super) fn template() -> ResourceTemplate {
     ResourceTemplate::new(format!("{SCHEME}{{id}}"), "artifact")
@@ -76,11 +99,12 @@ pub(super) fn artifacts(data: &Value) -> Vec<Resource> {
         .collect()
 }
 
-/// Reads one, piece by piece, with the tool that agents read them with.
+/// Reads a result, piece by piece, with the tool that agents read them with; all else, from the server
+/// behind the host that has it.
 pub(super) async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let unknown =
-        || ErrorData::resource_not_found("there is no such resource", Some(json!({ "uri": uri })));
-    let id = uri.strip_prefix(SCHEME).ok_or_else(unknown)?;
+    let Some(id) = uri.strip_prefix(SCHEME) else {
+        return behind::read(session, uri).await;
+    };
     let (mut text, mut offset) = (String::new(), Some(0));
     while let Some(at) = offset {
         let arguments = json!({"id": id, "offset": at});
@@ -91,7 +115,7 @@ pub(super) async fn read(session: &Session, uri: &str) -> Result<ReadResourceRes
             Err(Refusal::Host(a2e_runtime::ClientError::Host(error)))
                 if error.code == a2e_wire::ErrorCode::ToolError =>
             {
-                return Err(unknown());
+                return Err(no_resource(uri));
             }
             Err(refusal) => return Err(refusal.into()),
         };

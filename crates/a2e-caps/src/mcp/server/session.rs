@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use a2e_runtime::{AgentConfig, CallOptions, Client, ClientError, Guest, Handler, Host};
 use a2e_wire::messages::memory::MemoryInitRequest;
-use a2e_wire::{Body, Capability, Decoder, MemoryId, Sender, Timestamp};
+use a2e_wire::{Body, Capability, Decoder, MemoryId, Sender, SessionId, Timestamp};
 use rmcp::ErrorData;
 use rmcp::model::JsonObject;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+use super::notices::Notices;
 use super::output::Outputs;
 use super::resources::Artifacts;
+use super::sampling::Samples;
 
 /// The A2E session of an agent that speaks MCP.
 #[derive(Debug)]
@@ -21,12 +23,16 @@ pub struct Session {
     pub(super) client: Client,
     pub(super) artifacts: Artifacts,
     pub(super) outputs: Arc<Outputs>,
+    pub(super) notices: Notices,
+    pub(super) samples: Samples,
     /// The memories that were opened, by namespace.
     memories: Mutex<HashMap<String, MemoryId<'static>>>,
+    /// The session of the host that was last asked to tell of changes.
+    listening: Mutex<Option<SessionId<'static>>>,
 }
 
 /// The capabilities that MCP can show.
-const WANTED: [&str; 5] = ["tools", "memory", "env", "proc", "skill"];
+const WANTED: [&str; 6] = ["tools", "memory", "env", "proc", "skill", "mcp"];
 
 /// How many memories are remembered as open.
 const MAX_MEMORIES: usize = 64;
@@ -37,18 +43,24 @@ const ENVELOPE: [&str; 7] = ["a2e", "version", "type", "id", "ts", "req_id", "ei
 impl Session {
     /// The capabilities to connect with.
     #[must_use]
-    pub const fn wanted() -> [&'static str; 5] {
+    pub const fn wanted() -> [&'static str; 6] {
         WANTED
     }
 
     /// What MCP sees of a session, which was begun with [`Session::wanted`].
     #[must_use]
     pub fn of(client: Client) -> Arc<Self> {
+        let (notices, samples) = (Notices::default(), Samples::default());
+        notices.hear(&client);
+        samples.hear(&client);
         Arc::new(Self {
             client,
             artifacts: Artifacts::default(),
             outputs: Arc::default(),
+            notices,
+            samples,
             memories: Mutex::default(),
+            listening: Mutex::default(),
         })
     }
 
@@ -64,9 +76,29 @@ impl Session {
         Ok(Self::of(client))
     }
 
+    /// Keeps the session, until the host ends it all the same: who listens is not silent.
+    pub(super) async fn stay(&self) {
+        loop {
+            tokio::time::sleep(STAYING).await;
+            if self.client.ping().await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// Whether the host has ended it.
     pub(super) fn is_over(&self) -> bool {
         self.client.is_closed()
+    }
+
+    /// Has the host tell of changes. A host that was started again is asked again.
+    pub(super) async fn listen(&self) {
+        let mut listening = self.listening.lock().await;
+        let session = Some(self.client.session_id());
+        if *listening != session {
+            super::behind::listen(self).await;
+            *listening = session;
+        }
     }
 
     /// Whether the host has this capability.
@@ -156,6 +188,9 @@ impl From<Refusal> for ErrorData {
         }
     }
 }
+
+/// How often the host hears of somebody who only listens.
+const STAYING: Duration = Duration::from_secs(10 * 60);
 
 /// How long the host may take for what is no call of a tool.
 const PATIENCE: Duration = Duration::from_secs(60);

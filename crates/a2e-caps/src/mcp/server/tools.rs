@@ -123,7 +123,7 @@ fn result(session: &Session, result: ToolResult<'_>) -> CallToolResult {
         None => content.push(ContentBlock::text(text_of(&data))),
     }
     for artifact in resources::artifacts(&data) {
-        session.artifacts.note(&artifact);
+        resources::note(session, &artifact);
         content.push(ContentBlock::resource_link(artifact));
     }
     let mut told = CallToolResult::success(content);
