@@ -18,7 +18,7 @@ mod subscribe;
 mod tool;
 mod watched;
 
-use std::sync::Arc;
+use std::sync::{Arc, Once, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
@@ -27,6 +27,7 @@ use arc_swap::ArcSwap;
 
 use crate::http::Web;
 use crate::placement::{Placement, placed};
+use crate::skills::Shelf;
 use crate::tool::{Catalogue, Pinning};
 use crate::workplace::Workplace;
 
@@ -45,6 +46,10 @@ pub struct Ground {
     /// What their tools are held against.
     pub pinning: Pinning,
     listeners: pushes::Listeners,
+    /// The skills, which are prompts to those who speak MCP.
+    skills: OnceLock<Arc<Shelf>>,
+    watching_tools: Once,
+    watching_skills: Once,
 }
 
 /// The plugin.
@@ -69,6 +74,9 @@ impl Ground {
             catalogue,
             pinning,
             listeners: pushes::Listeners::default(),
+            skills: OnceLock::new(),
+            watching_tools: Once::new(),
+            watching_skills: Once::new(),
         }
     }
 
@@ -144,7 +152,7 @@ impl Plugin for Mcp {
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {
-            self.fleet.ground.listeners.add(context.session());
+            self.fleet.ground.listen(context.session()).await;
             self.serve(request.body, &context).await
         })
     }

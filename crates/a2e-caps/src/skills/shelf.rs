@@ -6,12 +6,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::time::Duration;
 
 use a2e_runtime::definitions::{Definitions, Shown, Standing};
 use a2e_runtime::{Failure, Weights};
 use a2e_wire::{ErrorCode, Namespace};
 use serde_json::json;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::skill::{Skill, file_of, walk};
 use crate::ranking;
@@ -27,6 +28,9 @@ const SOURCE: &str = "skills";
 const CHANGED: &str = "it has changed since the operator approved it; `frith tools pending` shows \
                        the operator how, and how to approve that";
 
+/// How often the folders are looked at for those who want to hear of changes.
+const LOOKING: Duration = Duration::from_secs(2);
+
 /// The skills of some folders. Whoever asks sees them as they are on the disk.
 pub struct Shelf {
     definitions: Definitions,
@@ -34,6 +38,8 @@ pub struct Shelf {
     /// Ranks what is found.
     weights: SyncMutex<Option<Arc<dyn Weights>>>,
     state: Mutex<State>,
+    /// How often they have changed.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -69,6 +75,7 @@ impl Shelf {
             folders: SyncMutex::default(),
             weights: SyncMutex::default(),
             state: Mutex::default(),
+            changes: watch::Sender::default(),
         })
     }
 
@@ -106,12 +113,28 @@ impl Shelf {
         }
     }
 
+    /// Tells whenever skills have changed. The folders are looked at every few seconds for this.
+    #[must_use]
+    pub fn changes(self: &Arc<Self>) -> watch::Receiver<u64> {
+        let shelf = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LOOKING).await;
+                let Some(shelf) = shelf.upgrade() else { return };
+                // Whoever wants the skills is told what is wrong with them.
+                drop(shelf.current().await);
+            }
+        });
+        self.changes.subscribe()
+    }
+
     /// The skills there are now.
     pub(super) async fn current(&self) -> Result<Arc<Snapshot>, Failure> {
         let folders = self.folders.lock();
         let folders = folders.unwrap_or_else(PoisonError::into_inner).clone();
         let state = &mut *self.state.lock().await;
         let before = state.marks.take();
+        let was_read = before.is_some();
         let read = tokio::task::spawn_blocking(move || {
             let marks = marks(&folders);
             match before.as_ref() == Some(&marks) {
@@ -122,6 +145,7 @@ impl Shelf {
         let (marks, new) = read
             .await
             .map_err(|_| failed("the skills cannot be read"))?;
+        let has_changed = was_read && new.is_some();
         if let Some(skills) = new {
             state.current = Arc::new(self.admit(skills).await?);
         } else if state.current.has_waiting {
@@ -130,6 +154,10 @@ impl Shelf {
             state.current = Arc::new(self.admit(again).await?);
         }
         state.marks = Some(marks);
+        if has_changed {
+            self.changes
+                .send_modify(|count| *count = count.wrapping_add(1));
+        }
         Ok(Arc::clone(&state.current))
     }
 

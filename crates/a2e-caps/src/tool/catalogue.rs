@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use a2e_wire::messages::tool::{ToolDefinition, ToolListRequest};
 use arc_swap::ArcSwap;
 use canonical::Digest;
+use tokio::sync::watch;
 
 use super::Tool;
 use super::own::{Agents, Loader};
@@ -49,6 +50,8 @@ pub struct Catalogue {
     sources: Mutex<Vec<(Source, Offered)>>,
     current: ArcSwap<Snapshot>,
     agents: Agents,
+    /// How often something has changed.
+    changes: watch::Sender<u64>,
 }
 
 /// What a source has.
@@ -110,7 +113,7 @@ impl Catalogue {
     pub fn replace_described(&self, described: Vec<(Source, Admitted)>) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         *sources = replaced(&sources, &described);
-        self.current.store(Arc::new(Snapshot::of(&*sources)));
+        self.put(Snapshot::of(&*sources));
     }
 
     /// The tools there would be with [these](Self::replace_described).
@@ -128,14 +131,30 @@ impl Catalogue {
             let released = offered.quarantined.extract_if(.., is_it);
             offered.tools.extend(released.map(|one| one.tool));
         }
-        self.current.store(Arc::new(Snapshot::of(&*sources)));
+        self.put(Snapshot::of(&*sources));
     }
 
     /// Removes all that a source has.
     pub fn remove(&self, source: &Source) {
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         sources.retain(|(known, _)| known != source);
-        self.current.store(Arc::new(Snapshot::of(&*sources)));
+        self.put(Snapshot::of(&*sources));
+    }
+
+    /// Tells whenever tools may have changed, for everybody or for one agent.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn put(&self, snapshot: Snapshot) {
+        self.current.store(Arc::new(snapshot));
+        self.tell();
+    }
+
+    fn tell(&self) {
+        self.changes
+            .send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// The tools there are now for everybody.
@@ -163,6 +182,7 @@ impl Catalogue {
     pub fn set_for(&self, agent: &str, source: Source, tools: Vec<Arc<dyn Tool>>) -> Vec<Clash> {
         let own = self.agents.own(agent);
         own.set(source.clone(), Offered::of(tools));
+        self.tell();
         own.merged(self).clashes_of(&source)
     }
 
@@ -171,6 +191,7 @@ impl Catalogue {
         let own = self.agents.own(agent);
         let Admitted { tools, quarantined } = admitted;
         own.set(source.clone(), Offered { tools, quarantined });
+        self.tell();
         own.merged(self).clashes_of(&source)
     }
 
@@ -191,7 +212,7 @@ impl Catalogue {
         put(&mut sources, source.clone(), offered);
         let snapshot = Snapshot::of(&*sources);
         let clashes = snapshot.clashes_of(&source);
-        self.current.store(Arc::new(snapshot));
+        self.put(snapshot);
         clashes
     }
 }

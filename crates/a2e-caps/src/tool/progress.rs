@@ -82,7 +82,7 @@ impl Progress {
 
     /// The session that waits for the call.
     #[cfg(feature = "mcp")]
-    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
+    pub fn session(&self) -> Option<&Arc<Session>> {
         self.0.context.as_ref().map(Context::session)
     }
 

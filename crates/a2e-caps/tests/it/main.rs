@@ -32,6 +32,8 @@ mod learning;
 #[cfg(feature = "mcp")]
 mod mcp_client;
 #[cfg(feature = "mcp")]
+mod mcp_notices;
+#[cfg(feature = "mcp")]
 mod mcp_server;
 mod memory;
 mod memory_embed;

@@ -65,8 +65,8 @@ fn at(name: &str, address: SocketAddr) -> McpServerConfig<'static> {
     }
 }
 
-/// An agent of a host that may reach servers at these addresses.
-async fn agent(addresses: &[SocketAddr]) -> Client {
+/// Servers at these addresses, whose tools go into a catalogue.
+pub(crate) fn servers(catalogue: &Arc<Catalogue>, addresses: &[SocketAddr]) -> Mcp {
     // This process starts none, and need not be told how.
     sandbox::enter_if_asked();
     let folder = std::env::temp_dir();
@@ -78,11 +78,16 @@ async fn agent(addresses: &[SocketAddr]) -> Client {
     });
     let private: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let web = Web::new(HttpClient::new(HttpSettings::default()), &private).unwrap();
-    let catalogue = Arc::new(Catalogue::default());
     let store = Store::new(Memory::new(Limits::default()));
     let pinning = Pinning::new(Definitions::new(&store).unwrap());
-    let ground = Ground::new(workplace, web, Arc::clone(&catalogue), pinning);
-    let mcp = Mcp::new(Fleet::new(ground), Placement::named("mcp"));
+    let ground = Ground::new(workplace, web, Arc::clone(catalogue), pinning);
+    Mcp::new(Fleet::new(ground), Placement::named("mcp"))
+}
+
+/// An agent of a host that may reach servers at these addresses.
+async fn agent(addresses: &[SocketAddr]) -> Client {
+    let catalogue = Arc::new(Catalogue::default());
+    let mcp = servers(&catalogue, addresses);
     let tools = Tools::new(catalogue, Settings::default()).unwrap();
     let host = Host::builder().plugin(tools).plugin(mcp).build();
     let config = AgentConfig {

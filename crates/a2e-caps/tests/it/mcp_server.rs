@@ -17,17 +17,17 @@ use tokio::sync::Notify;
 use crate::support::{constant, defined, fake, plugin};
 
 /// An MCP client that writes its messages by hand.
-struct Mcp {
+pub(crate) struct Mcp {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
     last: u64,
     /// What came that was no answer.
-    heard: Vec<Value>,
+    pub(crate) heard: Vec<Value>,
 }
 
 impl Mcp {
     /// A client of this host, before any message.
-    async fn connect(host: &Host) -> Self {
+    pub(crate) async fn connect(host: &Host) -> Self {
         let config = AgentConfig {
             wanted: Session::wanted().map(Into::into).into(),
             ..AgentConfig::default()
@@ -48,9 +48,14 @@ impl Mcp {
     }
 
     /// The same, after the handshake of the older eras.
-    async fn begun(host: &Host) -> Self {
+    pub(crate) async fn begun(host: &Host) -> Self {
+        Self::begun_with(host, json!({})).await
+    }
+
+    /// The same with a client that can do this.
+    pub(crate) async fn begun_with(host: &Host, capabilities: Value) -> Self {
         let mut mcp = Self::connect(host).await;
-        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "0"}});
         let answer = mcp.ask("initialize", hello).await;
         assert_eq!(answer["result"]["serverInfo"]["name"], "frith");
@@ -60,12 +65,12 @@ impl Mcp {
         mcp
     }
 
-    async fn say(&mut self, message: &Value) {
+    pub(crate) async fn say(&mut self, message: &Value) {
         let line = format!("{message}\n");
         self.write.write_all(line.as_bytes()).await.unwrap();
     }
 
-    async fn send(&mut self, method: &str, params: Value) -> u64 {
+    pub(crate) async fn send(&mut self, method: &str, params: Value) -> u64 {
         self.last += 1;
         let request =
             json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params});
@@ -73,12 +78,12 @@ impl Mcp {
         self.last
     }
 
-    async fn hear(&mut self) -> Value {
+    pub(crate) async fn hear(&mut self) -> Value {
         let line = self.lines.next_line().await.unwrap().unwrap();
         serde_json::from_str(&line).unwrap()
     }
 
-    async fn answer(&mut self, id: u64) -> Value {
+    pub(crate) async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.hear().await;
             if message["id"] == id && message.get("method").is_none() {
@@ -88,12 +93,12 @@ impl Mcp {
         }
     }
 
-    async fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         self.answer(id).await
     }
 
-    async fn call(&mut self, name: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&mut self, name: &str, arguments: Value) -> Value {
         let params = json!({"name": name, "arguments": arguments});
         self.ask("tools/call", params).await
     }

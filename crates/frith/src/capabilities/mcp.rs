@@ -65,7 +65,16 @@ impl Capabilities {
             Fleet::new(Ground::new(workplace, web.clone(), catalogue, pinning))
         });
         fleet.configure(&mcp.servers, web);
+        self.show_skills();
         Ok(builder.plugin(McpPlugin::new(Arc::clone(fleet), placement)))
+    }
+
+    /// Has those who speak MCP told of skills that change.
+    #[cfg(feature = "mcp")]
+    pub(super) fn show_skills(&self) {
+        if let (Some(fleet), Some(shelf)) = (self.fleet.get(), self.shelf.get()) {
+            fleet.show(shelf);
+        }
     }
 }
 

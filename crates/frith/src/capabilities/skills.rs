@@ -39,6 +39,8 @@ impl Capabilities {
         shelf.configure(folders);
         shelf.rank_by(weights.map(|weights| weights as Arc<dyn Weights>));
         self.catalogue.set(Source::Skills, shelf.tools()?);
+        #[cfg(feature = "mcp")]
+        self.show_skills();
         let settings = Settings {
             placement,
             model: config.model.clone(),

@@ -7,6 +7,7 @@ use a2e_runtime::config::McpServer;
 use super::Ground;
 use super::server::Server;
 use crate::http::Web;
+use crate::skills::Shelf;
 
 /// The servers. It stays when the configuration is read again.
 #[derive(Debug)]
@@ -40,6 +41,12 @@ impl Fleet {
             ground: Arc::new(ground),
             servers: Mutex::default(),
         })
+    }
+
+    /// Tells agents when these skills change: they are prompts to those who speak MCP.
+    pub fn show(&self, skills: &Arc<Shelf>) {
+        // A node has one shelf.
+        let _ = self.ground.skills.set(Arc::clone(skills));
     }
 
     /// Has exactly these of the operator's servers from now on, which are reached so. Those that are as they were go on;
