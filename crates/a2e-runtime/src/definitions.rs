@@ -211,6 +211,24 @@ impl Definitions {
         Ok(true)
     }
 
+    /// What a source's tools said when they were approved, by name, as far as it was kept.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn approved(&self, source: &str) -> Result<Vec<(String, String)>, Error> {
+        let prefix = pin(source, "");
+        let mut approved = Vec::new();
+        for (pin, state) in self.pins.list().await? {
+            let (Some(name), Some(pinned)) = (pin.strip_prefix(&prefix), state.pinned) else {
+                continue;
+            };
+            if let Some(text) = self.text(&pin, Digest::from(pinned.0)).await? {
+                approved.push((name.to_owned(), text));
+            }
+        }
+        Ok(approved)
+    }
+
     /// The tools that wait to be approved, by name.
     ///
     /// # Errors

@@ -69,10 +69,13 @@ pub(crate) struct Capabilities {
     fleet: OnceLock<Arc<Fleet>>,
 }
 
-/// The tools that a configuration describes, by where they come from.
+/// The tools that a configuration describes, by where they come from, and the servers that have more.
 #[derive(Debug, Default)]
 pub(crate) struct Described {
     sources: Vec<(Source, Admitted)>,
+    /// The MCP servers, and how they are reached.
+    #[cfg(feature = "mcp")]
+    servers: Option<(Vec<a2e_runtime::config::McpServer>, http::Web)>,
 }
 
 impl Described {
@@ -92,6 +95,10 @@ impl Described {
     pub(crate) fn extend(&mut self, other: Self) {
         for (source, admitted) in other.sources {
             self.add(source, admitted);
+        }
+        #[cfg(feature = "mcp")]
+        if other.servers.is_some() {
+            self.servers = other.servers;
         }
     }
 }
@@ -167,6 +174,13 @@ impl Capabilities {
     /// Serves the tools of a configuration, in place of those of the one before.
     pub(crate) fn take(&self, described: Described) {
         self.catalogue.replace_described(described.sources);
+        #[cfg(feature = "mcp")]
+        if let Some(fleet) = self.fleet.get() {
+            match described.servers {
+                Some((servers, web)) => fleet.configure(&servers, Some(web)),
+                None => fleet.configure(&[], None),
+            }
+        }
     }
 
     /// No tool of another host may be taken for one of these, nor one of these for another.
@@ -188,7 +202,7 @@ impl Capabilities {
         builder: HostBuilder,
         vault: &Vault,
         (store, ledgers, keeper): (&Store, &Arc<Ledgers>, &Arc<Keeper>),
-        (models, pinning): (&Arc<Models>, Pinning),
+        (models, pinning, described): (&Arc<Models>, Pinning, &mut Described),
     ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
         let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits")));
@@ -211,9 +225,12 @@ impl Capabilities {
         let agents = Placement::named("multi_agent");
         let builder = self.agents(builder, agents, &MultiAgent::default(), models)?;
         #[cfg(feature = "mcp")]
-        let builder = self.mcp_as(builder, Placement::named("mcp"), &Mcp::default(), pinning)?;
+        let builder = {
+            let told = (&Mcp::default(), described);
+            self.mcp_as(builder, Placement::named("mcp"), told, pinning)?
+        };
         #[cfg(not(feature = "mcp"))]
-        drop(pinning);
+        drop((pinning, described));
         Ok(builder)
     }
 }

@@ -15,6 +15,7 @@ mod requests;
 mod server;
 mod sse;
 mod subscribe;
+mod told;
 mod tool;
 mod watched;
 

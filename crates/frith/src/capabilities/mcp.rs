@@ -18,9 +18,9 @@ use anyhow::{Result, bail};
 #[cfg(feature = "mcp")]
 use sandbox::Profile;
 
-use super::Capabilities;
 #[cfg(feature = "mcp")]
 use super::placement;
+use super::{Capabilities, Described};
 
 impl Capabilities {
     /// Adds MCP servers.
@@ -29,10 +29,10 @@ impl Capabilities {
         &self,
         builder: HostBuilder,
         plugin: &Plugin,
-        mcp: &Mcp,
+        told: (&Mcp, &mut Described),
         pinning: Pinning,
     ) -> Result<HostBuilder> {
-        self.mcp_as(builder, placement(plugin), mcp, pinning)
+        self.mcp_as(builder, placement(plugin), told, pinning)
     }
 
     /// Says that this program has no such part.
@@ -41,7 +41,7 @@ impl Capabilities {
         &self,
         _: HostBuilder,
         plugin: &Plugin,
-        _: &Mcp,
+        _: (&Mcp, &mut Described),
         _: Pinning,
     ) -> Result<HostBuilder> {
         bail!(
@@ -55,7 +55,7 @@ impl Capabilities {
         &self,
         builder: HostBuilder,
         placement: Placement,
-        mcp: &Mcp,
+        (mcp, described): (&Mcp, &mut Described),
         pinning: Pinning,
     ) -> Result<HostBuilder> {
         check_mcp(&self.workplace.profile, mcp)?;
@@ -64,7 +64,7 @@ impl Capabilities {
             let (workplace, catalogue) = (Arc::clone(&self.workplace), self.catalogue());
             Fleet::new(Ground::new(workplace, web.clone(), catalogue, pinning))
         });
-        fleet.configure(&mcp.servers, web);
+        described.servers = Some((mcp.servers.clone(), web));
         self.show_skills();
         Ok(builder.plugin(McpPlugin::new(Arc::clone(fleet), placement)))
     }

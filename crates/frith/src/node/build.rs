@@ -43,7 +43,7 @@ pub(crate) async fn builder(
     let has_tools = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Tools(_));
     if config.plugins.is_empty() {
         let kept = (&shared.store, &shared.ledgers, &shared.chains);
-        let more = (&models, pinning.clone());
+        let more = (&models, pinning.clone(), &mut described);
         builder = capabilities.all(builder, &shared.vault, kept, more)?;
         // The tools to try a host with.
         builder = builder.plugin(Demo::default());
@@ -71,7 +71,10 @@ pub(crate) async fn builder(
                 capabilities::planning(builder, &shared.store, *config, placement)
             }
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
-            PluginKind::Mcp(mcp) => capabilities.mcp(builder, plugin, mcp, pinning.clone())?,
+            PluginKind::Mcp(mcp) => {
+                let told = (mcp, &mut described);
+                capabilities.mcp(builder, plugin, told, pinning.clone())?
+            }
             PluginKind::Skills(skills) => {
                 let placement = capabilities::placement(plugin);
                 let weights = weights(config, shared, |learning| learning.rank_skills);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2e_runtime::config::McpServer;
+use a2e_runtime::config::{McpPlace, McpServer};
 
 use super::Ground;
 use super::server::Server;
@@ -49,10 +49,14 @@ impl Fleet {
         let _ = self.ground.skills.set(Arc::clone(skills));
     }
 
-    /// Has exactly these of the operator's servers from now on, which are reached so. Those that are as they were go on;
-    /// new ones are connected to in the background, and their tools appear when they answer.
-    pub fn configure(&self, wanted: &[McpServer], web: Web) {
-        self.ground.web.store(Arc::new(web));
+    /// Has exactly these of the operator's servers from now on; they and those of agents are reached
+    /// so. Those that are as they were go on. A program whose tools are known from before is started
+    /// when it is first of use; all other new ones are connected to in the background, and their tools
+    /// appear when they answer.
+    pub fn configure(&self, wanted: &[McpServer], web: Option<Web>) {
+        if let Some(web) = web {
+            self.ground.web.store(Arc::new(web));
+        }
         let mut servers = self.lock();
         let is_wanted = |server: &Arc<Server>| {
             server.owner.is_some() || wanted.iter().any(|one| *one == server.settings)
@@ -68,12 +72,7 @@ impl Fleet {
             }
             let server = Server::new(settings.clone(), None, Arc::clone(&self.ground));
             servers.push(Arc::clone(&server));
-            tokio::spawn(async move {
-                if let Err(error) = server.connection().await {
-                    tracing::warn!("{error}");
-                    server.come_back().await;
-                }
-            });
+            tokio::spawn(begin(server));
         }
     }
 
@@ -132,6 +131,17 @@ impl Fleet {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Server>>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn begin(server: Arc<Server>) {
+    let is_program = matches!(server.settings.place, McpPlace::Command(_));
+    if is_program && server.recall_tools().await {
+        return;
+    }
+    if let Err(error) = server.connection().await {
+        tracing::warn!("{error}");
+        server.come_back().await;
     }
 }
 

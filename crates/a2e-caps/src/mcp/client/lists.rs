@@ -1,14 +1,16 @@
 //! What a server has: its tools, resources and prompts, page by page and up to a limit.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use canonical::Digest;
 use rmcp::ServiceError;
 use rmcp::model::{PaginatedRequestParams, Prompt, Resource, Tool as McpDefinition};
 
 use super::server::{Connection, Server};
 use super::tool::McpTool;
-use crate::tool::{Source, Tool};
+use crate::tool::{Admitted, Source, Tool};
 
 /// How many tools, resources or prompts of a server are listed; more are left out.
 pub const MAX_LISTED: usize = 2000;
@@ -53,6 +55,13 @@ impl Connection {
     }
 }
 
+fn offered(tools: &[Arc<dyn Tool>]) -> HashMap<String, Digest> {
+    let definitions = tools.iter().map(|tool| tool.definition());
+    definitions
+        .map(|it| (it.name().to_owned(), it.hash()))
+        .collect()
+}
+
 async fn in_time<T>(
     listing: impl Future<Output = Result<Vec<T>, ServiceError>>,
 ) -> Result<Vec<T>, ServiceError> {
@@ -82,10 +91,9 @@ impl Server {
 
     /// Puts the server's tools where agents find them, as far as they are what was approved.
     pub(super) async fn refresh_tools(self: &Arc<Self>, connection: &Connection) {
-        let allowed = &self.settings.tools;
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         for told in connection.tools().await.unwrap_or_default() {
-            if !allowed.is_empty() && !allowed.iter().any(|name| *name == told.name) {
+            if !self.allows(&told.name) {
                 continue;
             }
             match McpTool::new(self, &told) {
@@ -93,7 +101,11 @@ impl Server {
                 Err(error) => tracing::warn!(server = self.name(), "a tool is left out: {error}"),
             }
         }
-        self.told().tools = tools.len();
+        {
+            let mut told = self.told();
+            told.tools = tools.len();
+            told.offered = offered(&tools);
+        }
         let source = self.source();
         let admitted = match self.ground.pinning.admit(&source, tools).await {
             Ok(admitted) => admitted,
@@ -101,27 +113,54 @@ impl Server {
                 return tracing::error!(%error, server = self.name(), "its tools cannot be served");
             }
         };
+        self.put(source, admitted);
+    }
+
+    fn put(&self, source: Source, admitted: Admitted) {
+        let catalogue = &self.ground.catalogue;
         let clashes = match &self.owner {
-            Some(agent) => self
-                .ground
-                .catalogue
-                .set_admitted_for(agent, source, admitted),
-            None => self.ground.catalogue.set_admitted(source, admitted),
+            Some(agent) => catalogue.set_admitted_for(agent, source, admitted),
+            None => catalogue.set_admitted(source, admitted),
         };
         for clash in clashes {
             tracing::warn!("the tool `{}` is hidden by another of its name", clash.name);
         }
     }
 
+    /// Puts the tools there that were approved when the server last ran, so that it need not run until
+    /// one is called. Says whether there are any.
+    pub(super) async fn recall_tools(self: &Arc<Self>) -> bool {
+        let source = self.source();
+        let definitions = self.ground.pinning.definitions();
+        let approved = match definitions.approved(&source.to_string()).await {
+            Ok(approved) => approved,
+            Err(error) => {
+                tracing::warn!(%error, server = self.name(), "its tools are not remembered");
+                return false;
+            }
+        };
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        for (_, text) in approved {
+            if let Some(tool) = McpTool::recalled(self, &text).filter(|it| self.allows(it.name())) {
+                tools.push(Arc::new(tool));
+            }
+        }
+        self.told().tools = tools.len();
+        let is_known = !tools.is_empty();
+        self.put(source, Admitted::all(tools));
+        is_known
+    }
+
+    /// Whether agents may call a tool.
+    fn allows(&self, name: &str) -> bool {
+        let allowed = &self.settings.tools;
+        allowed.is_empty() || allowed.iter().any(|it| it == name)
+    }
+
     /// Takes its tools away.
     pub(super) fn withdraw(&self) {
         match &self.owner {
-            Some(agent) => {
-                let none = crate::tool::Admitted::default();
-                self.ground
-                    .catalogue
-                    .set_admitted_for(agent, self.source(), none);
-            }
+            Some(_) => self.put(self.source(), Admitted::default()),
             None => self.ground.catalogue.remove(&self.source()),
         }
     }

@@ -1,12 +1,11 @@
 //! One MCP server: its connection, how it comes back, and what it has.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2e_runtime::BoxFuture;
 use a2e_runtime::config::{McpPlace, McpServer, McpUrl};
-use a2e_wire::Timestamp;
-use a2e_wire::messages::mcp::{McpServerInfo, McpServerStatus, McpTransport};
+use a2e_wire::messages::mcp::McpServerStatus;
 use hyper::header::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
@@ -23,9 +22,10 @@ use super::child::ChildTransport;
 use super::handler::Handler;
 use super::http::{MAX_MESSAGE, Poster};
 use super::sse::SseTransport;
+use super::told::Told;
 use super::watched::Watched;
 
-/// An MCP server. It is connected to when it is added, and again when it is needed.
+/// An MCP server. It is connected to when it is added, or when it is needed if it is known what it has.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) settings: McpServer,
@@ -38,7 +38,7 @@ pub(super) struct Server {
     /// Places for subscriptions to its resources.
     pub(super) subscriptions: Arc<Semaphore>,
     link: tokio::sync::Mutex<Link>,
-    told: Mutex<Told>,
+    pub(super) told: Mutex<Told>,
     /// Ends when it is removed.
     pub(super) over: CancellationToken,
 }
@@ -56,22 +56,6 @@ struct Link {
 pub(super) struct Connection {
     running: RunningService<RoleClient, Handler>,
     ended: CancellationToken,
-}
-
-/// What is said of a server.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Told {
-    pub(super) status: Option<McpServerStatus<'static>>,
-    pub(super) version: String,
-    pub(super) name: String,
-    pub(super) server_version: String,
-    pub(super) tools: usize,
-    pub(super) resources: usize,
-    pub(super) prompts: usize,
-    pub(super) round_trip: Duration,
-    pub(super) error: String,
-    pub(super) connected_at: Timestamp,
-    pub(super) last_used: Option<Instant>,
 }
 
 /// What to do about a connection that is over.
@@ -324,36 +308,6 @@ impl Server {
         Unavailable {
             server: self.name().to_owned(),
             why: why.to_owned(),
-        }
-    }
-
-    pub(super) fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The server, as it is listed.
-    pub(super) fn info(&self) -> McpServerInfo<'static> {
-        let told = self.told().clone();
-        let transport = match self.settings.place {
-            McpPlace::Command(_) => McpTransport::Stdio,
-            McpPlace::Http(_) => McpTransport::Http,
-            McpPlace::Sse(_) => McpTransport::Sse,
-        };
-        let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let name = self.name().to_owned();
-        McpServerInfo {
-            status: told.status.unwrap_or(McpServerStatus::Disconnected),
-            mcp_version: told.version.into(),
-            server_name: told.name.into(),
-            server_version: told.server_version.into(),
-            tools_count: count(told.tools),
-            resources_count: count(told.resources),
-            prompts_count: count(told.prompts),
-            last_ping_ms: a2e_wire::Real::new(told.round_trip.as_secs_f64() * 1000.0)
-                .unwrap_or_default(),
-            error: told.error.into(),
-            connected_at: told.connected_at,
-            ..McpServerInfo::new(name.clone().into(), name.into(), transport)
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use a2e_runtime::BoxFuture;
 use a2e_wire::ErrorCode;
+use canonical::Digest;
 use rmcp::ServiceError;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ContentBlock,
@@ -11,6 +12,7 @@ use rmcp::model::{
     Tool as McpDefinition,
 };
 use rmcp::service::PeerRequestOptions;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::calls::Asked;
@@ -20,9 +22,19 @@ use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
 /// A tool of a server.
 pub(super) struct McpTool {
     definition: Definition,
+    hash: Digest,
     /// Its name at the server.
     name: String,
     server: Arc<Server>,
+}
+
+/// What of a pinned definition differs from tool to tool of a server.
+#[derive(Deserialize)]
+struct Pinned {
+    name: String,
+    description: String,
+    input_schema: Value,
+    tags: Vec<String>,
 }
 
 /// How often a server may want to know something before it answers a call.
@@ -47,11 +59,58 @@ impl McpTool {
             format!("[MCP:{id}] {description}"),
             &Value::Object(schema),
         )?;
-        Ok(Self {
-            definition: definition.tags(tags).streaming(),
-            name: told.name.clone().into_owned(),
+        let definition = definition.tags(tags).streaming();
+        Ok(Self::of(server, definition, told.name.clone().into_owned()))
+    }
+
+    /// A tool as the server described it when it was approved; nothing if that was another server.
+    pub(super) fn recalled(server: &Arc<Server>, text: &str) -> Option<Self> {
+        let pinned: Pinned = serde_json::from_str(text).ok()?;
+        let name = pinned.name.strip_prefix(server.name())?;
+        let name = name.strip_prefix("__")?.to_owned();
+        let definition = Definition::new(pinned.name, pinned.description, &pinned.input_schema);
+        let definition = definition.ok()?.tags(pinned.tags).streaming();
+        let is_all = definition.pinned_text(None) == text;
+        is_all.then(|| Self::of(server, definition, name))
+    }
+
+    fn of(server: &Arc<Server>, definition: Definition, name: String) -> Self {
+        Self {
+            hash: definition.hash(),
+            definition,
+            name,
             server: Arc::clone(server),
-        })
+        }
+    }
+
+    /// Its name at the server.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The server may have been started for this call, or anew: then it says again what its tools are,
+    /// and this one must be what was approved.
+    fn check(&self) -> Result<(), ToolFailure> {
+        let name = self.definition.name();
+        let (code, text) = match self.server.told().offered.get(name) {
+            Some(offered) if *offered == self.hash => return Ok(()),
+            Some(_) => (
+                ErrorCode::ToolDenied,
+                format!(
+                    "`{name}` is not what the operator has approved; `frith tools pending` shows the \
+                     operator what it is now, and how to approve that"
+                ),
+            ),
+            None => (
+                ErrorCode::McpToolNotFound,
+                format!(
+                    "`{}` has no tool `{}` any more",
+                    self.server.name(),
+                    self.name
+                ),
+            ),
+        };
+        Err(ToolFailure::with_code(code, text))
     }
 }
 
@@ -62,7 +121,11 @@ impl Tool for McpTool {
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
         Box::pin(async move {
-            let result = self.server.call(&self.name, &call).await?;
+            let connection = self.server.connection().await.map_err(|error| {
+                ToolFailure::with_code(ErrorCode::McpServerUnavailable, error.to_string())
+            })?;
+            self.check()?;
+            let result = self.server.call(&connection, &self.name, &call).await?;
             output(result)
         })
     }
@@ -71,22 +134,20 @@ impl Tool for McpTool {
 impl Server {
     async fn call(
         self: &Arc<Self>,
+        connection: &Connection,
         name: &str,
         call: &Call,
     ) -> Result<CallToolResult, ToolFailure> {
-        let connection = self.connection().await.map_err(|error| {
-            ToolFailure::with_code(ErrorCode::McpServerUnavailable, error.to_string())
-        })?;
         let arguments: JsonObject = call.arguments.read()?;
         let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
         let _place = self.calls.enter(call.progress.session());
         for _ in 0..MAX_ROUNDS {
-            let answer = self.ask(&connection, params.clone(), call).await;
+            let answer = self.ask(connection, params.clone(), call).await;
             match answer.map_err(|error| self.failure(name, &error))? {
                 ServerResult::CallToolResult(result) => return Ok(result),
                 ServerResult::InputRequiredResult(wanted) => {
                     params.request_state.clone_from(&wanted.request_state);
-                    let inputs = inputs(&connection, wanted).await;
+                    let inputs = inputs(connection, wanted).await;
                     params.input_responses = Some(inputs.map_err(|error| {
                         ToolFailure::with_code(ErrorCode::McpProtocolError, error.message)
                     })?);
