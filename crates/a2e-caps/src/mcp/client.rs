@@ -6,8 +6,10 @@
 
 mod calls;
 mod child;
+mod dial;
 mod fleet;
 mod handler;
+mod health;
 mod http;
 mod lists;
 mod pushes;

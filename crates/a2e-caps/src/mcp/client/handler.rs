@@ -13,7 +13,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
     CustomNotification, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
     Implementation, InputRequest, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ResourceUpdatedNotificationParam, Root,
+    ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam, Root,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -117,7 +117,9 @@ impl ClientHandler for Handler {
             .enable_sampling()
             .build();
         let own = Implementation::new("frith", env!("CARGO_PKG_VERSION"));
+        // What `initialize` begins with: the newer era does without it.
         ClientConfig::new(capabilities, own)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn create_message(

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use canonical::Digest;
 use rmcp::ServiceError;
-use rmcp::model::{PaginatedRequestParams, Prompt, Resource, Tool as McpDefinition};
+use rmcp::model::{
+    PaginatedRequestParams, Prompt, Resource, ServerCapabilities, Tool as McpDefinition,
+};
 
 use super::server::{Connection, Server};
 use super::tool::McpTool;
@@ -47,11 +49,23 @@ impl Connection {
     }
 
     pub(super) async fn resources(&self) -> Result<Vec<Resource>, ServiceError> {
+        if !self.offers(|it| it.resources.is_some()) {
+            return Ok(Vec::new());
+        }
         in_time(pages!(self.peer(), list_resources, resources)).await
     }
 
     pub(super) async fn prompts(&self) -> Result<Vec<Prompt>, ServiceError> {
+        if !self.offers(|it| it.prompts.is_some()) {
+            return Ok(Vec::new());
+        }
         in_time(pages!(self.peer(), list_prompts, prompts)).await
+    }
+
+    /// Whether the server says that it has something of a kind.
+    fn offers(&self, what: impl Fn(&ServerCapabilities) -> bool) -> bool {
+        let info = self.peer().peer_info();
+        info.is_some_and(|info| what(&info.capabilities))
     }
 }
 

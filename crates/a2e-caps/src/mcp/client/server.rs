@@ -4,26 +4,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2e_runtime::BoxFuture;
-use a2e_runtime::config::{McpPlace, McpServer, McpUrl};
+use a2e_runtime::config::{McpPlace, McpServer};
 use a2e_wire::messages::mcp::McpServerStatus;
-use hyper::header::{HeaderName, HeaderValue};
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt, Peer, RunningService};
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use rmcp::service::{Peer, RunningService};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Ground;
 use super::calls::Calls;
-use super::child::ChildTransport;
 use super::handler::Handler;
-use super::http::{MAX_MESSAGE, Poster};
-use super::sse::SseTransport;
 use super::told::Told;
-use super::watched::Watched;
 
 /// An MCP server. It is connected to when it is added, or when it is needed if it is known what it has.
 #[derive(Debug)]
@@ -54,8 +47,8 @@ struct Link {
 /// A connection to a server.
 #[derive(Debug)]
 pub(super) struct Connection {
-    running: RunningService<RoleClient, Handler>,
-    ended: CancellationToken,
+    pub(super) running: RunningService<RoleClient, Handler>,
+    pub(super) ended: CancellationToken,
 }
 
 /// What to do about a connection that is over.
@@ -82,7 +75,7 @@ const START: Duration = Duration::from_secs(60);
 const MAX_TELLING: usize = 16;
 
 /// A program that nobody has used for so long is ended; the next call starts it again.
-const IDLE: Duration = Duration::from_secs(30 * 60);
+pub(super) const IDLE: Duration = Duration::from_secs(30 * 60);
 
 impl Server {
     pub(super) fn new(
@@ -206,12 +199,20 @@ impl Server {
         let is_program = matches!(self.settings.place, McpPlace::Command(_));
         loop {
             let idle = self.told().last_used.unwrap_or_else(Instant::now) + IDLE;
+            let look = self.next_look();
             tokio::select! {
                 () = connection.ended.cancelled() => {
                     self.told().status = Some(McpServerStatus::Disconnected);
                     return Next::ComeBack;
                 }
                 () = self.over.cancelled() => return Next::Leave,
+                () = tokio::time::sleep_until(look) => {
+                    if self.is_well(connection).await {
+                        continue;
+                    }
+                    connection.end();
+                    return Next::ComeBack;
+                }
                 () = tokio::time::sleep_until(idle), if is_program => {}
             }
             let last_used = self.told().last_used.unwrap_or_else(Instant::now);
@@ -243,67 +244,6 @@ impl Server {
         }
     }
 
-    async fn dial(self: &Arc<Self>) -> Result<Connection, String> {
-        match &self.settings.place {
-            McpPlace::Command(command) => {
-                let (owner, workplace) = (self.owner.as_ref(), &self.ground.workplace);
-                let child = ChildTransport::start(self.name(), command, owner, workplace);
-                self.begin(child.await?).await
-            }
-            McpPlace::Http(at) => {
-                let config = StreamableHttpClientTransportConfig::with_uri(at.url.as_str())
-                    .max_sse_event_size(MAX_MESSAGE)
-                    .reinit_on_expired_session(true);
-                let poster = self.poster(at)?;
-                let transport = StreamableHttpClientTransport::with_client(poster, config);
-                self.begin(transport).await
-            }
-            McpPlace::Sse(at) => {
-                let transport = SseTransport::connect(self.poster(at)?, &at.url);
-                let transport = transport.await.map_err(|error| error.to_string())?;
-                self.begin(transport).await
-            }
-        }
-    }
-
-    fn poster(&self, at: &McpUrl) -> Result<Poster, String> {
-        let web = self.ground.web.load_full();
-        let (origin, _) = web.origin(&at.url)?;
-        let mut headers = hyper::HeaderMap::new();
-        for (name, value) in &at.headers {
-            let wrong = || format!("its header `{name}` cannot be sent");
-            let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-            let mut value = HeaderValue::from_str(value.reveal()).map_err(|_| wrong())?;
-            value.set_sensitive(true);
-            headers.insert(key, value);
-        }
-        if !headers.is_empty() {
-            let mut hidden = crate::http::Hidden::default();
-            hidden.add("headers");
-            origin.check(&hidden)?;
-        }
-        Ok(Poster {
-            client: Arc::clone(web.client()),
-            reach: origin.reach(),
-            headers,
-        })
-    }
-
-    async fn begin<T>(self: &Arc<Self>, transport: T) -> Result<Connection, String>
-    where
-        T: Transport<RoleClient> + Send + 'static,
-    {
-        let (transport, ended) = Watched::new(transport);
-        let handler = Handler::of(self);
-        let lifecycle = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-            legacy_version: None,
-        };
-        let running = handler.serve_with_lifecycle(transport, lifecycle).await;
-        let running = running.map_err(|error| error.to_string())?;
-        Ok(Connection { running, ended })
-    }
-
     fn unavailable(&self, why: &str) -> Unavailable {
         Unavailable {
             server: self.name().to_owned(),
@@ -319,6 +259,12 @@ impl Connection {
 
     pub(super) fn handler(&self) -> &Handler {
         self.running.service()
+    }
+
+    /// Whether the server is of the era in which requests stand for themselves.
+    pub(super) fn is_newer(&self) -> bool {
+        let info = self.peer().peer_info();
+        info.is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28)
     }
 
     fn has_ended(&self) -> bool {

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use a2e_wire::Object;
 use a2e_wire::messages::mcp::McpNotification;
 use rmcp::ServiceError;
-use rmcp::model::{
-    ProtocolVersion, ServerNotification, SubscribeRequestParams, SubscriptionFilter,
-};
+use rmcp::model::{ServerNotification, SubscribeRequestParams, SubscriptionFilter};
 use serde_json::json;
 
 use super::server::{Connection, Server};
@@ -27,9 +25,7 @@ impl Server {
         uri: &str,
     ) -> Result<(), ServiceError> {
         let peer = connection.peer();
-        let version = peer.peer_info().map(|info| info.protocol_version.clone());
-        let is_newer = version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        if !is_newer {
+        if !connection.is_newer() {
             return peer.subscribe(SubscribeRequestParams::new(uri)).await;
         }
         let Ok(place) = Arc::clone(&self.subscriptions).try_acquire_owned() else {
