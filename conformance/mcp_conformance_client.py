@@ -12,7 +12,10 @@ import sys
 import tempfile
 from urllib.parse import urlsplit
 
-CALLS = {"tools_call": ("add_numbers", {"a": 5, "b": 3})}
+CALLS = {
+    "tools_call": ("add_numbers", {"a": 5, "b": 3}),
+    "sse-retry": ("test_reconnection", {}),
+}
 
 
 def main(frith, url):

@@ -25,7 +25,11 @@ mod manual;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
+mod mcp_hostile;
+#[cfg(feature = "mcp")]
 mod mcp_servers;
+#[cfg(feature = "mcp")]
+mod mcp_whole;
 mod memory;
 mod mounted;
 mod newcomer;
