@@ -72,8 +72,7 @@ pub(crate) async fn builder(
             }
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mcp(mcp) => {
-                let told = (mcp, &mut described);
-                capabilities.mcp(builder, plugin, told, pinning.clone())?
+                capabilities.mcp(builder, plugin, (mcp, &mut described), pinning.clone())?
             }
             PluginKind::Skills(skills) => {
                 let placement = capabilities::placement(plugin);
