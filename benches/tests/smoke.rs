@@ -59,6 +59,13 @@ fn chain_runs() {
     assert_eq!(rows, 6, "{text}");
 }
 
+#[test]
+fn mcp_runs() {
+    let text = smoke(env!("CARGO_BIN_EXE_mcp"));
+    let rows = text.lines().filter(|line| line.ends_with(" %")).count();
+    assert_eq!(rows, 2, "{text}");
+}
+
 /// With or without ripgrep and bubblewrap, which only `cargo xtask bench tools` installs.
 #[test]
 fn tools_run() {

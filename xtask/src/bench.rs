@@ -23,6 +23,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             single("store")?;
             single("memory")?;
             single("learn")?;
+            single("mcp")?;
             tools::run()?;
             chain::run()?;
             a2e::run()?;
@@ -31,7 +32,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
             bridge::run()
         }
         ["wire"] => wire::run(),
-        [name @ ("identity" | "policy" | "audit" | "store" | "memory" | "learn")] => single(name),
+        [name @ ("identity" | "policy" | "audit" | "store" | "memory" | "learn" | "mcp")] => single(name),
         ["tools"] => tools::run(),
         ["chain"] => chain::run(),
         ["a2e"] => a2e::run(),
@@ -40,7 +41,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
         ["a2a-load"] => a2a::load(),
         ["bridge"] => bridge::run(),
         _ => Err(
-            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | tools | chain | env | a2e | a2a | a2a-load | bridge]"
+            "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | mcp | tools | chain | env | a2e | a2a | a2a-load | bridge]"
                 .into(),
         ),
     }
