@@ -61,7 +61,6 @@ impl Composed {
         let shop = Arc::new(Shop {
             models: Arc::clone(&models),
             commands: BTreeMap::new(),
-            peers: BTreeMap::new(),
             workplace: Arc::new(Workplace {
                 launcher: sandbox::Launcher::none().unwrap(),
                 profile: sandbox::Profile::default(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use a2e_caps::learning::Ledgers;
+use a2e_caps::model::Models;
 use a2e_caps::tool::Pinning;
 use a2e_runtime::config::{Config, Learning, Mounted, Place, Plugin, PluginKind};
 use a2e_runtime::definitions::Definitions;
@@ -51,8 +52,42 @@ pub(crate) async fn builder(
     if config.plugins.is_empty() || enabled().any(has_tools) {
         capabilities.reserve(&described, &shared.definitions)?;
     }
+    let parts = Parts {
+        config,
+        shared,
+        models: &models,
+        pinning: &pinning,
+    };
     for plugin in enabled() {
-        builder = match &plugin.kind {
+        builder = parts.add(builder, plugin, &mut described).await?;
+    }
+    Ok((builder, described))
+}
+
+/// What the plugins of a host have in common.
+struct Parts<'a> {
+    config: &'a Config,
+    shared: &'a Shared,
+    models: &'a Arc<Models>,
+    pinning: &'a Pinning,
+}
+
+impl Parts<'_> {
+    async fn add(
+        &self,
+        builder: HostBuilder,
+        plugin: &Plugin,
+        described: &mut Described,
+    ) -> Result<HostBuilder> {
+        let Self {
+            config,
+            shared,
+            models,
+            pinning,
+        } = *self;
+        let capabilities = &shared.capabilities;
+        let placement = capabilities::placement(plugin);
+        Ok(match &plugin.kind {
             PluginKind::Demo => {
                 builder.plugin(Demo::named(&plugin.name, plugin.priority, plugin.exclusive))
             }
@@ -61,42 +96,36 @@ pub(crate) async fn builder(
                 capabilities.tools(builder, plugin, weights)?
             }
             PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault),
-            PluginKind::Learning(config) => {
-                let placement = capabilities::placement(plugin);
-                let learning = learning::plugin(&shared.ledgers, *config, placement);
+            PluginKind::Learning(learning) => {
+                let learning = learning::plugin(&shared.ledgers, *learning, placement);
                 learning::add(builder, learning)
             }
-            PluginKind::Planning(config) => {
-                let placement = capabilities::placement(plugin);
-                capabilities::planning(builder, &shared.store, *config, placement)
+            PluginKind::Planning(planning) => {
+                capabilities::planning(builder, &shared.store, *planning, placement)
             }
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mcp(mcp) => {
-                capabilities.mcp(builder, plugin, (mcp, &mut described), pinning.clone())?
+                capabilities.mcp(builder, plugin, (mcp, described), pinning.clone())?
             }
             PluginKind::Skills(skills) => {
-                let placement = capabilities::placement(plugin);
                 let weights = weights(config, shared, |learning| learning.rank_skills);
-                let tools = (&models, &pinning);
-                capabilities.skills(builder, placement, skills, tools, weights)?
+                capabilities.skills(builder, placement, skills, (models, pinning), weights)?
             }
-            PluginKind::MultiAgent(config) => {
-                let placement = capabilities::placement(plugin);
-                capabilities.agents(builder, placement, config, &models)?
+            PluginKind::MultiAgent(agents) => {
+                capabilities.agents(builder, placement, agents, models)?
             }
             PluginKind::Memory(memory) => {
                 capabilities.memory(builder, plugin, memory, &shared.store)?
             }
-            PluginKind::Chains(config) => {
-                let placement = capabilities::placement(plugin);
-                capabilities::chains(builder, &shared.chains, *config, placement)
+            PluginKind::Chains(chains) => {
+                capabilities::chains(builder, &shared.chains, *chains, placement)
             }
             PluginKind::Env(env) => {
                 let learner = match env.learn {
                     true => Some(learner(config, shared, plugin)?),
                     false => None,
                 };
-                capabilities.env(builder, capabilities::placement(plugin), env, learner)
+                capabilities.env(builder, placement, env, learner)
             }
             PluginKind::Mounted(mounted) => {
                 let mount = mount(plugin, mounted, &shared.definitions)?;
@@ -104,9 +133,8 @@ pub(crate) async fn builder(
                 let plugins = mount.plugins().await.context(text)?;
                 plugins.into_iter().fold(builder, HostBuilder::plugin)
             }
-        };
+        })
     }
-    Ok((builder, described))
 }
 
 /// A host with its limits and rules, and what stays when the configuration is read again.
