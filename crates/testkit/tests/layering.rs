@@ -74,7 +74,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("a2a-wire", &["thiserror"]),
     ("policy", &["jpx-core", "serde", "serde_json", "thiserror"]),
     ("a2a-identity", &[
-        "aws-lc-rs", "bs58", "chacha20poly1305", "ed25519-dalek", "hkdf", "pkcs8", "sha2", "thiserror",
+        "aws-lc-rs", "bs58", "chacha20poly1305", "curve25519-dalek", "ed25519-dalek", "hkdf", "pkcs8", "sha2", "thiserror",
         "x25519-dalek", "zeroize",
     ]),
     ("a2a-session", &["thiserror"]),
