@@ -27,7 +27,7 @@ pub(super) struct Sockets(Mutex<Option<Socket>>);
 struct Socket {
     outgoing: mpsc::Sender<Outgoing>,
     requests: Arc<Semaphore>,
-    /// Answers in a handshake have no id, so there is one at a time.
+    /// Answers in a handshake have no id: they come in the order of what they answer.
     shaking: Arc<Semaphore>,
     state: Arc<State>,
 }
@@ -64,6 +64,9 @@ struct Waiter {
 
 /// Messages that wait to be written.
 const QUEUE: usize = 32;
+
+/// Messages of handshakes that wait for their answers.
+const SHAKING: usize = 32;
 
 impl Sockets {
     pub(super) async fn send(
@@ -178,7 +181,7 @@ async fn open(dialer: &Dialer, targets: &Targets) -> Result<Socket, CarryError> 
     let socket = Socket {
         outgoing,
         requests: Arc::new(Semaphore::new(reach.websocket_requests)),
-        shaking: Arc::new(Semaphore::new(1)),
+        shaking: Arc::new(Semaphore::new(SHAKING)),
         state: Arc::clone(&state),
     };
     tokio::spawn(driver::drive(stream, queue, reach, state));

@@ -1,5 +1,6 @@
 //! The loop of one WebSocket.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ use crate::transport::{Answer, Arrived, Carrier, Place, Service};
 /// Answers that wait to be written. More wait where they are made.
 const QUEUE: usize = 32;
 
+/// Handshake messages that were read and wait for those before them.
+const WAITING: usize = 32;
+
 /// Time to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);
 
@@ -30,10 +34,10 @@ struct Talk<S, T> {
     visit: Visit<S>,
     tasks: JoinSet<()>,
     requests: Arc<Semaphore>,
-    /// Handshake messages have no id to tell their answers apart, so there is one at a time.
+    /// Handshake messages have no id to tell their answers apart, so they are answered in their order.
     shaking: Arc<Semaphore>,
-    /// The next of them. While it waits nothing is read.
-    waiting: Option<Bytes>,
+    /// The next of them. While all places are taken nothing is read.
+    waiting: VecDeque<Bytes>,
     answers: mpsc::Sender<Out>,
     heard: Instant,
 }
@@ -41,8 +45,10 @@ struct Talk<S, T> {
 /// What is to be written.
 enum Out {
     Text(Bytes),
+    /// An answer in a handshake; the next is not begun before it is written.
+    Shaken(Bytes, OwnedSemaphorePermit),
     /// An error that ends the connection, unless others still use it.
-    Fatal(Bytes, u16),
+    Fatal(Bytes, u16, OwnedSemaphorePermit),
 }
 
 /// That the connection is over.
@@ -64,7 +70,7 @@ where
         tasks: JoinSet::new(),
         requests: Arc::new(Semaphore::new(visit.limits.websocket_requests)),
         shaking: Arc::new(Semaphore::new(1)),
-        waiting: None,
+        waiting: VecDeque::new(),
         answers,
         heard: Instant::now(),
         visit,
@@ -72,16 +78,17 @@ where
     let mut is_stopping = false;
     loop {
         while talk.tasks.try_join_next().is_some() {}
-        if is_stopping && talk.tasks.is_empty() && ready.is_empty() {
+        if is_stopping && talk.is_idle() && ready.is_empty() {
             return talk.close(CloseCode::Away).await;
         }
         let shaking = Arc::clone(&talk.shaking);
-        let has_waiting = talk.waiting.is_some();
+        let has_waiting = !talk.waiting.is_empty();
+        let is_full = talk.waiting.len() >= WAITING;
         let done = tokio::select! {
             biased;
             Some(out) = ready.recv() => talk.write(out, &mut ready).await,
             Ok(permit) = shaking.acquire_owned(), if has_waiting => {
-                if let Some(message) = talk.waiting.take() {
+                if let Some(message) = talk.waiting.pop_front() {
                     talk.start(message, permit, End::Connection);
                 }
                 Ok(())
@@ -91,7 +98,7 @@ where
                 is_stopping = true;
                 Ok(())
             }
-            came = talk.socket.next(), if !is_stopping && !has_waiting => talk.take(came).await,
+            came = talk.socket.next(), if !is_stopping && !is_full => talk.take(came).await,
             _ = ticks.tick() => talk.tick().await,
         };
         if done.is_err() {
@@ -112,6 +119,11 @@ where
     S: Service,
     T: AsyncRead + AsyncWrite + Unpin,
 {
+    /// Whether nobody waits for an answer.
+    fn is_idle(&self) -> bool {
+        self.tasks.is_empty() && self.waiting.is_empty()
+    }
+
     async fn take(&mut self, came: Option<Result<Message, Error>>) -> Result<(), Over> {
         let code = match came {
             Some(Ok(Message::Text(text))) => {
@@ -144,7 +156,7 @@ where
     async fn take_text(&mut self, text: Utf8Bytes) -> Result<(), Over> {
         let seen = peek(&text);
         if !seen.is_request() {
-            self.waiting = Some(text.into());
+            self.waiting.push_back(text.into());
             return Ok(());
         }
         match Arc::clone(&self.requests).try_acquire_owned() {
@@ -174,12 +186,9 @@ where
         };
         self.tasks.spawn(async move {
             let out = match service.handle(arrived).await {
-                Answer::Message(message) => Out::Text(message),
+                Answer::Message(message) => finish(message, None, permit, end),
                 Answer::Error { code, message, .. } => {
-                    let close = code.websocket_close().filter(|_| end == End::Connection);
-                    close.map_or(Out::Text(message.clone()), |close| {
-                        Out::Fatal(message, close)
-                    })
+                    finish(message, code.websocket_close(), permit, end)
                 }
                 Answer::Nothing => return,
                 Answer::Stream(mut messages) => {
@@ -191,8 +200,6 @@ where
                     return;
                 }
             };
-            // The place is free before the answer is seen, so whoever sees it can send the next.
-            drop(permit);
             // Otherwise the connection has ended.
             let _ = answers.send(out).await;
         });
@@ -204,10 +211,16 @@ where
         while let Some(out) = next {
             match out {
                 Out::Text(message) => self.feed(message).await?,
-                Out::Fatal(message, code) => {
+                Out::Shaken(message, place) => {
                     self.feed(message).await?;
+                    drop(place);
+                }
+                Out::Fatal(message, code, place) => {
+                    self.feed(message).await?;
+                    drop(place);
                     let all = self.visit.limits.websocket_requests;
-                    if self.requests.available_permits() == all {
+                    let is_alone = self.waiting.is_empty();
+                    if is_alone && self.requests.available_permits() == all {
                         self.close(CloseCode::from(code)).await;
                         return Err(Over);
                     }
@@ -258,5 +271,18 @@ where
         };
         // A peer that does not answer is left.
         let _ = timeout(GOODBYE, goodbye).await;
+    }
+}
+
+/// The answer to a message, with the place that is free again.
+fn finish(message: Bytes, close: Option<u16>, place: OwnedSemaphorePermit, end: End) -> Out {
+    match (end, close) {
+        // Free before the answer is seen, so that whoever sees it can send the next.
+        (End::Request, _) => {
+            drop(place);
+            Out::Text(message)
+        }
+        (End::Connection, Some(code)) => Out::Fatal(message, code, place),
+        (End::Connection, None) => Out::Shaken(message, place),
     }
 }

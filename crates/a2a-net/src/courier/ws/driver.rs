@@ -1,6 +1,6 @@
 //! The loop of one WebSocket.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -29,7 +29,8 @@ struct Driver<T> {
     socket: WebSocketStream<T>,
     reach: Arc<Reach>,
     requests: HashMap<Box<str>, Pending>,
-    shaking: Option<Waiter>,
+    /// Those who wait for an answer in a handshake, in the order in which they will get it.
+    shaking: VecDeque<Waiter>,
     heard: Instant,
     state: Arc<State>,
 }
@@ -76,7 +77,7 @@ async fn run<T: AsyncRead + AsyncWrite + Unpin>(
         socket,
         reach,
         requests: HashMap::new(),
-        shaking: None,
+        shaking: VecDeque::new(),
         heard: Instant::now(),
         state,
     };
@@ -107,8 +108,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
     /// Whether nobody waits for anything.
     fn is_idle(&self) -> bool {
         let mut requests = self.requests.values();
-        let shaking = self.shaking.as_ref();
-        requests.all(Pending::is_given_up) && shaking.is_none_or(|waiter| waiter.reply.is_closed())
+        let mut shaking = self.shaking.iter();
+        requests.all(Pending::is_given_up) && shaking.all(|waiter| waiter.reply.is_closed())
     }
 
     /// Writes what is there, all of it at once.
@@ -126,7 +127,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
                 (Some(id), Some(waiter)) => {
                     self.requests.insert(id, Pending::Answer(waiter));
                 }
-                (None, Some(waiter)) => self.shaking = Some(waiter),
+                (None, Some(waiter)) => self.shaking.push_back(waiter),
                 (_, None) => {}
             }
             self.feed(Message::Text(outgoing.text)).await?;
@@ -207,12 +208,12 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
         Ok(())
     }
 
-    /// A message that names no request belongs to the handshake under way, or else to the only request there is.
+    /// A message that names no request belongs to the first of the handshakes under way, or else to the only request there is.
     async fn deliver_nameless(&mut self, message: Bytes, status: u16) -> Result<(), Over> {
         let is_error = status != OK;
-        if let Some(waiter) = self.shaking.take() {
-            // The server ends a connection whose handshake failed: nobody is to send over it now.
-            let is_last = is_error && self.requests.is_empty();
+        if let Some(waiter) = self.shaking.pop_front() {
+            // The server ends a connection whose handshake failed, if nobody else uses it: nobody is to send over it now.
+            let is_last = is_error && self.requests.is_empty() && self.shaking.is_empty();
             self.state.is_retired.fetch_or(is_last, Relaxed);
             answer(waiter, message, status);
             return match is_last {
@@ -246,7 +247,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
 
     /// Tells everybody why there will be no answer.
     async fn fail(&mut self, error: &CarryError) {
-        let shaking = self.shaking.take().map(Pending::Answer);
+        let shaking = std::mem::take(&mut self.shaking);
+        let shaking = shaking.into_iter().map(Pending::Answer);
         let requests = std::mem::take(&mut self.requests);
         for pending in requests.into_values().chain(shaking) {
             match pending {
