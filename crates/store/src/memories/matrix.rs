@@ -4,16 +4,29 @@
 //! one bit for each number is enough to leave out nearly all of them, and takes a thirtieth of the
 //! time.
 
-/// The vectors of one place, in the order they were made.
+use std::sync::Arc;
+
+/// The vectors of one place, in the order they were made. A copy of it is cheap, so that who searches
+/// need not wait for who adds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Matrix {
     width: usize,
+    /// All but the last have [`CHUNK`] vectors.
+    chunks: Vec<Arc<Chunk>>,
+}
+
+/// Some of them.
+#[derive(Debug, Clone, Default)]
+struct Chunk {
     numbers: Vec<i64>,
     /// Of length 1 each, one after the other.
     values: Vec<f32>,
     /// Their signs, likewise.
     signs: Vec<u64>,
 }
+
+/// Vectors that are copied when one is added to a matrix that somebody else has too.
+const CHUNK: usize = 1024;
 
 /// So many are compared one by one.
 const EXACT: usize = 250_000;
@@ -24,22 +37,47 @@ const LIKELY: usize = 8_192;
 impl Matrix {
     /// Adds a vector; one of another width than the first is of no use.
     pub(super) fn push(&mut self, number: i64, vector: &[f32]) {
-        if self.numbers.is_empty() {
+        if self.chunks.is_empty() {
             self.width = vector.len();
         }
-        if vector.len() == self.width {
-            self.numbers.push(number);
-            self.values.extend_from_slice(vector);
-            self.signs.extend(signs(vector));
+        if vector.len() != self.width {
+            return;
+        }
+        let is_full = |chunk: &Arc<Chunk>| chunk.numbers.len() >= CHUNK;
+        if self.chunks.last().is_none_or(is_full) {
+            self.chunks.push(Arc::default());
+        }
+        if let Some(last) = self.chunks.last_mut() {
+            let last = Arc::make_mut(last);
+            last.numbers.push(number);
+            last.values.extend_from_slice(vector);
+            last.signs.extend(signs(vector));
         }
     }
 
-    pub(super) const fn len(&self) -> usize {
-        self.numbers.len()
+    pub(super) fn len(&self) -> usize {
+        let last = self.chunks.last().map_or(0, |last| last.numbers.len());
+        self.chunks.len().saturating_sub(1) * CHUNK + last
     }
 
-    pub(super) const fn bytes(&self) -> usize {
-        self.numbers.len() * (8 + self.width * 4 + self.width.div_ceil(64) * 8)
+    pub(super) fn bytes(&self) -> usize {
+        self.len() * (8 + self.width * 4 + self.width.div_ceil(64) * 8)
+    }
+
+    /// All of them, with their numbers.
+    fn all(&self) -> impl Iterator<Item = (i64, &[f32])> {
+        self.chunks.iter().flat_map(|chunk| {
+            let values = chunk.values.chunks_exact(self.width.max(1));
+            chunk.numbers.iter().copied().zip(values)
+        })
+    }
+
+    /// One of them by its place.
+    fn row(&self, place: usize) -> Option<(i64, &[f32])> {
+        let chunk = self.chunks.get(place / CHUNK)?;
+        let (at, width) = (place % CHUNK, self.width);
+        let values = chunk.values.get(at * width..(at + 1) * width)?;
+        Some((*chunk.numbers.get(at)?, values))
     }
 
     /// The nearest, with how near each is (the cosine), the best first.
@@ -63,44 +101,14 @@ impl Matrix {
             return Vec::new();
         }
         if self.len() <= exact {
-            return self.compare(0..self.len(), vector, at_most, is_wanted);
+            return compare(self.all(), vector, at_most, is_wanted);
         }
         let rows = self.likely(vector, likely, &is_wanted);
-        self.compare(rows.into_iter(), vector, at_most, |_| true)
+        let rows = rows.into_iter().filter_map(|place| self.row(place));
+        compare(rows, vector, at_most, |_| true)
     }
 
-    fn compare(
-        &self,
-        rows: impl Iterator<Item = usize>,
-        vector: &[f32],
-        at_most: usize,
-        is_wanted: impl Fn(i64) -> bool,
-    ) -> Vec<(i64, f64)> {
-        // A few more than asked for are kept, and now and then the rest is cut off.
-        let mut best: Vec<(i64, f32)> = Vec::with_capacity(at_most * 2 + 1);
-        let mut worst = f32::NEG_INFINITY;
-        for row in rows {
-            let (from, to) = (row * self.width, (row + 1) * self.width);
-            let (Some(point), Some(number)) = (self.values.get(from..to), self.numbers.get(row))
-            else {
-                continue;
-            };
-            let near = dot(point, vector);
-            if near > worst && is_wanted(*number) {
-                best.push((*number, near));
-                if best.len() > at_most * 2 {
-                    cut(&mut best, at_most);
-                    worst = best.last().map_or(worst, |(_, near)| *near);
-                }
-            }
-        }
-        cut(&mut best, at_most);
-        let best = best.into_iter();
-        best.map(|(number, near)| (number, f64::from(near)))
-            .collect()
-    }
-
-    /// The rows whose signs differ least from the point's.
+    /// The places of those whose signs differ least from the point's.
     fn likely(
         &self,
         vector: &[f32],
@@ -108,10 +116,12 @@ impl Matrix {
         is_wanted: &impl Fn(i64) -> bool,
     ) -> Vec<usize> {
         let point: Vec<u64> = signs(vector).collect();
-        let rows = self.signs.chunks_exact(point.len().max(1));
+        let rows = self.chunks.iter().flat_map(|chunk| {
+            let signs = chunk.signs.chunks_exact(point.len().max(1));
+            signs.zip(&chunk.numbers)
+        });
         let mut by_difference = vec![0_usize; self.width + 1];
         let differences: Vec<usize> = rows
-            .zip(&self.numbers)
             .map(|(row, number)| {
                 let differ = row
                     .iter()
@@ -139,6 +149,31 @@ impl Matrix {
         rows.filter_map(|(row, difference)| (difference <= most).then_some(row))
             .collect()
     }
+}
+
+fn compare<'m>(
+    rows: impl Iterator<Item = (i64, &'m [f32])>,
+    vector: &[f32],
+    at_most: usize,
+    is_wanted: impl Fn(i64) -> bool,
+) -> Vec<(i64, f64)> {
+    // A few more than asked for are kept, and now and then the rest is cut off.
+    let mut best: Vec<(i64, f32)> = Vec::with_capacity(at_most * 2 + 1);
+    let mut worst = f32::NEG_INFINITY;
+    for (number, point) in rows {
+        let near = dot(point, vector);
+        if near > worst && is_wanted(number) {
+            best.push((number, near));
+            if best.len() > at_most * 2 {
+                cut(&mut best, at_most);
+                worst = best.last().map_or(worst, |(_, near)| *near);
+            }
+        }
+    }
+    cut(&mut best, at_most);
+    let best = best.into_iter();
+    best.map(|(number, near)| (number, f64::from(near)))
+        .collect()
 }
 
 /// The signs of a vector, 64 in a number.
@@ -211,6 +246,36 @@ mod tests {
             near.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
             [0, 1, 2]
         );
+    }
+
+    /// Across the ends of chunks, and with what others have taken before.
+    #[test]
+    fn many_chunks_are_one_matrix() {
+        let count = i64::try_from(CHUNK).unwrap() * 2 + 10;
+        let mut matrix = Matrix::default();
+        for number in 0..count {
+            let angle = number as f32 / count as f32;
+            matrix.push(number, &[angle.cos(), angle.sin()]);
+        }
+        let taken = matrix.clone();
+        matrix.push(count, &[1.0, 0.0]);
+        assert_eq!(
+            (taken.len(), matrix.len()),
+            (CHUNK * 2 + 10, CHUNK * 2 + 11)
+        );
+        assert_eq!(taken.bytes(), taken.len() * (8 + 8 + 8));
+        let nearest = |matrix: &Matrix, point: &[f32], exact: usize| {
+            matrix.nearest_of(point, 2, |_| true, (exact, CHUNK * 4))
+        };
+        for (matrix, first) in [(&taken, [0, 1]), (&matrix, [count, 0])] {
+            for exact in [0, usize::MAX] {
+                let near = nearest(matrix, &[1.0, 0.0], exact);
+                let numbers: Vec<i64> = near.iter().map(|(number, _)| *number).collect();
+                assert_eq!(numbers, first);
+            }
+        }
+        let (angle, last) = (1.0_f32, count - 1);
+        assert_eq!(nearest(&taken, &[angle.cos(), angle.sin()], 0)[0].0, last);
     }
 
     /// Numbers around 0, the same each time.
