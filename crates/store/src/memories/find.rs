@@ -127,7 +127,8 @@ fn by_keys(place: &impl Rows, wanted: &Wanted, has_query: bool) -> Result<Answer
     }
     if has_query {
         let numbers = ranked.into_iter().map(|(number, _)| number).collect();
-        ranked = search::grade(place, &wanted.query, numbers)?;
+        let Wanted { query, near, .. } = wanted;
+        return search::grade(place, query, near.as_ref(), numbers, wanted.min_score);
     }
     ranked.retain(|(_, score)| *score >= wanted.min_score);
     ranked.sort_by(|one, other| other.1.total_cmp(&one.1).then(other.0.cmp(&one.0)));

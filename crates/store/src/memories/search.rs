@@ -29,12 +29,12 @@ pub(super) trait Place {
     /// The words of entries.
     fn words(&self, numbers: &[i64]) -> Result<Vec<(i64, String)>, Error>;
 
-    /// What is nearest to a point, with how near it is, and has one of the labels, if labels are asked
-    /// for. Nothing of it has expired.
+    /// What is nearest to a point, with how near it is, of some entries or of all. Nothing of it has
+    /// expired.
     fn nearest(
         &self,
         near: &Near,
-        tags: &[String],
+        among: Option<&HashSet<i64>>,
         at_most: usize,
     ) -> Result<Vec<(i64, f64)>, Error>;
 
@@ -127,51 +127,89 @@ pub(super) fn search_near(
     min_score: f64,
 ) -> Result<Answers, Error> {
     let text = search(place, query, tags, 0.0)?;
-    let mut close = place.nearest(near, tags, NEAREST)?;
-    close.retain(|(_, score)| *score >= SIMILAR);
+    let tagged: Option<HashSet<i64>> = match tags.is_empty() {
+        true => None,
+        false => Some(place.latest(None, tags, MAX_COUNTED)?.into_iter().collect()),
+    };
+    let close = close(place, near, tagged.as_ref(), NEAREST)?;
     let known: HashSet<i64> = text.ranked.iter().map(|(number, _)| *number).collect();
     let more = close
         .iter()
         .filter(|(number, _)| !known.contains(number))
         .count();
+    let answers = merged(&text.ranked, &close, min_score);
+    Ok(Answers {
+        total: match min_score > 0.0 {
+            true => answers.total,
+            false => text.total + more,
+        },
+        is_more: text.is_more,
+        ..answers
+    })
+}
+
+/// How well each of some entries answers a query, by its words and, if somebody knows what is meant, by
+/// its meaning; those that do not answer it are left out.
+pub(super) fn grade(
+    place: &impl Place,
+    query: &str,
+    near: Option<&Near>,
+    numbers: Vec<i64>,
+    min_score: f64,
+) -> Result<Answers, Error> {
+    let close = match near {
+        Some(near) => {
+            let among = numbers.iter().copied().collect();
+            close(place, near, Some(&among), numbers.len())?
+        }
+        None => Vec::new(),
+    };
+    let hits = all_hits(place, query, &[])?;
+    let mut text = rank(place, &hits, numbers)?;
+    if near.is_some() {
+        return Ok(merged(&text, &close, min_score));
+    }
+    text.retain(|(_, score)| *score >= min_score);
+    Ok(Answers {
+        total: text.len(),
+        ranked: text,
+        ..Answers::default()
+    })
+}
+
+/// What means something similar, the nearest first.
+fn close(
+    place: &impl Place,
+    near: &Near,
+    among: Option<&HashSet<i64>>,
+    at_most: usize,
+) -> Result<Vec<(i64, f64)>, Error> {
+    let mut close = place.nearest(near, among, at_most)?;
+    close.retain(|(_, score)| *score >= SIMILAR);
+    Ok(close)
+}
+
+/// What answers by its words and what does by its meaning, as one list.
+fn merged(text: &[(i64, f64)], close: &[(i64, f64)], min_score: f64) -> Answers {
     // Only what words say clearly has a say; what has some of them comes after.
-    let best = text.ranked.first().map_or(0.0, |(_, score)| *score);
+    let best = text.first().map_or(0.0, |(_, score)| *score);
     let least = CLEAR.max(best * NEARLY);
     let clear = text
-        .ranked
         .partition_point(|(_, score)| *score >= least)
         .min(MAX_FOUND);
-    let (clear, rest) = text
-        .ranked
-        .split_at_checked(clear)
-        .unwrap_or((&text.ranked, &[]));
-    let mut fused = fuse(clear, &close);
+    let (clear, rest) = text.split_at_checked(clear).unwrap_or((text, &[]));
+    let mut fused = fuse(clear, close);
     let known: HashSet<i64> = fused.iter().map(|(number, ..)| *number).collect();
     let rest = rest.iter().filter(|(number, _)| !known.contains(number));
     fused.extend(rest.map(|(number, score)| (*number, *score, score * AFTER)));
     fused.retain(|(_, score, _)| *score >= min_score);
-    Ok(Answers {
-        total: match min_score > 0.0 {
-            true => fused.len(),
-            false => text.total + more,
-        },
-        ranked: fused
-            .iter()
-            .map(|(number, score, _)| (*number, *score))
-            .collect(),
+    let ranked = fused.iter().map(|(number, score, _)| (*number, *score));
+    Answers {
+        ranked: ranked.collect(),
         order: Some(fused.iter().map(|(.., order)| *order).collect()),
-        is_more: text.is_more,
-    })
-}
-
-/// How well each of some entries answers a query; 0 if it does not.
-pub(super) fn grade(
-    place: &impl Place,
-    query: &str,
-    numbers: Vec<i64>,
-) -> Result<Vec<(i64, f64)>, Error> {
-    let hits = all_hits(place, query, &[])?;
-    rank(place, &hits, numbers)
+        total: fused.len(),
+        is_more: false,
+    }
 }
 
 /// How many fit, and whether there are more than are counted.

@@ -101,9 +101,9 @@ pub(super) fn fuse(text: &[(i64, f64)], near: &[(i64, f64)]) -> Vec<(i64, f64, f
         .collect()
 }
 
-/// Which entries count: those with a label, if labels are asked for.
-pub(super) fn is_among(tagged: Option<&HashSet<i64>>, number: i64) -> bool {
-    tagged.is_none_or(|tagged| tagged.contains(&number))
+/// Which entries count: these, or all.
+pub(super) fn is_among(these: Option<&HashSet<i64>>, number: i64) -> bool {
+    these.is_none_or(|these| these.contains(&number))
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
+use super::super::Entry;
 use super::super::find::Rows;
 use super::super::matrix::Matrix;
 use super::super::query::Pattern;
 use super::super::search::{Place, PlaceSize};
 use super::super::vectors::{Near, is_among, normalized};
-use super::super::{Entry, MAX_COUNTED};
 use super::Shelf;
 use crate::{Error, UnixMillis};
 
@@ -65,7 +65,7 @@ impl Place for Seen<'_> {
     fn nearest(
         &self,
         near: &Near,
-        tags: &[String],
+        among: Option<&HashSet<i64>>,
         at_most: usize,
     ) -> Result<Vec<(i64, f64)>, Error> {
         let Some(vector) = normalized(&near.vector) else {
@@ -79,12 +79,7 @@ impl Place for Seen<'_> {
                 matrix.push(*number, point);
             }
         }
-        let tagged: Option<HashSet<i64>> = match tags.is_empty() {
-            true => None,
-            false => Some(self.latest(None, tags, MAX_COUNTED)?.into_iter().collect()),
-        };
-        let is_wanted =
-            |number: i64| is_among(tagged.as_ref(), number) && !self.expired.contains(&number);
+        let is_wanted = |number: i64| is_among(among, number) && !self.expired.contains(&number);
         Ok(matrix.nearest(&vector, at_most, is_wanted))
     }
 

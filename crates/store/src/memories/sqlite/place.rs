@@ -13,7 +13,7 @@ use super::super::vectors::{Near, is_among, normalized};
 use super::put::mark;
 use super::{PlaceRow, VectorCache, columns, read};
 use crate::Error;
-use crate::memories::{Entry, MAX_COUNTED, Tier};
+use crate::memories::{Entry, Tier};
 
 /// The entries of one tier of a space, at a time.
 pub(super) struct InPlace<'c> {
@@ -121,19 +121,14 @@ impl Place for InPlace<'_> {
     fn nearest(
         &self,
         near: &Near,
-        tags: &[String],
+        among: Option<&HashSet<i64>>,
         at_most: usize,
     ) -> Result<Vec<(i64, f64)>, Error> {
         let (Some(vectors), Some(vector)) = (self.vectors, normalized(&near.vector)) else {
             return Ok(Vec::new());
         };
         let matrix = vectors.matrix(self.connection, self.row.id, near)?;
-        let tagged = match tags.is_empty() {
-            true => None,
-            false => Some(self.latest(None, tags, MAX_COUNTED)?.into_iter().collect()),
-        };
-        let is_wanted =
-            |number: i64| is_among(tagged.as_ref(), number) && !self.expired.contains(&number);
+        let is_wanted = |number: i64| is_among(among, number) && !self.expired.contains(&number);
         // Some of them may be gone since their vectors were read.
         let mut nearest = matrix.nearest(&vector, at_most * 2, is_wanted);
         let mut there = Vec::with_capacity(at_most);

@@ -12,6 +12,7 @@ use crate::subject::{Make, NOW, Subject, ada, at, bob, contract};
 contract! {
     what_has_no_vector_is_asked_for,
     what_means_the_same_is_found,
+    keys_and_meaning_must_both_hold,
     words_and_meaning_are_one_list,
     what_is_gone_is_not_near,
     another_model_begins_anew,
@@ -128,6 +129,35 @@ fn what_means_the_same_is_found(make: Make) {
         ..near("puppy", &[1.0, 0.0])
     };
     assert_eq!(keys(&memories, &tagged), ["cat"]);
+}
+
+fn keys_and_meaning_must_both_hold(make: Make) {
+    let store = make(Limits::default());
+    let (memories, vectors) = (mine(&store), store.vectors("m"));
+    for key in ["dog", "cat", "hammer"] {
+        put(&memories, entry(Tier::Episodic, key, "x"));
+    }
+    make_all(&vectors, point);
+    let among = |keys: &[&str], min_score: f64| Wanted {
+        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        min_score,
+        ..near("puppy", &[1.0, 0.0])
+    };
+    assert_eq!(keys(&memories, &among(&["hammer", "cat"], 0.0)), ["cat"]);
+    let both = memories.find(NOW, &among(&["cat", "dog"], 0.0)).wait();
+    let both = both.unwrap();
+    let found: Vec<&str> = both.entries.iter().map(|(entry, _)| &*entry.key).collect();
+    assert_eq!((found, both.total), (vec!["dog", "cat"], 2));
+    let (best, next) = (both.entries[0].1, both.entries[1].1);
+    assert!(best > next, "{best} {next}");
+    assert_eq!(keys(&memories, &among(&["cat", "dog"], best)), ["dog"]);
+    assert_eq!(keys(&memories, &among(&["hammer"], 0.0)), [""; 0]);
+    // Without anybody who knows what is meant, words alone count.
+    let words = Wanted {
+        near: None,
+        ..among(&["cat", "dog"], 0.0)
+    };
+    assert_eq!(keys(&memories, &words), [""; 0]);
 }
 
 fn words_and_meaning_are_one_list(make: Make) {
