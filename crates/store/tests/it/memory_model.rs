@@ -15,6 +15,9 @@ const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const TAGS: [&str; 3] = ["x", "Y", "z z"];
 const WORDS: [&str; 6] = ["apple", "apples", "Berlin", "Berlni", "of", "東京"];
 
+/// Those that no other is like: only what has them is found by them.
+const ALONE: [usize; 2] = [4, 5];
+
 #[derive(Debug, Clone)]
 struct Step {
     now: i64,
@@ -80,6 +83,7 @@ struct Known {
     place: (usize, usize),
     key: &'static str,
     tags: Vec<&'static str>,
+    words: Vec<usize>,
     updated: i64,
     expires: i64,
 }
@@ -137,6 +141,7 @@ impl Model {
                 place,
                 key,
                 tags,
+                words: step.words.clone(),
                 updated: step.now,
                 expires: step.now + step.lives,
             });
@@ -161,6 +166,17 @@ impl Model {
             .collect();
         found.sort_unstable();
         found
+    }
+
+    /// The keys of what has a word, in the tiers that somebody sees.
+    fn having(&self, word: usize, step: &Step) -> Vec<&'static str> {
+        let is_seen = |known: &Known| (0..3).any(|tier| known.place == place(step.who, tier));
+        let has = |known: &&Known| {
+            is_seen(known) && known.expires > step.now && known.words.contains(&word)
+        };
+        let mut keys: Vec<&str> = self.0.iter().filter(has).map(|known| known.key).collect();
+        keys.sort_unstable();
+        keys
     }
 
     fn forget(&mut self, step: &Step) -> usize {
@@ -254,6 +270,25 @@ impl Step {
         }
     }
 
+    /// The keys of what is found for a word, in all tiers.
+    fn found_by(&self, store: &Store, word: usize) -> Vec<String> {
+        let wanted = Wanted {
+            tiers: Tier::ALL.to_vec(),
+            query: WORDS[word].to_owned(),
+            limit: 20,
+            ..Wanted::default()
+        };
+        let found = handle(store, self.who).find(at(self.now), &wanted).wait();
+        let mut keys: Vec<_> = found
+            .unwrap()
+            .entries
+            .into_iter()
+            .map(|(entry, _)| entry.key)
+            .collect();
+        keys.sort_unstable();
+        keys
+    }
+
     fn found(&self, store: &Store, tiers: &[Tier]) -> Vec<(String, i64)> {
         let wanted = self.wanted(tiers, false);
         let found = handle(store, self.who)
@@ -305,6 +340,10 @@ proptest! {
                 let found: Vec<(&str, i64)> =
                     found.iter().map(|(key, updated)| (&**key, *updated)).collect();
                 prop_assert_eq!(found, model.find(&step, &tiers), "step {}: {:?}", number, &step);
+            }
+            for word in ALONE {
+                let found = step.found_by(&sqlite, word);
+                prop_assert_eq!(found, model.having(word, &step), "step {}: {:?}", number, &step);
             }
         }
         let report = store::check(&path).unwrap();
