@@ -215,7 +215,7 @@ impl Learner for Learning {
         experiences: Vec<Experience<'static>>,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            let ledger = self.ledgers.of(agent)?;
+            let ledger = self.ledgers.of(agent).await?;
             self.live(experiences, Teller::Environment, &ledger).await
         })
     }
@@ -226,7 +226,7 @@ impl Learner for Learning {
         feedbacks: Vec<Feedback<'static>>,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            let ledger = self.ledgers.of(agent)?;
+            let ledger = self.ledgers.of(agent).await?;
             let checked = samples::feedbacks(feedbacks, Teller::Environment)?;
             ledger
                 .record(checked, self.settings.half_life)
@@ -264,7 +264,7 @@ impl Plugin for Learning {
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {
-            let ledger = &self.ledgers.of(&context.identity().agent)?;
+            let ledger = &self.ledgers.of(&context.identity().agent).await?;
             #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
             Ok(match request.body {
                 Body::LearnFeedbackRequest(it) => Outcome::answer(self.feedback(it, ledger).await?),
@@ -279,14 +279,18 @@ impl Plugin for Learning {
                 Body::LearnRefinementPlanRequest(it) => {
                     Outcome::answer(self.plan(it, ledger).await?)
                 }
-                Body::LearnRefinementReviewRequest(it) => Outcome::answer(self.review(it, ledger)?),
+                Body::LearnRefinementReviewRequest(it) => {
+                    Outcome::answer(self.review(it, ledger).await?)
+                }
                 Body::LearnRefinementApplyRequest(it) => {
                     Outcome::answer(Self::apply(it, ledger).await?)
                 }
                 Body::LearnRefinementRollbackRequest(it) => {
                     Outcome::answer(Self::roll_back(it, ledger).await?)
                 }
-                Body::LearnRefinementHistoryRequest(_) => Outcome::answer(Self::history(ledger)?),
+                Body::LearnRefinementHistoryRequest(_) => {
+                    Outcome::answer(Self::history(ledger).await?)
+                }
                 _ => Outcome::Pass,
             })
         })
@@ -303,6 +307,14 @@ async fn records(
     components
         .map(|(name, component)| component.record(&name, weight(&name)))
         .collect()
+}
+
+/// Does what takes a while where nobody else waits for it.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, store::Error> + Send + 'static,
+) -> Result<T, store::Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or(Err(store::Error::Closed))
 }
 
 fn failed(error: store::Error) -> Failure {

@@ -50,6 +50,27 @@ impl Edit {
         self.target == other.target && self.path == other.path
     }
 
+    /// Whether it can be made and leaves something else than there is. That is asked of thousands at a
+    /// time, so the state is only looked at.
+    pub(super) fn would_change(&self, state: &Value) -> bool {
+        let names = self.names();
+        let leads_through = |count: usize| {
+            let parent = names.get(..count).and_then(|names| find(state, names));
+            parent.is_none_or(Value::is_object)
+        };
+        if self.check().is_err() || !(0..names.len()).all(leads_through) {
+            return false;
+        }
+        match (&*self.op, find(state, &names), &self.new_value) {
+            ("delete", there, _) => there.is_some(),
+            ("insert", there, _) => there.is_none(),
+            ("update", Some(Value::Object(old)), Value::Object(new)) => {
+                new.iter().any(|(name, value)| old.get(name) != Some(value))
+            }
+            (_, there, new) => there != Some(new),
+        }
+    }
+
     fn check(&self) -> Result<(), String> {
         let shown: String = self.path.chars().take(64).collect();
         if !TARGETS.contains(&&*self.target) {
@@ -187,6 +208,30 @@ mod tests {
     }
 
     #[test]
+    fn what_would_change_is_known_before() {
+        let state = json!({"a": {"b": 1, "c": {"x": 1}}, "n": 1});
+        for edit in [
+            edit("replace", "a.b", json!(1)),
+            edit("replace", "a.b", json!(2)),
+            edit("replace", "a.c", json!({"x": 1})),
+            edit("replace", "a.c", json!({})),
+            edit("update", "a.c", json!({"x": 1})),
+            edit("update", "a.c", json!({"y": 1})),
+            edit("update", "a.c", json!({})),
+            edit("update", "a.b", json!({})),
+            edit("update", "new.path", json!(1)),
+            edit("update", "n.path", json!(1)),
+            edit("insert", "a.b", json!(1)),
+            edit("insert", "a.d", json!(1)),
+            edit("delete", "a.b", Value::Null),
+            edit("delete", "a.d", Value::Null),
+        ] {
+            let changed = apply(&state, std::slice::from_ref(&edit)).state != state;
+            assert_eq!(edit.would_change(&state), changed, "{edit:?}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_done_changes_nothing() {
         let state = json!({"a": 1});
         let mut target = edit("replace", "a", json!(2));
@@ -212,6 +257,11 @@ mod tests {
         let applied = apply(&state, &edits);
         assert_eq!((applied.state, applied.applied), (state, 0));
         assert_eq!(applied.failed.len(), count);
+        assert!(
+            edits
+                .iter()
+                .all(|edit| !edit.would_change(&json!({"a": 1})))
+        );
         // At the limits.
         let edits = [
             edit("replace", &["b"; MAX_DEPTH].join("."), json!(2)),

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use store::{Error, Learning, Refinement};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::Settings;
 use super::component::{Component, number};
 use super::edits::{self, Edit, WEIGHTS};
 use super::entry::{Entry, shown, value};
 use super::proposal::{self, Proposal, Review};
 use super::samples::Checked;
 use super::strategy::{Random, Strategy};
+use super::{Settings, apart};
 
 /// An agent's ledger.
 #[derive(Debug)]
@@ -152,8 +152,12 @@ impl Ledger {
         planned
     }
 
-    pub(super) fn review(&self, proposal: &Proposal, threshold: f64) -> Result<Review, Error> {
-        let history = self.history(REVIEWED)?;
+    pub(super) async fn review(
+        &self,
+        proposal: &Proposal,
+        threshold: f64,
+    ) -> Result<Review, Error> {
+        let history = self.history(REVIEWED).await?;
         Ok(proposal.review(&history, threshold))
     }
 
@@ -172,10 +176,10 @@ impl Ledger {
         let state = book.value();
         let is_news = |it: &Proposal| {
             let is_other = it.edits.iter().all(|edit| !is_weight(edit));
-            is_other && edits::apply(&state, &it.edits).state != state
+            is_other && it.edits.iter().any(|edit| edit.would_change(&state))
         };
         proposals.extend(others.into_iter().filter(is_news).take(ADAPTED));
-        let history = self.history(REVIEWED)?;
+        let history = self.history(REVIEWED).await?;
         let mut applied = 0;
         for proposal in &proposals {
             let review = proposal.review(&history, settings.confidence_threshold);
@@ -219,23 +223,29 @@ impl Ledger {
     }
 
     /// Refinements of the past, the newest first.
-    pub(super) fn history(&self, at_most: usize) -> Result<Vec<Entry>, Error> {
-        let entries = self.kept.refinements(at_most).wait()?;
-        let read = entries.iter().map(|it| serde_json::from_slice(it));
-        let read: Result<_, _> = read.collect();
-        read.map_err(|error| Error::Damaged {
-            why: format!("a refinement on record: {error}"),
+    pub(super) async fn history(&self, at_most: usize) -> Result<Vec<Entry>, Error> {
+        let kept = Arc::clone(&self.kept);
+        // They may be many megabytes.
+        apart(move || {
+            let entries = kept.refinements(at_most).wait()?;
+            let read = entries.iter().map(|it| serde_json::from_slice(it));
+            let read: Result<_, _> = read.collect();
+            read.map_err(|error| Error::Damaged {
+                why: format!("a refinement on record: {error}"),
+            })
         })
+        .await
     }
 
     /// Samples of a kind, page by page.
-    pub(super) fn samples(
+    pub(super) async fn samples(
         &self,
         kind: store::SampleKind,
         after: i64,
         at_most: usize,
     ) -> Result<Vec<(i64, Vec<u8>)>, Error> {
-        self.kept.samples(kind, after, at_most).wait()
+        let kept = Arc::clone(&self.kept);
+        apart(move || kept.samples(kind, after, at_most).wait()).await
     }
 
     /// Proposals of the weights that a strategy finds, no more edits in each than one may have.
@@ -247,7 +257,7 @@ impl Ledger {
     ) -> Vec<Proposal> {
         let current = self.weights.load();
         let named: BTreeMap<&str, &Component> = book.named(name).collect();
-        let mut random = Random::new(seed());
+        let mut random = Random::any();
         let found = strategy.weights(&named, &current, &mut random);
         let differs = |(name, weight): &(&String, &f64)| current.get(*name) != Some(*weight);
         let edits = found.iter().filter(differs).map(|(name, weight)| Edit {
@@ -384,10 +394,4 @@ fn hex_id() -> String {
     // Without random bytes two refinements may have one name, and nothing worse.
     let _ = getrandom::fill(&mut bytes);
     hex::encode(bytes)
-}
-
-fn seed() -> u64 {
-    let mut bytes = [0; 8];
-    let _ = getrandom::fill(&mut bytes);
-    u64::from_le_bytes(bytes)
 }

@@ -42,7 +42,7 @@ impl Learning {
         })
     }
 
-    pub(super) fn review(
+    pub(super) async fn review(
         &self,
         request: LearnRefinementReviewRequest<'static>,
         ledger: &Ledger,
@@ -50,6 +50,7 @@ impl Learning {
         let proposal = Proposal::read(request.proposal, String::new());
         let review = ledger
             .review(&proposal, self.settings.confidence_threshold)
+            .await
             .map_err(failed)?;
         Ok(LearnRefinementReviewResponse {
             approved: review.approved,
@@ -108,10 +109,10 @@ impl Learning {
         })
     }
 
-    pub(super) fn history(
+    pub(super) async fn history(
         ledger: &Ledger,
     ) -> Result<LearnRefinementHistoryResponse<'static>, Failure> {
-        let entries = ledger.history(usize::MAX >> 1).map_err(failed)?;
+        let entries = ledger.history(usize::MAX >> 1).await.map_err(failed)?;
         let mut taken_back: BTreeSet<String> = BTreeSet::new();
         let mut size = 0_usize;
         let entries = entries.into_iter().map(|entry| {

@@ -139,6 +139,13 @@ impl Spread {
 pub(super) struct Random(u64);
 
 impl Random {
+    /// From a seed that nobody knows; without random bytes, from one that all know.
+    pub(super) fn any() -> Self {
+        let mut bytes = [0; 8];
+        let _ = getrandom::fill(&mut bytes);
+        Self::new(u64::from_le_bytes(bytes))
+    }
+
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -49,14 +49,19 @@ impl Transcript {
     }
 
     /// A page: the samples, and the number to ask on from; none when this is the last.
-    fn page(&self, agent: &str, wanted: &Wanted) -> Result<(Vec<Value>, Option<i64>), Failure> {
+    async fn page(
+        &self,
+        agent: &str,
+        wanted: &Wanted,
+    ) -> Result<(Vec<Value>, Option<i64>), Failure> {
         let kind = match wanted.kind {
             Kind::Feedback => SampleKind::Feedback,
             Kind::Experience => SampleKind::Experience,
         };
         let limit = wanted.limit.clamp(1, MAX_PAGE);
-        let ledger = self.0.of(agent)?;
-        let found = ledger.samples(kind, wanted.after, limit).map_err(failed)?;
+        let ledger = self.0.of(agent).await?;
+        let found = ledger.samples(kind, wanted.after, limit).await;
+        let found = found.map_err(failed)?;
         let is_last = found.len() < limit;
         let (mut samples, mut bytes, mut last) = (Vec::new(), 0_usize, wanted.after);
         for (number, body) in found {
@@ -85,7 +90,7 @@ impl OwnType for Transcript {
         wanted: Wanted,
         context: &Context,
     ) -> Result<Map<String, Value>, Failure> {
-        let (samples, next) = self.page(&context.identity().agent, &wanted)?;
+        let (samples, next) = self.page(&context.identity().agent, &wanted).await?;
         Ok(fields! {"samples": samples, "next": next})
     }
 }
