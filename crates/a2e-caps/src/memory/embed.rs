@@ -65,6 +65,9 @@ struct Reading {
 const BATCH: usize = 32;
 const MAX_TEXT: usize = 8 * 1024;
 
+/// What is sent where there is nothing to say.
+const NOTHING: &str = "-";
+
 /// How long a query waits for the model; then its words must do.
 const QUERY: Duration = Duration::from_secs(3);
 
@@ -208,6 +211,32 @@ impl Reader {
 }
 
 impl Reading {
+    /// The points of texts. One that a model refuses, although it reads others, has none: it must not
+    /// keep those behind it from being read.
+    async fn points(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, String> {
+        let refused = match self.embedder.embed(texts).await {
+            Ok(points) => return Ok(points),
+            Err(error) => error,
+        };
+        if self.embedder.embed(&[NOTHING.to_owned()]).await.is_err() {
+            return Err(refused);
+        }
+        let mut points = Vec::with_capacity(texts.len());
+        for text in texts {
+            let one = self.embedder.embed(std::slice::from_ref(text)).await;
+            points.push(match one {
+                Ok(mut one) => one.pop().unwrap_or_default(),
+                Err(error) => {
+                    // It may be that it has only just stopped to answer.
+                    self.embedder.embed(&[NOTHING.to_owned()]).await?;
+                    tracing::warn!(%error, "an entry is found by its words alone: no model reads it");
+                    Vec::new()
+                }
+            });
+        }
+        Ok(points)
+    }
+
     async fn run(&self, store: &Store, clock: fn() -> UnixMillis) {
         let vectors = store.vectors(self.embedder.model());
         let mut wait = FIRST_WAIT;
@@ -221,7 +250,7 @@ impl Reading {
                 if texts.is_empty() {
                     return Ok(0);
                 }
-                let points = self.embedder.embed(&texts).await?;
+                let points = self.points(&texts).await?;
                 let numbers = unread.into_iter().map(|entry| entry.number);
                 let put = vectors.put(numbers.zip(points).collect());
                 put.await.map_err(|it| it.to_string())?;
@@ -264,7 +293,7 @@ fn text(entry: &Unread) -> String {
 fn cut(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_TEXT));
     match text.trim().is_empty() {
-        true => "-".to_owned(),
+        true => NOTHING.to_owned(),
         false => text,
     }
 }

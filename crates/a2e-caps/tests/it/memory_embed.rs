@@ -60,6 +60,22 @@ impl Embedder for Ideas {
     }
 }
 
+/// The same, of texts that are not too long for it.
+struct Picky(Arc<Ideas>);
+
+impl Embedder for Picky {
+    fn model(&self) -> &str {
+        self.0.model()
+    }
+
+    fn embed<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, String>> {
+        match texts.iter().any(|text| text.contains("endless")) {
+            true => Box::pin(async { Err("400: too long".to_owned()) }),
+            false => self.0.embed(texts),
+        }
+    }
+}
+
 fn clock() -> UnixMillis {
     UnixMillis(1_770_000_000_000)
 }
@@ -124,6 +140,28 @@ async fn entries_are_read_in_the_background_and_again_by_another_model() {
     agent.ids = "B";
     other.until(2).await;
     find_at_last(&mut agent, "puppy", "1").await;
+}
+
+/// What a model refuses is found by its words, and keeps nothing else from being read.
+#[tokio::test]
+async fn what_a_model_refuses_does_not_stand_in_the_way() {
+    let store = store();
+    let model = Arc::new(Picky(Ideas::new("one")));
+    // More than are sent at once, stored before anybody reads, so that they come first.
+    let plain = Memory::new(store.clone(), Settings::default());
+    let plain = Host::builder().plugin(plain).authenticator(Named).build();
+    let mut agent = Agent::connect_as(&plain, "ada", &["memory"]).await;
+    for number in 0..40 {
+        keep(&mut agent, &format!("long {number}"), "an endless story").await;
+    }
+    keep(&mut agent, "1", "we have a dog").await;
+    let host = read_by(model, &store);
+    let mut agent = Agent::connect_as(&host, "ada", &["memory"]).await;
+    agent.ids = "B";
+    find_at_last(&mut agent, "puppy", "1").await;
+    assert_eq!(find(&mut agent, "endless").await.len(), 10);
+    let left = store.vectors("one").missing(clock(), 100).wait().unwrap();
+    assert_eq!(left, []);
 }
 
 fn settings(url: String, key: Option<&str>) -> EndpointSettings {
