@@ -5,7 +5,6 @@ mod corpus;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,19 +163,9 @@ impl Drop for Served {
     }
 }
 
-/// Nothing where the Python packages are not installed; `cargo xtask test` does that.
-fn serve() -> Option<Served> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let python = root.join("target/python/bin/python3");
-    let has_it = Command::new(&python)
-        .args(["-c", "import wordllama"])
-        .output();
-    if !has_it.is_ok_and(|output| output.status.success()) {
-        say(&format!("skipped: {} has no wordllama", python.display()));
-        return None;
-    }
-    let mut process = Command::new(python)
-        .arg(root.join("conformance/embeddings.py"))
+fn serve() -> Served {
+    let mut process = Command::new(testkit::python())
+        .arg(testkit::workspace().join("conformance/embeddings.py"))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -184,14 +173,13 @@ fn serve() -> Option<Served> {
     let mut out = BufReader::new(process.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
     let url = line.trim().to_owned();
-    Some(Served { process, url })
+    assert!(url.starts_with("http://"), "no model is served: {url}");
+    Served { process, url }
 }
 
 #[tokio::test]
 async fn meaning_finds_what_words_do_not() {
-    let Some(served) = serve() else {
-        return;
-    };
+    let served = serve();
     let host = served
         .url
         .trim_start_matches("http://")
