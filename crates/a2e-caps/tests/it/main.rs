@@ -27,6 +27,7 @@ mod file_limits;
 mod files;
 mod filesystem;
 mod http;
+mod isolation;
 mod large_results;
 mod learning;
 #[cfg(feature = "mcp")]
