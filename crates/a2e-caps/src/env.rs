@@ -54,7 +54,7 @@ pub use list::List;
 pub use picture::{Colour, Picture};
 pub use pusher::{Push, Pusher};
 pub use random::Random;
-pub use settings::Settings;
+pub use settings::{PushSpellings, Settings};
 pub use table::MAX_CLOSED;
 pub use terminal::{MAX_KEYS, MAX_TERMINALS, Terminal};
 pub use web::{MAX_BACK, WebPages};
@@ -103,7 +103,7 @@ impl Environments {
         };
         let limits = self.settings.limits(environment, &request.options)?;
         let (id, seed) = fresh(request.seed)?;
-        let pusher = Pusher::new(session, id.clone());
+        let pusher = Pusher::new(session, id.clone(), self.settings.pushes);
         let opening = Opening {
             agent: session.identity().agent.as_str().into(),
             random: Random::seeded(seed),

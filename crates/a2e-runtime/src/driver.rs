@@ -56,6 +56,8 @@ pub(crate) enum Command {
     /// Something the agent did not ask for is to be sent.
     Push {
         body: Box<Body<'static>>,
+        /// Another spelling of its type, in which it is said as well.
+        also: Option<&'static str>,
         done: oneshot::Sender<Result<(), SendError>>,
     },
     /// The agent is to be asked for something.

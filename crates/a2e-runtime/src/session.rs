@@ -92,9 +92,26 @@ impl Session {
     /// # Errors
     /// If the session is over.
     pub async fn push(&self, body: impl Into<Body<'static>>) -> Result<(), SendError> {
+        self.push_also(body, None).await
+    }
+
+    /// The same; if another spelling of its type is given, it is said in that as well, with the same
+    /// id: for agents that know no other.
+    ///
+    /// # Errors
+    /// If the session is over.
+    pub async fn push_also(
+        &self,
+        body: impl Into<Body<'static>>,
+        spelling: Option<&'static str>,
+    ) -> Result<(), SendError> {
         let (done, outcome) = oneshot::channel();
-        let body = Box::new(body.into());
-        self.command(Command::Push { body, done }).await?;
+        let push = Command::Push {
+            body: Box::new(body.into()),
+            also: spelling,
+            done,
+        };
+        self.command(push).await?;
         outcome.await.map_err(|_| SendError)?.map(drop)
     }
 

@@ -6,13 +6,17 @@ use std::sync::{Arc, Weak};
 
 use a2e_runtime::{SendError, Session};
 use a2e_wire::messages::env::{EnvPushEventType, EnvStatePush};
-use a2e_wire::{EpisodeId, Object, Real};
+use a2e_wire::{EpisodeId, Object, Real, Tag};
+
+use super::settings::PushSpellings;
 
 /// Tells the agent of an episode what happens in it. It holds no session open.
 #[derive(Debug, Clone)]
 pub struct Pusher {
     session: Weak<Session>,
     episode: EpisodeId<'static>,
+    /// Another spelling in which all of it is said as well.
+    also: Option<&'static str>,
     /// The steps that were taken.
     step: Arc<AtomicI64>,
 }
@@ -33,10 +37,18 @@ pub struct Push {
 }
 
 impl Pusher {
-    pub(super) fn new(session: &Arc<Session>, episode: EpisodeId<'static>) -> Self {
+    pub(super) fn new(
+        session: &Arc<Session>,
+        episode: EpisodeId<'static>,
+        spellings: PushSpellings,
+    ) -> Self {
         Self {
             session: Arc::downgrade(session),
             episode,
+            also: match spellings {
+                PushSpellings::Catalogue => None,
+                PushSpellings::Both => Tag::EnvStatePush.aliases().first().copied(),
+            },
             step: Arc::default(),
         }
     }
@@ -58,7 +70,7 @@ impl Pusher {
                 push.event,
             )
         };
-        session.push(body).await
+        session.push_also(body, self.also).await
     }
 
     /// So many steps were taken.

@@ -25,8 +25,20 @@ pub struct Settings {
     pub max_steps: u64,
     /// After so long an episode is cut off, at its next step.
     pub max_time: Duration,
+    /// How pushes are spelled.
+    pub pushes: PushSpellings,
     /// Who learns of each step, before it is answered; nobody, unless that is switched on.
     pub learner: Option<Arc<dyn Learner>>,
+}
+
+/// How pushes are spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PushSpellings {
+    /// `env/state_push`, as the catalogue has it.
+    #[default]
+    Catalogue,
+    /// That, and the same with the same id as `env/state/push`, for agents that know only this one.
+    Both,
 }
 
 /// The limits of an episode.
@@ -54,6 +66,7 @@ impl Default for Settings {
             idle: Duration::from_secs(15 * 60),
             max_steps: 1_000_000,
             max_time: Duration::from_secs(24 * 60 * 60),
+            pushes: PushSpellings::default(),
             learner: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Environments as an agent meets them, line by line (a2e-behaviour, section 4, environment;
 //! a2e-conflicts, section 7).
 
-use a2e_caps::env::{Environments, List, Settings, built_in};
+use a2e_caps::env::{Environments, List, PushSpellings, Settings, built_in};
 use a2e_runtime::Host;
 use serde_json::{Value, json};
 
@@ -212,6 +212,29 @@ async fn the_same_seed_is_the_same_world() {
         assert_eq!(runs[0], runs[1]);
         assert_ne!(runs[0], runs[2]);
     }
+}
+
+/// Conflict 93: the other spelling too if that is switched on, with the same id.
+#[tokio::test]
+async fn pushes_are_spelled_in_both_ways_if_that_is_switched_on() {
+    let settings = Settings {
+        pushes: PushSpellings::Both,
+        ..Settings::default()
+    };
+    let mut agent = agent_with(settings).await;
+    let episode = begin(&mut agent, "counter", json!({"push": true})).await;
+    agent
+        .say(json!({"type": "env/step/req", "episode_id": episode, "action": {"type": "inc"}}))
+        .await;
+    let (one, mut other) = (agent.hear().await, agent.hear().await);
+    assert_eq!(
+        (&one["type"], &other["type"]),
+        (&json!("env/state_push"), &json!("env/state/push"))
+    );
+    other["type"] = one["type"].clone();
+    other["eid"] = one["eid"].clone();
+    assert_eq!(one, other);
+    assert_eq!(agent.hear().await["type"], "env/step/resp");
 }
 
 /// Behaviour: a push during a step has the number before it, and comes before the response.

@@ -1,10 +1,10 @@
 //! Functions that are called with what the host sends.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use a2e_wire::messages::base::Error;
-use a2e_wire::{Body, ErrorCode, Message, MessageId};
+use a2e_wire::{Body, ErrorCode, Message, MessageId, Tag};
 
 use super::shared::Shared;
 
@@ -40,7 +40,12 @@ pub(super) struct Handlers {
     any: Option<PushHandler>,
     requests: HashMap<String, RequestHandler>,
     last: u64,
+    /// The last pushes of a type that has two spellings: their ids, and how they were spelled.
+    spelled: VecDeque<(MessageId<'static>, Option<String>)>,
 }
+
+/// Pushes of which a host may say one in two spellings, with others in between.
+const SPELLED: usize = 32;
 
 impl Handler {
     /// Calls a function.
@@ -114,8 +119,12 @@ impl Handlers {
         self.requests.insert(type_name, handler);
     }
 
-    /// Those that a push goes to: the handlers of its type, else the one for all others.
-    pub(super) fn of_push(&self, message: &Message<'_>) -> Vec<PushHandler> {
+    /// Those that a push goes to: the handlers of its type, else the one for all others. One that was
+    /// said in another spelling before goes nowhere.
+    pub(super) fn of_push(&mut self, message: &Message<'_>) -> Vec<PushHandler> {
+        if self.is_said_again(message) {
+            return Vec::new();
+        }
         match self.pushes.get(name(message)) {
             Some(handlers) => handlers
                 .iter()
@@ -123,6 +132,25 @@ impl Handlers {
                 .collect(),
             None => self.any.iter().cloned().collect(),
         }
+    }
+
+    fn is_said_again(&mut self, message: &Message<'_>) -> bool {
+        let envelope = &message.envelope;
+        let aliases = message.body.tag().map_or([].as_slice(), Tag::aliases);
+        if aliases.is_empty() || envelope.id.is_empty() {
+            return false;
+        }
+        let spelling = envelope.spelling.as_deref().map(str::to_owned);
+        let mut known = self.spelled.iter();
+        if known.any(|(id, other)| *id == envelope.id && *other != spelling) {
+            return true;
+        }
+        if self.spelled.len() >= SPELLED {
+            self.spelled.pop_front();
+        }
+        let id = envelope.id.as_str().to_owned().into();
+        self.spelled.push_back((id, spelling));
+        false
     }
 
     pub(super) fn of_request(&self, message: &Message<'_>) -> Option<RequestHandler> {

@@ -16,6 +16,8 @@ pub struct Env {
     pub max_steps: u64,
     /// After so long an episode is cut off.
     pub max_time: Duration,
+    /// Whether pushes are also spelled `env/state/push`.
+    pub slash_pushes: bool,
     /// Whether what happens is learned from; that needs a plugin of `type: learning`.
     pub learn: bool,
 }
@@ -27,6 +29,7 @@ impl Default for Env {
             idle: Duration::from_secs(15 * 60),
             max_steps: 1_000_000,
             max_time: Duration::from_secs(24 * 60 * 60),
+            slash_pushes: false,
             learn: false,
         }
     }
@@ -46,6 +49,12 @@ pub(super) fn env(section: &mut Section<'_>) -> Env {
     set(&mut env.max_time, section.field("max_seconds"), |it| {
         it.seconds(1..=30 * DAY)
     });
-    set(&mut env.learn, section.field("learn"), |it| it.boolean());
+    let switches = [
+        ("slash_pushes", &mut env.slash_pushes),
+        ("learn", &mut env.learn),
+    ];
+    for (name, slot) in switches {
+        set(slot, section.field(name), |it| it.boolean());
+    }
     env
 }

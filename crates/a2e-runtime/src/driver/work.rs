@@ -208,11 +208,13 @@ impl Driver {
             Command::Finished(token, outcome) => self.finish_work(token, *outcome),
             Command::Event { token, body, done } => self.send_event(token, body, done),
             Command::Again(token, piece) => self.take_piece(token, piece),
-            Command::Push { body, done } => match self.session.push(now, (*body).clone()) {
-                Ok(_) => drop(done.send(Ok(()))),
-                Err(_) if self.session.is_closed() => drop(done.send(Err(SendError))),
-                Err(_) => self.held.push(Command::Push { body, done }),
-            },
+            Command::Push { body, also, done } => {
+                match self.session.push_also(now, (*body).clone(), also) {
+                    Ok(_) => drop(done.send(Ok(()))),
+                    Err(_) if self.session.is_closed() => drop(done.send(Err(SendError))),
+                    Err(_) => self.held.push(Command::Push { body, also, done }),
+                }
+            }
             Command::Ask { body, answered } => {
                 self.asked.retain(|_, answered| !answered.is_closed());
                 if self.asked.len() < MAX_ASKED

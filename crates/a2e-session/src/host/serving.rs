@@ -1,6 +1,6 @@
 //! Requests: their start, their events, their end.
 
-use a2e_wire::{Body, MessageId, Namespace, Tag};
+use a2e_wire::{Body, Envelope, MessageId, Namespace, Tag};
 
 use super::HostSession;
 use crate::event::{CancelReason, CloseReason, EventError, HostEvent, Request, Stale, Token};
@@ -140,12 +140,35 @@ impl HostSession {
         now: Now,
         body: Body<'static>,
     ) -> Result<MessageId<'static>, Backpressure> {
+        self.push_also(now, body, None)
+    }
+
+    /// The same; if another spelling of its type is given, it is said in that as well, for agents that
+    /// know no other. Both are one message: they have one id.
+    ///
+    /// # Errors
+    /// If the peer is too far behind.
+    pub fn push_also(
+        &mut self,
+        now: Now,
+        body: Body<'static>,
+        spelling: Option<&'static str>,
+    ) -> Result<MessageId<'static>, Backpressure> {
         if self.outbox.is_full() {
             return Err(Backpressure);
         }
         let envelope = self.envelope(now, MessageId::default());
         let id = envelope.id.clone();
-        self.outbox.push(envelope, body);
+        if let Some(spelling) = spelling {
+            self.outbox.push(envelope.clone(), body.clone());
+            let again = Envelope {
+                spelling: Some(spelling.into()),
+                ..envelope
+            };
+            self.outbox.push(again, body);
+        } else {
+            self.outbox.push(envelope, body);
+        }
         Ok(id)
     }
 

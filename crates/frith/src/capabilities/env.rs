@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2e_caps::Placement;
-use a2e_caps::env::{Environments, List, Settings, Terminal, WebPages, built_in};
+use a2e_caps::env::{Environments, List, PushSpellings, Settings, Terminal, WebPages, built_in};
 use a2e_runtime::config::Env;
 use a2e_runtime::{HostBuilder, Learner};
 
@@ -29,6 +29,10 @@ impl Capabilities {
                 idle: env.idle,
                 max_steps: env.max_steps,
                 max_time: env.max_time,
+                pushes: match env.slash_pushes {
+                    true => PushSpellings::Both,
+                    false => PushSpellings::Catalogue,
+                },
                 learner,
             },
         );

@@ -102,6 +102,32 @@ async fn the_three_ways_of_a_message() {
     );
 }
 
+/// Conflict 93: what a host says in both spellings is one push, by its id.
+#[tokio::test]
+async fn a_push_in_two_spellings_is_one() {
+    let (client, mut wire) = pair().await;
+    let (pushed, push) = recorder();
+    client.on("env/state_push", push);
+    for (kind, id) in [
+        ("env/state_push", "x"),
+        ("env/state/push", "x"),
+        ("env/state/push", "y"),
+        ("env/state_push", "y"),
+        ("env/state_push", "z"),
+    ] {
+        let push = json!({"type": kind, "id": id, "episode_id": "e", "step_id": 0,
+            "event_type": "status"});
+        wire.say(&push).await;
+    }
+    tokio::join!(client.ping(), wire.answer([json!({"type": "pong"})]))
+        .0
+        .unwrap();
+    assert_eq!(
+        *pushed.lock().unwrap(),
+        ["env/state_push", "env/state/push", "env/state_push"]
+    );
+}
+
 #[tokio::test]
 async fn a_dropped_call_is_forgotten() {
     let (client, mut wire) = pair().await;
