@@ -37,6 +37,10 @@ pub(super) async fn export(
         None => Box::new(std::io::stdout().lock()),
     };
     let mut progress = Counted::new("entries");
+    let counts = tiers
+        .iter()
+        .filter_map(|tier| opened.tiers[tier.to_wire().as_str()]["entries"].as_u64());
+    let total = usize::try_from(counts.sum::<u64>()).ok();
     for tier in tiers {
         let mut after = 0;
         loop {
@@ -53,7 +57,7 @@ pub(super) async fn export(
                 let line = Object::from_record(entry)?;
                 writeln!(out, "{}", line.raw().as_str())?;
             }
-            progress.add(page.entries.len(), usize::try_from(page.total).ok());
+            progress.add(page.entries.len(), total);
             match page.next {
                 Some(next) => after = next,
                 None => break,
@@ -86,6 +90,7 @@ pub(super) async fn import(
         batch: Vec::new(),
         size: 0,
         problems: 0,
+        sent: Sent::default(),
         progress: Counted::new("entries"),
         bytes: bytes.and_then(|bytes| usize::try_from(bytes).ok()),
     };
@@ -113,9 +118,25 @@ struct Import<'o, 'c> {
     batch: Vec<MemoryEntry<'static>>,
     size: usize,
     problems: usize,
+    sent: Sent,
     progress: Counted,
     /// Of the file, if that is known.
     bytes: Option<usize>,
+}
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Sent {
+    /// How many entries there will be, by how much of a file they have taken so far.
+    fn in_all(self, bytes: usize) -> usize {
+        let guess = self.entries.saturating_mul(bytes) / self.bytes.max(1);
+        guess.max(self.entries)
+    }
 }
 
 impl Import<'_, '_> {
@@ -132,7 +153,8 @@ impl Import<'_, '_> {
         if self.batch.len() >= BATCH || self.size + line.len() > BATCH_BYTES {
             self.send().await?;
         }
-        self.size += line.len();
+        // With the end of the line.
+        self.size += line.len() + 1;
         self.batch.push(entry);
         Ok(())
     }
@@ -150,11 +172,10 @@ impl Import<'_, '_> {
         for why in &answer.errors {
             self.problem(why);
         }
-        let (done, size) = (answer.stored.len(), std::mem::take(&mut self.size));
-        // How many there will be follows from how much of the file they have taken.
-        let guess = self
-            .bytes
-            .map(|bytes| (bytes / (size / done.max(1)).max(1)).max(done));
+        let done = answer.stored.len();
+        self.sent.entries += done;
+        self.sent.bytes += std::mem::take(&mut self.size);
+        let guess = self.bytes.map(|bytes| self.sent.in_all(bytes));
         self.progress.add(done, guess);
         Ok(())
     }
@@ -218,6 +239,16 @@ mod tests {
         assert_eq!(entry.unwrap().unwrap().tier.as_str(), "semantic");
         assert!(read(r#"{"key": 1, "content": 1}"#, None, 5.0).is_err());
         assert!(read("[]", None, 5.0).is_err());
+    }
+
+    #[test]
+    fn how_many_there_will_be_follows_from_the_file() {
+        let sent = |entries, bytes| Sent { entries, bytes };
+        assert_eq!(sent(500, 5_000).in_all(20_000), 2_000);
+        assert_eq!(sent(500, 5_000).in_all(5_000), 500);
+        // Never fewer than there are, and something of nothing.
+        assert_eq!(sent(500, 5_000).in_all(10), 500);
+        assert_eq!(sent(0, 0).in_all(10), 0);
     }
 
     #[test]

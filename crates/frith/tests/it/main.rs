@@ -46,6 +46,7 @@ mod seed004;
 mod skills;
 mod status;
 mod store;
+mod terminal;
 mod token;
 mod two_nodes;
 mod up;

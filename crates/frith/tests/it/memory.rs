@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::frith;
 use crate::node::Node;
+use crate::terminal::AtTerminal;
 
 fn memory(node: &Node, arguments: &[&str], input: &str) -> (i32, String, String) {
     let data = node.data();
@@ -114,5 +115,48 @@ fn a_copy_goes_out_and_in() {
     assert!(
         error.ends_with("2 entries could not be remembered\n"),
         "{error}"
+    );
+}
+
+/// At a terminal one sees how far it is; of both tiers together, not of one after the other.
+#[test]
+fn a_copy_shows_how_far_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = start(folder.path());
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let lines: String = (0..1200)
+        .map(|number| {
+            let tier = if number < 1000 {
+                "episodic"
+            } else {
+                "semantic"
+            };
+            format!("{{\"key\": \"{number:04}\", \"content\": 1, \"tier\": \"{tier}\"}}\n")
+        })
+        .collect();
+    std::fs::write(folder.path().join("in.jsonl"), lines).unwrap();
+    let import = ["memory", "import", "in.jsonl", "--data", data];
+    let mut import = AtTerminal::start(folder.path(), 80, &import);
+    let bar = import.until("500 of 1200 entries");
+    assert!(
+        bar.ends_with("[############..................] 500 of 1200 entries"),
+        "{bar}"
+    );
+    import.until("1200 of 1200 entries");
+    let (status, rest) = import.end();
+    // The bar goes when it is done.
+    assert_eq!(
+        (status, &*rest),
+        (Some(0), "\u{1b}[K\r\u{1b}[Kremembered 1200 entries\r\n")
+    );
+    let export = ["memory", "export", "out.jsonl", "--data", data];
+    let mut export = AtTerminal::start(folder.path(), 80, &export);
+    export.until("1000 of 1200 entries");
+    export.until("] 1200 of 1200 entries");
+    let (status, rest) = export.end();
+    assert!(
+        status == Some(0) && rest.contains("wrote 1200 entries"),
+        "{rest}"
     );
 }
