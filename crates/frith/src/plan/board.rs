@@ -59,7 +59,7 @@ fn beside(out: &mut String, columns: &[(String, Vec<String>)], each: usize) {
         .map(|(head, tasks)| {
             let rule = "─".repeat(each);
             let lines = tasks.iter().flat_map(|task| wrapped(task, each));
-            let first = head.chars().take(each).collect();
+            let first = head.chars().take(fitting(head, each)).collect();
             [first, rule].into_iter().chain(lines).collect()
         })
         .collect();
@@ -69,7 +69,7 @@ fn beside(out: &mut String, columns: &[(String, Vec<String>)], each: usize) {
             .iter()
             .map(|column| {
                 let cell = column.get(row).map_or("", |cell| cell);
-                let missing = each.saturating_sub(cell.chars().count());
+                let missing = each.saturating_sub(taken(cell));
                 format!("{cell}{}", " ".repeat(missing))
             })
             .collect();
@@ -90,25 +90,27 @@ fn below(out: &mut String, columns: &[(String, Vec<String>)], width: usize) {
     }
 }
 
-/// A text in lines of that many characters, broken between words where it can be.
+/// A text in lines of that many columns, broken between words where it can be.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let mut word: Vec<char> = word.chars().collect();
+        let mut word = word.to_owned();
         loop {
             let Some(line) = lines.last_mut() else {
                 return lines;
             };
-            let used = line.chars().count();
+            let used = taken(line);
             let space = usize::from(used > 0);
-            if used + space + word.len() <= width {
-                line.extend(std::iter::repeat_n(' ', space).chain(word));
+            if used + space + taken(&word) <= width {
+                line.extend(std::iter::repeat_n(' ', space));
+                line.push_str(&word);
                 break;
             }
             if used == 0 {
-                let rest = word.split_off(width.clamp(1, word.len()));
-                line.extend(word);
-                word = rest;
+                // One at least, however narrow it is.
+                let count = fitting(&word, width).max(1);
+                line.extend(word.chars().take(count));
+                word = word.chars().skip(count).collect();
             }
             lines.push(String::new());
             if word.is_empty() {
@@ -118,6 +120,41 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     }
     lines.retain(|line| !line.is_empty());
     lines
+}
+
+/// How many columns of a terminal a text takes.
+fn taken(text: &str) -> usize {
+    text.chars().map(column).sum()
+}
+
+/// How many letters of a text fit into so many columns.
+fn fitting(text: &str, width: usize) -> usize {
+    let mut used = 0;
+    let fits = text.chars().take_while(|letter| {
+        used += column(*letter);
+        used <= width
+    });
+    fits.count()
+}
+
+/// Marks stand on the letter before them; letters of East Asia and pictures are two columns wide.
+const fn column(letter: char) -> usize {
+    match letter {
+        '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' => 0,
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{303e}'
+        | '\u{3041}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe6f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{ffe0}'..='\u{ffe6}'
+        | '\u{1f300}'..='\u{1f64f}'
+        | '\u{1f680}'..='\u{1f6ff}'
+        | '\u{1f900}'..='\u{1faff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +219,34 @@ done (1)
   cccc Ask\\u{1b}[2J
 ";
         assert_eq!(drawn, expected);
+    }
+
+    /// What a letter takes on the terminal counts, not that it is one.
+    #[test]
+    fn wide_letters_take_two_columns() {
+        let columns = vec![
+            (
+                "todo".into(),
+                vec![
+                    task("aaaa11", "東京へ行く"),
+                    task("bbbb22", "e\u{301}te\u{301}"),
+                ],
+            ),
+            ("終わった".into(), vec![task("cccc33", "x")]),
+        ];
+        let names = vec!["todo".into(), "終わった".into()];
+        let tasks = Map::from_pairs(columns).unwrap();
+        let board = PlanBoard::new("p1".into(), "旅".into(), names, tasks);
+        let expected = "\
+旅  p1
+todo (2)           │ 終わった (1)
+────────────────── │ ──────────────────
+aaaa 東京へ行く    │ cccc x
+bbbb e\u{301}te\u{301}           │
+";
+        assert_eq!(draw(&board, 39), expected);
+        assert_eq!(wrapped("東京都", 3), ["東", "京", "都"]);
+        assert_eq!(wrapped("東京都", 1), ["東", "京", "都"]);
     }
 
     #[test]
