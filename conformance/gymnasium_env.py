@@ -2,7 +2,7 @@
 
     gymnasium_env.py WHAT HOST...      HOST is the command of an A2E host, such as `frith stdio`
 
-WHAT is one of: spaces, physics, checker, pictures, mounted, vectors.
+WHAT is one of: spaces, physics, checker, others, pictures, mounted, vectors.
 """
 
 import base64
@@ -45,7 +45,7 @@ def check_spaces(_):
             sent = json.loads(json.dumps(gymnasium_spaces.plain(value)))
             seen = frith_gym.member(back, sent)
             assert back.contains(seen), (space, value, seen)
-            returned = json.loads(json.dumps(frith_gym.plain(seen)))
+            returned = json.loads(json.dumps(frith_gym.plain(back, seen)))
             assert space.contains(gymnasium_spaces.read(space, returned)), (space, value)
 
 
@@ -89,6 +89,41 @@ def check_checker(command):
             env.close()
 
 
+def check_others(command):
+    """Environments whose states are texts, lists and objects are ones of Gymnasium too."""
+    schema = {
+        "type": "object", "required": ["kind", "many", "free", "on", "big"],
+        "properties": {
+            "kind": {"enum": ["a", "b"]}, "many": {"type": "array", "items": {"type": "string"}}, "free": {"type": "object"},
+            "on": {"type": "boolean"}, "big": {"type": "integer"}, "perhaps": {"type": "integer"},
+        },
+    }
+    space, value = frith_gym.space_of(schema), {"kind": "b", "many": ["é", ""], "free": {"x": None}, "on": True, "big": -(2**62)}
+    seen = frith_gym.member(space, value)
+    assert space.contains(seen) and frith_gym.plain(space, seen) == value, seen
+    assert space.contains(space.sample())
+    # Without a page no link is there; each step is refused, and changes nothing.
+    env = frith_gym.FrithEnv("http", command=command, render_mode="ansi")
+    check_env(env, skip_render_check=False)
+    first, _ = env.reset(seed=1)
+    seen, reward, terminated, truncated, info = env.step(3)
+    assert (seen, reward, terminated, truncated) == (first, 0.0, False, False) and "no link" in info["error"], info
+    try:
+        env.step({"type": "fly"})
+        raise AssertionError("an action that the space does not have was taken")
+    except frith_gym.A2eError as error:
+        assert error.code == "schema_violation", error
+    env.close()
+    env = frith_gym.FrithEnv("terminal", command=command, options={"rows": 6, "cols": 30})
+    seen, _ = env.reset(seed=1)
+    assert env.observation_space.contains(seen) and env.action_space.contains("ls\n")
+    for action in ["printf 'h\\303\\251\\n'\n", {"command": "printf 'h\\303\\251\\n'"}]:
+        seen, *_ = env.step(action)
+        assert env.observation_space.contains(seen), seen
+    assert "hé" in seen["screen"], seen
+    env.close()
+
+
 def check_pictures(command):
     """A screenshot is a PNG that others can read, with the pixels of `rgb_array`."""
     for name in ["gridworld", "cartpole"]:
@@ -115,8 +150,12 @@ def unpacked(file):
     width, height, depth, colour, *_ = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
     assert (depth, colour) == (8, 2) and b"IEND" in chunks
     rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8).reshape(height, 1 + 3 * width)
-    assert (rows[:, 0] == 2).all()
-    return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(height, width, 3)
+    pixels = rows[:, 1:]
+    if (rows[:, 0] == 2).all():
+        pixels = np.cumsum(pixels, axis=0, dtype=np.uint8)
+    else:
+        assert (rows[:, 0] == 0).all()
+    return pixels.reshape(height, width, 3)
 
 
 def check_mounted(command):
@@ -135,6 +174,7 @@ def check_mounted(command):
                 if wanted[2] or wanted[3]:
                     break
         check_env(ours, skip_render_check=True)
+        shown(name, command)
         refused(ours, {"action": "fast"}, "schema_violation")
         ours.close()
     env = frith_gym.FrithEnv("counter", command=command)
@@ -151,6 +191,31 @@ def check_mounted(command):
     env.close()
 
 
+def shown(name, command):
+    """Text where Gymnasium has it, and else the state; pixels, and the same as a file."""
+    modes = gymnasium.make(name).metadata["render_modes"]
+    for mode in ["rgb_array", "ansi"]:
+        ours = frith_gym.FrithEnv(name, command=command, render_mode=mode)
+        check_env(ours, skip_render_check=False)
+        theirs = gymnasium.make(name, render_mode=mode) if mode in modes else None
+        for env in filter(None, [ours, theirs]):
+            env.reset(seed=4)
+            env.action_space.seed(4)
+            env.step(env.action_space.sample())
+        frame = ours.render()
+        if mode == "ansi":
+            assert frame == (theirs.render() if theirs else json.dumps(state_of(ours))), (name, frame)
+        else:
+            assert np.array_equal(frame, theirs.render()), name
+            shot = ours.host.ask("env/render/req", episode_id=ours.episode, mode="screenshot")["render"]
+            assert np.array_equal(unpacked(base64.b64decode(shot)), frame), name
+        ours.close()
+
+
+def state_of(env):
+    return env.host.ask("env/render/req", episode_id=env.episode, mode="json")["render"]
+
+
 def refused(env, action, code):
     env.reset(seed=1)
     try:
@@ -162,43 +227,49 @@ def refused(env, action, code):
 
 def check_vectors(command):
     """A vector of environments behind `batch_step` is Gymnasium's."""
-    env = frith_gym.FrithEnv("CartPole-v1", command=command)
-    for mode in ["sync", "vector_entry_point"]:
-        count = 8
-        options = {"vector": {"num_envs": count, "mode": mode}}
-        first = env.host.ask("env/reset/req", env_name="CartPole-v1", seed=5, options=options)["obs"]
-        theirs = gymnasium.make_vec("CartPole-v1", num_envs=count, vectorization_mode=mode)
-        expected, _ = theirs.reset(seed=5)
-        episodes = first["episodes"]
-        ids = [it["episode_id"] for it in episodes]
-        assert np.array_equal([it["state"]["observation"] for it in episodes], expected)
-        theirs.action_space.seed(5)
-        restarts = 0
-        for _ in range(60):
-            actions = theirs.action_space.sample()
-            sent = [{"action": int(action)} for action in actions]
-            # In another order than they were begun in.
-            answer = env.host.ask("env/batch_step/req", episode_ids=ids[::-1], actions=sent[::-1])
-            seen = [result["obs"] for result in answer["results"]][::-1]
-            assert [it["episode_id"] for it in seen] == ids
-            expected, rewards, terminated, truncated, _ = theirs.step(actions)
-            assert np.array_equal(np.array([it["state"]["observation"] for it in seen], dtype=np.float32), expected)
-            assert [it["reward"] for it in seen] == rewards.tolist()
-            assert [it["done"] for it in seen] == (terminated | truncated).tolist()
-            restarts += sum(it["metadata"].get("autoreset", False) for it in seen)
-        assert restarts > 0
-        for request in [
-            {"kind": "env/step/req", "episode_id": ids[0], "action": {"action": 0}},
-            {"kind": "env/batch_step/req", "episode_ids": ids[1:], "actions": [{"action": 0}] * (count - 1)},
-        ]:
-            try:
-                env.host.ask(**request)
-                raise AssertionError("a part of a vector was stepped alone")
-            except frith_gym.A2eError as error:
-                assert error.detail["reason"] == "part_of_vector", error
-        env.host.ask("env/close/req", episode_id=ids[3])
-        theirs.close()
+    env = frith_gym.FrithEnv("counter", command=command)
+    for name, mode in [*((name, "sync") for name in MOUNTED), ("CartPole-v1", "vector_entry_point")]:
+        beside(env.host, name, mode)
     env.close()
+
+
+def beside(host, name, mode, count=8):
+    options = {"vector": {"num_envs": count, "mode": mode}}
+    first = host.ask("env/reset/req", env_name=name, seed=5, options=options)["obs"]
+    theirs = gymnasium.make_vec(name, num_envs=count, vectorization_mode=mode)
+    expected, _ = theirs.reset(seed=5)
+    episodes = first["episodes"]
+    ids = [it["episode_id"] for it in episodes]
+    assert np.array_equal([it["state"]["observation"] for it in episodes], expected)
+    theirs.action_space.seed(5)
+    restarts = 0
+    # As many as cut all of them off but the slowest.
+    for _ in range(210):
+        actions = theirs.action_space.sample()
+        sent = [{"action": action} for action in actions.tolist()]
+        # In another order than they were begun in.
+        answer = host.ask("env/batch_step/req", episode_ids=ids[::-1], actions=sent[::-1])
+        seen = [result["obs"] for result in answer["results"]][::-1]
+        assert [it["episode_id"] for it in seen] == ids
+        expected, rewards, terminated, truncated, _ = theirs.step(actions)
+        states = np.array([it["state"]["observation"] for it in seen], dtype=expected.dtype)
+        assert np.array_equal(states, expected), name
+        assert [it["reward"] for it in seen] == rewards.tolist()
+        assert [it["done"] for it in seen] == (terminated | truncated).tolist()
+        restarts += sum(it["metadata"].get("autoreset", False) for it in seen)
+    assert restarts > 0 or name.startswith("MountainCar"), name
+    only = sent[0]
+    for request in [
+        {"kind": "env/step/req", "episode_id": ids[0], "action": only},
+        {"kind": "env/batch_step/req", "episode_ids": ids[1:], "actions": [only] * (count - 1)},
+    ]:
+        try:
+            host.ask(**request)
+            raise AssertionError("a part of a vector was stepped alone")
+        except frith_gym.A2eError as error:
+            assert error.detail["reason"] == "part_of_vector", error
+    host.ask("env/close/req", episode_id=ids[3])
+    theirs.close()
 
 
 if __name__ == "__main__":

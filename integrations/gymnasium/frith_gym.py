@@ -5,6 +5,11 @@
     env = FrithEnv("cartpole", tcp=("127.0.0.1", 7777), token="frith_…")
     env = FrithEnv("cartpole", unix="/path/to/a2e.sock", token="frith_…")
 
+A schema that no space of Gymnasium says is a `Json`: the value as text. An action that the environment
+does not take, although its space has it (a link that a page does not have), changes nothing and has
+`info["error"]`. A dict given to `step` where the space is none goes to the host as it is:
+`env.step({"type": "open", "url": "https://…"})`.
+
 Needs `gymnasium` and nothing else; this file can be copied.
 """
 
@@ -31,6 +36,31 @@ class A2eError(RuntimeError):
         self.code, self.detail = error.get("code"), error.get("detail", {})
 
 
+class AnyText(spaces.Text):
+    """Text of any characters; what is drawn from it can be printed."""
+
+    def contains(self, x):
+        return isinstance(x, str) and self.min_length <= len(x) <= self.max_length
+
+
+class Json(AnyText):
+    """Whatever JSON can say, as text."""
+
+    def __init__(self):
+        super().__init__(2**31 - 1, min_length=1, charset=TEXT)
+
+    def sample(self, mask=None, probability=None):
+        return "null"
+
+
+class Choice(spaces.Discrete):
+    """One of some values, by its place among them."""
+
+    def __init__(self, values):
+        super().__init__(len(values))
+        self.values = list(values)
+
+
 def space_of(schema):
     """The space that a JSON Schema describes."""
     named, kind = schema.get("x-space"), schema.get("type")
@@ -43,21 +73,40 @@ def space_of(schema):
         low, high = bounds_of(schema)
         dtype = np.dtype(schema.get("x-dtype", "int64"))
         return spaces.MultiDiscrete((high - low + 1).astype(dtype), start=low.astype(dtype), dtype=dtype)
-    if "enum" in schema:
-        return spaces.Discrete(len(schema["enum"]))
-    if kind == "object":
-        return spaces.Dict({name: space_of(part) for name, part in schema.get("properties", {}).items()})
+    if "enum" in schema or kind == "boolean":
+        return Choice(schema.get("enum", [False, True]))
+    if kind == "object" and "properties" in schema:
+        # What may be missing cannot be counted on.
+        parts = schema["properties"]
+        return spaces.Dict({name: space_of(parts[name]) for name in schema.get("required", parts) if name in parts})
     if kind == "integer" and named is None:
-        low = schema.get("minimum", 0)
-        return spaces.Discrete(schema.get("maximum", 2**31 - 1) - low + 1, start=low)
+        return integers(schema)
+    if kind == "array" and named is None and not is_fixed(schema):
+        return spaces.Sequence(space_of(schema["items"])) if "items" in schema else Json()
     if kind in ("integer", "number", "array"):
         low, high = bounds_of(schema)
         dtype = np.dtype(schema.get("x-dtype", "float64"))
         return spaces.Box(low.astype(dtype), high.astype(dtype), dtype=dtype)
     if kind == "string":
-        charset = schema.get("x-charset", TEXT)
-        return spaces.Text(schema.get("maxLength", 4096), min_length=schema.get("minLength", 0), charset=charset)
-    raise ValueError(f"no space for the schema {schema}")
+        of = spaces.Text if "x-charset" in schema else AnyText
+        return of(schema.get("maxLength", 4096), min_length=schema.get("minLength", 0), charset=schema.get("x-charset", TEXT))
+    return Json()
+
+
+def integers(schema):
+    """A choice if there is a least and a greatest, else all that 64 bits can say."""
+    if "minimum" in schema and "maximum" in schema:
+        return spaces.Discrete(schema["maximum"] - schema["minimum"] + 1, start=schema["minimum"])
+    all_of_them = np.iinfo(np.int64)
+    return spaces.Box(schema.get("minimum", all_of_them.min), schema.get("maximum", all_of_them.max), (), np.int64)
+
+
+def is_fixed(schema):
+    """Whether an array has so many numbers, and so do the arrays in it."""
+    if schema.get("type") != "array":
+        return schema.get("type") in ("integer", "number")
+    parts = schema.get("prefixItems") or [schema.get("items", {})]
+    return "minItems" in schema and schema["minItems"] == schema.get("maxItems") and all(map(is_fixed, parts))
 
 
 def shape_of(schema):
@@ -83,19 +132,31 @@ def member(space, value):
         return {name: member(part, value[name]) for name, part in space.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(member(part, item) for part, item in zip(space, value))
+    if isinstance(space, spaces.Sequence):
+        return tuple(member(space.feature_space, item) for item in value)
+    if isinstance(space, Choice):
+        return space.dtype.type(space.values.index(value))
     if isinstance(space, spaces.Discrete):
         return space.dtype.type(value)
+    if isinstance(space, Json):
+        return json.dumps(value)
     if isinstance(space, spaces.Text):
         return value
     return np.asarray(value, dtype=space.dtype).reshape(space.shape)
 
 
-def plain(value):
+def plain(space, value):
     """A member of a space as JSON has it."""
-    if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
-    if isinstance(value, tuple):
-        return [plain(part) for part in value]
+    if isinstance(space, spaces.Dict):
+        return {name: plain(part, value[name]) for name, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        return [plain(part, item) for part, item in zip(space, value)]
+    if isinstance(space, spaces.Sequence):
+        return [plain(space.feature_space, item) for item in value]
+    if isinstance(space, Choice):
+        return space.values[int(value)]
+    if isinstance(space, Json):
+        return json.loads(value)
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
@@ -152,11 +213,9 @@ class FrithEnv(gymnasium.Env):
         self.name, self.options, self.render_mode = name, dict(options or {}), render_mode
         self.host = Host(list(command), tcp, unix, token)
         space = self.host.ask("env/space/req", env_name=name)
-        properties = space["action_space"].get("properties", {})
-        if "action" not in properties:
-            raise ValueError(f"actions of `{name}` have no single value `action`")
-        self.action_space = space_of(properties["action"])
-        state = space["state_schema"]
+        action, state = space["action_space"], space["state_schema"]
+        self.has_value = "action" in action.get("properties", {})
+        self.action_space = space_of(action["properties"]["action"] if self.has_value else action)
         self.is_single = list(state.get("properties", {})) == ["observation"]
         self.observation_space = space_of(state["properties"]["observation"] if self.is_single else state)
         self.episode = None
@@ -175,8 +234,25 @@ class FrithEnv(gymnasium.Env):
         self.episode = obs["episode_id"]
         return self.seen(obs), obs["metadata"].get("info", {})
 
+    def meant(self, action):
+        """What the host is told."""
+        if isinstance(action, dict) and not isinstance(self.action_space, spaces.Dict):
+            return action
+        value = plain(self.action_space, action)
+        return {"action": value} if self.has_value else value
+
+    def taken(self, action):
+        """What comes of an action; what is not taken leaves all as it was."""
+        try:
+            return self.host.ask("env/step/req", episode_id=self.episode, action=self.meant(action))["obs"]
+        except A2eError as error:
+            if error.detail.get("reason") != "not_taken" or not self.action_space.contains(action):
+                raise
+            obs = self.host.ask("env/observe/req", episode_id=self.episode)["obs"]
+            return {**obs, "metadata": {"info": {"error": str(error)}}}
+
     def step(self, action):
-        obs = self.host.ask("env/step/req", episode_id=self.episode, action={"action": plain(action)})["obs"]
+        obs = self.taken(action)
         metadata = obs["metadata"] or {}
         truncated = obs["truncated"]
         terminated = obs["done"] and (not truncated or metadata.get("terminated", False))

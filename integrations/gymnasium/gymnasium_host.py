@@ -68,6 +68,14 @@ def png(pixels):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
+def picture(pixels, mode):
+    """Pixels as they are sent."""
+    if mode == "screenshot":
+        return base64.b64encode(png(pixels)).decode()
+    data = base64.b64encode(np.ascontiguousarray(pixels, dtype=np.uint8).tobytes()).decode()
+    return {"shape": list(pixels.shape), "dtype": "uint8", "data": data}
+
+
 class Episode:
     """One run of an environment, or one part of a vector of them."""
 
@@ -96,6 +104,17 @@ class Episode:
         value = action_of(self.env.action_space, action)
         observation, reward, self.terminated, self.truncated, info = self.env.step(value)
         return self.took(state_of(self.env.observation_space, observation), float(reward), info)
+
+    def drawn(self, mode):
+        """It in one of Gymnasium's modes, whichever it was made with; nothing if it does not have that one."""
+        if self.vector is not None or mode not in self.env.metadata.get("render_modes", []):
+            return None
+        base = self.env.unwrapped
+        before, base.render_mode = base.render_mode, mode
+        try:
+            return self.env.render()
+        finally:
+            base.render_mode = before
 
     def took(self, state, reward, info):
         self.state, self.steps, self.total = state, self.steps + 1, self.total + reward
@@ -263,16 +282,14 @@ class Host:
         episode, mode = self.episode(m["episode_id"]), m.get("mode") or "screenshot"
         if mode == "json":
             return {"type": "env/render/resp", "render": episode.state}
-        frame = episode.env.render() if episode.vector is None and episode.env.render_mode else None
-        pixels = frame if isinstance(frame, np.ndarray) else None
         shown = None
         if mode == "text":
+            frame = episode.drawn("ansi")
             shown = frame if isinstance(frame, str) else json.dumps(episode.state)
-        elif pixels is not None and mode == "screenshot":
-            shown = base64.b64encode(png(pixels)).decode()
-        elif pixels is not None and mode == "rgb_array":
-            data = base64.b64encode(np.ascontiguousarray(pixels, dtype=np.uint8).tobytes()).decode()
-            shown = {"shape": list(pixels.shape), "dtype": "uint8", "data": data}
+        elif mode in ("screenshot", "rgb_array"):
+            pixels = episode.drawn("rgb_array")
+            pixels = pixels if isinstance(pixels, np.ndarray) else None
+            shown = None if pixels is None else picture(pixels, mode)
         return {"type": "env/render/resp", "render": shown}
 
     def plan(self, m):

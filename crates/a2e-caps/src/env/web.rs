@@ -91,8 +91,24 @@ impl WebPages {
                 "status": {"type": "integer", "minimum": 0, "maximum": 999},
                 "title": {"type": "string", "maxLength": MAX_TEXT},
                 "text": {"type": "string", "maxLength": MAX_TEXT},
-                "links": {"type": "array", "items": {"type": "object"}},
-                "forms": {"type": "array", "items": {"type": "object"}},
+                "links": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {
+                        "link": {"type": "integer", "minimum": 0, "maximum": MAX_LINKS - 1},
+                        "text": {"type": "string", "maxLength": MAX_TEXT},
+                        "url": {"type": ["string", "null"], "description": "null: it leads to no page"},
+                    },
+                    "required": ["link", "text", "url"],
+                }},
+                "forms": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {
+                        "form": {"type": "integer", "minimum": 0},
+                        "method": {"enum": ["GET", "POST"]},
+                        "fields": {"type": "object", "additionalProperties": {"type": "string"}},
+                    },
+                    "required": ["form", "method", "fields"],
+                }},
             },
             "required": ["url", "status", "title", "text", "links", "forms"],
         });

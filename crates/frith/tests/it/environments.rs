@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::node::Node;
+use crate::terminal::AtTerminal;
 use crate::{frith, frith_in};
 
 /// Runs a part of `conformance/gymnasium_env.py` against a host with this configuration.
@@ -59,6 +60,11 @@ fn the_checker_of_gymnasium_takes_ours() {
 }
 
 #[test]
+fn states_of_texts_and_lists_are_spaces_too() {
+    beside_gymnasium("others", OURS);
+}
+
+#[test]
 fn pictures_can_be_read() {
     beside_gymnasium("pictures", OURS);
 }
@@ -107,6 +113,66 @@ fn a_game_is_played_line_by_line() {
     let (status, _, err) = frith_in(folder.path(), &["env", "play", "nowhere"], "");
     assert_eq!(status, 1);
     assert!(err.contains("there is no environment `nowhere`"), "{err}");
+}
+
+/// Keys are actions, each frame is drawn anew, and the terminal is afterwards as it was.
+#[test]
+fn a_game_is_played_by_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = r##"{"map": ["S.", "#G"]}"##;
+    let play = ["env", "play", "gridworld", "--options", options];
+    let mut game = AtTerminal::start(folder.path(), 80, &play);
+    let first = game.until("step 0  reward 0  in all 0");
+    assert!(first.contains("\u{1b}[H\u{1b}[2JA.\r\n#G\r\n"), "{first}");
+    assert!(!game.is_plain());
+    game.press("\u{1b}[C");
+    let right = game.until("step 1  reward -0.01");
+    assert!(right.contains("\u{1b}[2J.A\r\n"), "{right}");
+    game.press("x");
+    game.until("an action is up, right, down, left");
+    game.press("d");
+    game.until("step 2  reward 1  in all 0.99\r\nover; R begins anew, q ends");
+    game.press("R");
+    game.until("step 0");
+    // The way that is suggested leads to the end.
+    game.press(" ");
+    game.until("step 1");
+    game.press(" ");
+    game.until("over");
+    game.press("q");
+    assert!(game.ends_plain());
+}
+
+/// What a mounted host has is played as well, whether it can be drawn as text or not.
+#[test]
+fn games_of_gymnasium_are_played() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), &with_gymnasium());
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let (status, out, err) = frith(&["env", "list", "--data", data], "");
+    assert_eq!(status, 0, "{err}");
+    for name in ["counter", "FrozenLake-v1", "Taxi-v4"] {
+        assert!(out.lines().any(|line| line.starts_with(name)), "{out}");
+    }
+    for (name, typed, shown) in [
+        ("FrozenLake-v1", "1\n2\n", "FHFH"),
+        ("Taxi-v4", "0\n1\n", "+---------+"),
+        ("CartPole-v1", "0\n1\n", "{\"observation\": ["),
+        (
+            "MountainCarContinuous-v0",
+            "[0.5]\n[-1]\n",
+            "{\"observation\": [",
+        ),
+    ] {
+        let play = ["env", "play", name, "--seed", "1", "--data", data];
+        let (status, out, err) = frith(&play, typed);
+        assert_eq!(status, 0, "{name}: {err}");
+        assert!(
+            out.contains(shown) && out.contains("step 1 "),
+            "{name}: {out}"
+        );
+    }
 }
 
 /// Steps are experiences of whoever took them, if the configuration says so.
