@@ -44,6 +44,7 @@ mod sandboxed;
 mod secrets;
 mod seed004;
 mod skills;
+mod stateful;
 mod status;
 mod store;
 mod terminal;
