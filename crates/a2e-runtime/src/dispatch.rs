@@ -13,12 +13,13 @@ use audit::{Check, Verdict as Recorded};
 use policy::Rules;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use crate::approvals::{Approvals, MAX_SHOWN, Question, Word};
 use crate::auth::Identity;
 use crate::clock::random_id;
 use crate::decision::{Asked, Holding, Verdict, not_approved, still, too_large, unrecorded};
-use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, poll_caught};
+use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, note_failure, poll_caught, span_of};
 use crate::host::Host;
 use crate::metrics::Ended;
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, Takes};
@@ -291,8 +292,13 @@ impl Request {
         let context = Context::asked_by(Arc::clone(&session), envelope.id.clone(), asker);
         let _over = context.over_guard();
         let settings = Arc::clone(&session.at().settings);
-        let job = async move { settings.registry.dispatch(message, context).await };
-        let mut job: BoxFuture<'static, _> = Box::pin(job);
+        let span = span_of(&message, None);
+        let job = async move {
+            let outcome = settings.registry.dispatch(message, context).await;
+            note_failure(&outcome);
+            outcome
+        };
+        let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
         let outcome = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await?;
         match outcome {
             Outcome::Answer(body) => {

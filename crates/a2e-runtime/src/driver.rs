@@ -5,6 +5,7 @@ mod chronicle;
 mod decide;
 mod login;
 mod record;
+mod span;
 mod work;
 
 use std::collections::{HashMap, VecDeque};
@@ -37,6 +38,7 @@ use work::Work;
 
 pub(crate) use chronicle::RATE_LIMITED;
 pub(crate) use record::{CANCELLED, Note, SUCCESS};
+pub(crate) use span::{note_failure, span_of};
 pub(crate) use work::poll_caught;
 
 /// What others ask of a session's task.

@@ -94,6 +94,7 @@ mod sessions;
 mod snapshot;
 mod tls;
 mod tokens;
+mod trace;
 
 pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits};
 pub use approvals::Approvals;
@@ -120,3 +121,4 @@ pub use session::Session;
 pub use snapshot::{FileStore, MemoryStore, SnapshotMode, SnapshotStore};
 pub use tls::{Tls, TlsError};
 pub use tokens::{DEFAULT_AGENT, NewToken, Revoked, TokenError, TokenInfo, TokenStore};
+pub use trace::TraceContext;

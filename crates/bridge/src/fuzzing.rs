@@ -7,7 +7,7 @@ use canonical::Value;
 
 use crate::error::to_refusal;
 use crate::mapping::{event_of, to_raw, to_tree};
-use crate::trace::Trace;
+use crate::trace;
 
 /// Any JSON, as a value, a part of an answer, an intent and the detail of an error.
 pub fn bridge_mapping(data: &[u8]) {
@@ -17,7 +17,7 @@ pub fn bridge_mapping(data: &[u8]) {
         let back = to_raw(&tree);
         let again = Value::parse(back.as_str().as_bytes()).expect("A2E says what A2A says");
         assert_eq!(again.to_canonical(), tree.to_canonical());
-        if let Some(trace) = Trace::of(&tree) {
+        if let Some(trace) = trace::of(&tree) {
             let text = trace.to_string();
             assert_eq!(text.len(), 55, "{text}");
         }

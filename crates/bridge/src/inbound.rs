@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a_net::{Call, ChunkRefused, Chunks, HandlerError, Server};
-use a2e_runtime::{Host, StandIn};
+use a2e_runtime::{Host, StandIn, TraceContext};
 use a2e_wire::Body;
 use a2e_wire::messages::skill::SkillCallRequest;
 use a2e_wire::messages::tool::ToolCallRequest;
@@ -22,7 +22,7 @@ use tracing::Instrument;
 use crate::error::to_refusal;
 use crate::mapping::{self, part_of, to_object};
 use crate::names::Names;
-use crate::trace::{CURRENT, Trace};
+use crate::trace;
 use answer::result_of;
 use episodes::Episodes;
 
@@ -109,18 +109,19 @@ impl Inbound {
 
 impl Offer {
     async fn serve(&self, target: &Target, call: Call) -> Result<Value<'static>, HandlerError> {
-        let trace = Trace::of(&call.intent);
+        let trace = trace::of(&call.intent);
         let span = tracing::info_span!(
             "intent",
             name = %call.name,
             peer = %call.peer.did,
             request_id = %call.request_id,
-            trace_id = trace.as_ref().map(|trace| trace.trace_id.as_str()),
-            parent_id = trace.as_ref().map(|trace| trace.span_id.as_str()),
+            trace_id = trace.as_ref().map(TraceContext::trace_id),
+            parent_id = trace.as_ref().map(TraceContext::span_id),
+            error = tracing::field::Empty,
         );
         let serving = self.ask(target, call).instrument(span);
         match trace {
-            Some(trace) => CURRENT.scope(trace, serving).await,
+            Some(trace) => trace.within(serving).await,
             None => serving.await,
         }
     }
@@ -193,6 +194,7 @@ async fn converse(
     }
     answer.map_err(|failure| {
         tracing::info!(code = %failure.code, "a peer is refused: {}", failure.message);
+        tracing::Span::current().record("error", failure.code.as_str());
         to_refusal(&failure)
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use a2a_identity::{Did, Peer};
 use a2a_net::{CallOptions, Client, Couriers, Encrypt, Entropy, FailedWork, NameWork, Provisional};
-use a2e_runtime::{BoxFuture, Failure, PeerAnswer, PeerRequest, Peers};
+use a2e_runtime::{BoxFuture, Failure, PeerAnswer, PeerRequest, Peers, TraceContext};
 use a2e_wire::messages::base::Event;
 use a2e_wire::{ErrorCode, Namespace};
 use canonical::{Object, Value};
@@ -14,7 +14,7 @@ use tracing::Instrument;
 
 use crate::error::to_failure;
 use crate::mapping::{self, event_of, status, to_raw, to_tree};
-use crate::trace::Trace;
+use crate::trace;
 
 /// Parts of an answer that wait to be told. A slow agent slows the peer down.
 const PARTS: usize = 8;
@@ -42,20 +42,21 @@ impl<C: Couriers> Outbound<C> {
             let text = format!("the arguments cannot be sent to a peer: {no_form}");
             Failure::new(ErrorCode::SchemaViolation, Namespace::Tool, text)
         })?;
-        let trace = Trace::next(&self.entropy);
+        let trace = trace::next(&self.entropy);
         let span = tracing::info_span!(
             "peer_call",
             intent = asked.intent,
             peer = %did,
             request_id = asked.request_id,
-            trace_id = trace.as_ref().map(|trace| trace.trace_id.as_str()),
-            span_id = trace.as_ref().map(|trace| trace.span_id.as_str()),
+            trace_id = trace.as_ref().map(TraceContext::trace_id),
+            span_id = trace.as_ref().map(TraceContext::span_id),
+            error = tracing::field::Empty,
         );
         let mut intent = Object::default();
         intent.insert("goal", Value::String(asked.intent.into()));
         intent.insert("inputs", inputs);
         if let Some(trace) = &trace {
-            intent.insert("extensions", trace.extensions());
+            intent.insert("extensions", trace::extensions(trace));
         }
         let (chunks, parts) = mpsc::channel(PARTS);
         let options = CallOptions {
@@ -79,6 +80,9 @@ impl<C: Couriers> Outbound<C> {
                 .await;
             // So that nobody waits for more parts.
             drop(options);
+            if let Err(error) = &called {
+                tracing::Span::current().record("error", error.code().as_str());
+            }
             called
         };
         let telling = tell(parts, asked.events);

@@ -219,7 +219,7 @@ impl Driver {
     }
 }
 
-fn correlation_id<'a>(body: &'a Body<'_>) -> &'a str {
+pub(super) fn correlation_id<'a>(body: &'a Body<'_>) -> &'a str {
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other request has one")]
     match body {
         Body::ToolCallRequest(call) => call.correlation_id.as_str(),

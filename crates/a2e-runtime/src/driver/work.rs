@@ -15,6 +15,7 @@ use tracing::Instrument;
 
 use super::chronicle::{ID_REUSED, RATE_LIMITED};
 use super::record::{self, Note};
+use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
 use crate::decision::{Asked, Holding, unrecorded};
 use crate::metrics::{Ended, add, subtract};
@@ -109,21 +110,18 @@ impl Driver {
         let context = Context::new(Arc::clone(&known.session), token, id.clone());
         let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
-        let span = tracing::debug_span!(
-            "request",
-            kind = message.type_name(),
-            id = id.as_str(),
-            tool = tool_of(&message),
-            error = tracing::field::Empty,
-        );
+        let trace = trace_of(&message);
+        let span = span_of(&message, trace.as_ref());
         let job = async move {
             let outcome = settings.registry.dispatch(message, context).await;
-            if let Err(failure) = &outcome {
-                tracing::Span::current().record("error", failure.code.as_str());
-            }
+            note_failure(&outcome);
             outcome
         };
-        let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
+        let job = job.instrument(span);
+        let mut job: BoxFuture<'static, _> = match trace {
+            Some(trace) => Box::pin(trace.within(job)),
+            None => Box::pin(job),
+        };
         // Most requests finish at once; the others get a task of their own.
         let mut nobody = Waiting::from_waker(Waker::noop());
         match poll_caught(&mut job, &mut nobody) {
@@ -358,15 +356,6 @@ pub(crate) fn poll_caught(
 ) -> Poll<Result<Outcome, Failure>> {
     let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(job).poll(cx)));
     polled.unwrap_or_else(|_| Poll::Ready(Err(crashed())))
-}
-
-/// The tool that is called, if one is.
-fn tool_of<'a>(message: &'a Message<'_>) -> Option<&'a str> {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is a tool's")]
-    match &message.body {
-        Body::ToolCallRequest(call) => Some(&call.tool_name),
-        _ => None,
-    }
 }
 
 fn wants_events(body: &Body<'_>) -> bool {
