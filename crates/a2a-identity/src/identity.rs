@@ -158,6 +158,16 @@ impl Identity {
         self.keys != before
     }
 
+    /// When [`Identity::advance`] will have something to do next: a key takes over, or one ends.
+    #[must_use]
+    pub fn next_change(&self, now: UnixSeconds) -> Option<UnixSeconds> {
+        let times = self.keys.iter().flat_map(|own| {
+            let takes_over = (own.status == KeyStatus::Active).then_some(own.signs_from);
+            [takes_over, own.expires_at]
+        });
+        times.flatten().filter(|time| *time > now).min()
+    }
+
     /// Who it is.
     #[must_use]
     pub const fn did(&self) -> &Did {

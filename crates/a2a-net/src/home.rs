@@ -133,6 +133,10 @@ impl Home {
     }
 
     pub(crate) fn set_identity(&self, identity: Identity) {
-        self.identity.store(Arc::new(identity));
+        let own = Arc::clone(&identity.own);
+        let before = self.identity.swap(Arc::new(identity));
+        if before.own.kid() != own.kid() {
+            self.recorder.own_key_changed(&own);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use a2a_identity::{Did, TrustLevel};
-use a2a_session::{Binding, Check, Checks, Established, Failure, Record, Refused};
+use a2a_session::{Binding, Check, Checks, Established, Failure, Own, Record, Refused};
 use a2a_wire::{Digest, ErrorCode};
 use audit::{Body, Event, Log, Pending, Permit, PolicyChecks, Verdict};
 
@@ -175,6 +175,17 @@ impl Recorder {
             remote_agent_did: Some(audit::DidText(did)),
             manifest_hash: Some(manifest),
             reason: Some("a key that a session used was revoked"),
+            ..Body::default()
+        };
+        self.append(Event::KeyChange, body);
+    }
+
+    /// Another key of the node signs from now on.
+    pub(crate) fn own_key_changed(&self, own: &Own) {
+        let body = Body {
+            kid: Some(own.kid().as_str()),
+            manifest_hash: Some(own.manifest_hash()),
+            reason: Some("the node signs with another key"),
             ..Body::default()
         };
         self.append(Event::KeyChange, body);

@@ -38,8 +38,10 @@ fn a_key_takes_over_after_an_hour_and_the_old_one_goes_a_day_later() {
         Err(IdentityError::RotationUnderWay)
     );
     let switched = NOW.plus(SWITCH);
+    assert_eq!(identity.next_change(NOW), Some(switched));
     assert!(identity.advance(switched));
     assert_eq!(signer(&identity, switched), "b");
+    assert_eq!(identity.next_change(switched), Some(switched.plus(GRACE)));
     assert_eq!(
         statuses(&identity),
         [("a", KeyStatus::Deprecated), ("b", KeyStatus::Active)]
@@ -48,6 +50,7 @@ fn a_key_takes_over_after_an_hour_and_the_old_one_goes_a_day_later() {
     assert!(!identity.advance(switched.plus(GRACE - 1)));
     assert!(identity.advance(switched.plus(GRACE)));
     assert_eq!(statuses(&identity), [("b", KeyStatus::Active)]);
+    assert_eq!(identity.next_change(switched.plus(GRACE)), None);
 }
 
 #[test]
