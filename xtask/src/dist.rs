@@ -149,10 +149,26 @@ fn try_out(archive: &Path, folder: &Path, name: &str, version: &str) -> Result<(
             .arg(folder),
     )?;
     let program = folder.join(name).join("bin/frith");
+    looks_up_names(&program)?;
     let found = said(Command::new(&program).arg("--version"))?;
     match found.trim().replace(' ', "-") == version {
         true => fs::remove_dir_all(folder).map_err(|error| cannot(folder, &error)),
         false => Err(format!("{} says that it is {found}", program.display())),
+    }
+}
+
+/// Looking a name up is where a program that is linked in another way would crash, or find nothing. Nobody
+/// answers at the port, and that is found out only by who knows the address.
+fn looks_up_names(program: &Path) -> Result<(), String> {
+    let mut ping = Command::new(program);
+    ping.args(["ping", "--host", "http://localhost:1"]);
+    let output = ping
+        .output()
+        .map_err(|error| format!("{ping:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        Some(1) if text.contains("onnection refused") => Ok(()),
+        code => Err(format!("{ping:?} ended with {code:?}: {text}")),
     }
 }
 
