@@ -10,6 +10,7 @@ mod commands;
 mod components;
 mod env;
 mod error;
+mod identity;
 mod import;
 mod intents;
 mod layers;
@@ -32,6 +33,7 @@ mod secrets;
 mod sections;
 mod server;
 mod skills;
+mod store;
 mod telemetry;
 mod toml;
 mod tree;
@@ -52,6 +54,7 @@ pub use commands::CommandTool;
 pub use components::{ComponentTool, Files};
 pub use env::Env;
 pub use error::{ConfigError, Problem};
+pub use identity::Identity;
 pub use import::Imported;
 pub use intents::{ChainTool, Intent, IntentTarget};
 pub use layers::Overrides;
@@ -69,6 +72,7 @@ pub use probe::schema;
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use server::{Server, Tls, UnixSocket, listen_address};
 pub use skills::Skills;
+pub use store::Store;
 pub use telemetry::{LogFormat, Telemetry};
 pub use tree::Location;
 pub use trust::{Trust, TrustAnchor, TrustPin};
@@ -92,6 +96,8 @@ pub struct Config {
     pub models: Vec<Model>,
     /// What serves requests.
     pub plugins: Vec<Plugin>,
+    /// MCP servers, if all that is built in serves; else they are among the plugins.
+    pub mcp: Option<Mcp>,
     /// Where sessions are kept.
     pub snapshot_store: SnapshotPlace,
     /// Who saves the state of plugins.
@@ -100,7 +106,9 @@ pub struct Config {
     pub global_limits: GlobalLimits,
     /// What agents may do.
     pub policy: Policy,
-    /// How it speaks with other agents.
+    /// Who it is to other agents.
+    pub identity: Identity,
+    /// How it speaks with them.
     pub a2a: A2a,
     /// Which of them are trusted, and how far.
     pub trust: Trust,
@@ -108,6 +116,8 @@ pub struct Config {
     pub intents: Vec<Intent>,
     /// Those that its own agents may ask.
     pub peers: Vec<Peer>,
+    /// What it keeps in its database.
+    pub store: Store,
     /// The record of what they did.
     pub audit: Audit,
     /// What the node says about itself.
@@ -155,14 +165,17 @@ impl Default for Config {
             sandbox: Sandbox::default(),
             models: Vec::new(),
             plugins: Vec::new(),
+            mcp: None,
             snapshot_store: SnapshotPlace::File,
             snapshot_mode: SnapshotMode::default(),
             global_limits: GlobalLimits::default(),
             policy: Policy::default(),
+            identity: Identity::default(),
             a2a: A2a::default(),
             trust: Trust::default(),
             intents: Vec::new(),
             peers: Vec::new(),
+            store: Store::default(),
             audit: Audit::default(),
             telemetry: Telemetry::default(),
             notes: Vec::new(),

@@ -230,7 +230,7 @@ impl Reader<'_> {
         Some(command)
     }
 
-    fn secrets(&self, field: &Field<'_>) -> Option<Vec<(String, Secret)>> {
+    pub(super) fn secrets(&self, field: &Field<'_>) -> Option<Vec<(String, Secret)>> {
         let entries = field.entries()?;
         let secrets = entries.filter_map(|(name, it)| Some((name.to_owned(), self.secret(&it)?)));
         Some(secrets.collect())

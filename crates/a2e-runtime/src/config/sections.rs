@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use super::read::{Field, Problems, Section};
 use super::tree::Node;
 use super::{
-    Config, Problem, SnapshotMode, SnapshotPlace, Surroundings, audit, limits, peers, policy,
-    secrets, telemetry, trust,
+    Config, Plugin, PluginKind, Problem, SnapshotMode, SnapshotPlace, Surroundings, audit, limits,
+    peers, policy, secrets, store, trust,
 };
 use crate::secret::Secret;
 
@@ -60,6 +60,7 @@ pub(super) fn read(mut root: Section<'_>, surroundings: &Surroundings<'_>) -> Co
                 .collect(),
         )
     });
+    servers(&mut config, root.field("mcp"), &reader);
     set(
         &mut config.snapshot_store,
         root.field("snapshot_store"),
@@ -97,18 +98,49 @@ pub(super) fn read(mut root: Section<'_>, surroundings: &Surroundings<'_>) -> Co
         policy::agents,
     );
     others(&mut config, &mut root, &reader);
+    set(&mut config.store, root.field("store"), store::store);
     set(&mut config.audit, root.field("audit"), audit::audit);
-    set(
-        &mut config.telemetry,
-        root.field("telemetry"),
-        telemetry::telemetry,
-    );
+    set(&mut config.telemetry, root.field("telemetry"), |it| {
+        reader.telemetry(it)
+    });
     root.finish();
     config
 }
 
+/// MCP servers beside everything that is built in, or as one more of the plugins that are named.
+fn servers(config: &mut Config, field: Option<Field<'_>>, reader: &Reader<'_>) {
+    let Some(field) = field else {
+        return;
+    };
+    let Some(mut section) = field.section() else {
+        return;
+    };
+    let mcp = reader.mcp(&mut section);
+    section.finish();
+    if config.plugins.is_empty() {
+        config.mcp = Some(mcp);
+        return;
+    }
+    let has_servers = |plugin: &Plugin| matches!(plugin.kind, PluginKind::Mcp(_));
+    if config.plugins.iter().any(has_servers) {
+        let text = "is said twice: a plugin of `type: mcp` has servers too; say them in one place";
+        let _: Option<()> = field.wrong(text);
+        return;
+    }
+    config.plugins.push(Plugin {
+        name: "mcp".to_owned(),
+        priority: 0,
+        exclusive: false,
+        enabled: true,
+        kind: PluginKind::Mcp(mcp),
+    });
+}
+
 /// What concerns other nodes.
 fn others(config: &mut Config, root: &mut Section<'_>, reader: &Reader<'_>) {
+    set(&mut config.identity, root.field("identity"), |it| {
+        reader.identity(it)
+    });
     set(&mut config.a2a, root.field("a2a"), |it| reader.a2a(it));
     set(&mut config.trust, root.field("trust"), trust::trust);
     set(&mut config.intents, root.field("intents"), |it| {

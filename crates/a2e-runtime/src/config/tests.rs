@@ -431,7 +431,7 @@ fn words_that_mean_nothing() {
         ),
         ("telemetry: {log: 'info,'}", "unknown level ``"),
         (
-            "telemetry: {otlp: 'https://a:1'}",
+            "telemetry: {otlp: 'grpc://a:1'}",
             "must be http://ADDRESS:PORT",
         ),
         (
@@ -443,12 +443,35 @@ fn words_that_mean_nothing() {
             "must be http://ADDRESS:PORT",
         ),
         (
+            "telemetry: {otlp: 'http://a:1', otlp_headers: {x: y}}",
+            "`telemetry.otlp_headers` would be readable on the network",
+        ),
+        (
+            "telemetry: {otlp: 'https://a', otlp_headers: {'x y': z}}",
+            "has a name that is no header's: `x y`",
+        ),
+        (
+            "telemetry: {otlp: 'https://a', otlp_headers: {x: \"hunter2\\u0007\"}}",
+            "has a value that no header can have: `x`",
+        ),
+        (
+            "telemetry: {log_file_bytes: 65535}",
+            "must be a whole number from 65536 to",
+        ),
+        ("identity: {name: 'a b'}", "must be 1 to 64 of"),
+        ("store: {sync: never}", "`sync` is `commit` or a time"),
+        (
+            "store: {max_bytes: 1}",
+            "must be a whole number from 1048576",
+        ),
+        (
             "plugins: [{name: a, type: mounted, url: 'tcp:x', capabilities: [tools, memori]}]",
             "1:72: `plugins[0].capabilities[1]` is no capability: `memori`; did you mean `memory`?",
         ),
     ] {
         let error = mistakes(text, Format::Yaml);
         assert!(error.contains(wrong), "{text}: {error}");
+        assert!(!error.contains("hunter2"), "{text}: {error}");
     }
     for log in [
         "warn",
@@ -465,4 +488,51 @@ fn words_that_mean_nothing() {
             Config::parse(&text, Format::Yaml, &Overrides::default(), &surroundings).unwrap();
         assert_eq!(config.telemetry.log, log);
     }
+}
+
+#[test]
+fn who_a_node_is_and_where_it_keeps_and_says_what() {
+    let config = yaml(
+        "identity: {name: web, passphrase: '${TOKEN}'}
+store: {sync: commit, max_bytes: 1048576}
+telemetry: {log_file: frith.log, log_file_bytes: 65536, log_files: 0, otlp: 'https://a.example', otlp_headers: {authorization: '${TOKEN}'}}",
+    );
+    assert_eq!(config.identity.name, "web");
+    let secret = Some(Secret::new("from the environment"));
+    assert_eq!(config.identity.passphrase, secret);
+    assert_eq!(config.store.sync, ::store::SyncMode::Commit);
+    assert_eq!(config.store.max_bytes, 1 << 20);
+    let telemetry = &config.telemetry;
+    assert_eq!(
+        telemetry.log_file.as_deref(),
+        Some(Path::new("/etc/frith/frith.log"))
+    );
+    assert_eq!((telemetry.log_file_bytes, telemetry.log_files), (65536, 0));
+    assert_eq!(telemetry.otlp_headers[0].1, secret.unwrap());
+    for here in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost"] {
+        yaml(&format!(
+            "telemetry: {{otlp: '{here}', otlp_headers: {{a: b}}}}"
+        ));
+    }
+}
+
+/// Beside all that is built in, or as one more of those that are named; never twice.
+#[test]
+fn servers_are_said_in_one_place() {
+    let servers = "mcp: {servers: {time: {command: [mcp-server-time]}}}\n";
+    let config = yaml(servers);
+    assert!(config.plugins.is_empty());
+    let mcp = config.mcp.unwrap();
+    assert_eq!(mcp.servers[0].name, "time");
+    let config = yaml(&format!(
+        "{servers}plugins: [{{name: tools, type: tools}}]\n"
+    ));
+    assert_eq!(config.mcp, None);
+    let [_, plugin] = config.plugins.as_slice() else {
+        panic!("{:?}", config.plugins);
+    };
+    assert_eq!(plugin.kind, PluginKind::Mcp(mcp));
+    let twice = format!("plugins: [{{name: a, type: mcp}}]\n{servers}");
+    let error = mistakes(&twice, Format::Yaml);
+    assert!(error.contains("`mcp` is said twice"), "{error}");
 }
