@@ -7,11 +7,15 @@ mod certificate;
 mod development;
 mod roots;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::pem;
+use tokio_rustls::rustls::pki_types::{ServerName, pem};
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{self, ClientConfig, ServerConfig};
 
@@ -118,6 +122,22 @@ impl ClientTls {
             http1: Arc::new(http1),
             http2: Arc::new(http2),
         })
+    }
+
+    /// Speaks TLS over a connection that is there, for HTTP/1.1, with whom the name says.
+    ///
+    /// # Errors
+    /// If that is no name, or somebody else answers.
+    pub async fn over(
+        &self,
+        name: &str,
+        stream: TcpStream,
+    ) -> io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<>> {
+        // An address of version 6 stands in brackets in a URL.
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+        let connector = TlsConnector::from(Arc::clone(&self.http1));
+        connector.connect(name, stream).await
     }
 }
 

@@ -29,6 +29,7 @@ mod init;
 mod keystore;
 mod learn;
 mod log;
+mod log_file;
 mod manifest;
 mod manual;
 #[cfg(feature = "mcp")]

@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         .context("cannot start")?;
     let told = CancellationToken::new();
     let sending = exporter
-        .zip(collector(&config))
+        .zip(Collector::of(&config)?)
         .map(|(exporter, collector)| runtime.spawn(exporter.run(collector, told.clone())));
     let outcome = runtime.block_on(serve(arguments, &config, file.as_deref(), &log, as_json));
     told.cancel();
@@ -58,14 +58,6 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     // Whatever still runs was told to end and had its time.
     runtime.shutdown_background();
     outcome
-}
-
-/// Where the configuration wants spans to be sent.
-fn collector(config: &Config) -> Option<Collector> {
-    Some(Collector {
-        url: config.telemetry.otlp.clone()?,
-        service: config.host_id.clone(),
-    })
 }
 
 async fn serve(

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::node::Node;
 use crate::{frith, frith_in};
 
 fn write(folder: &Path, name: &str, text: &str) {
@@ -167,4 +168,24 @@ fn a_file_that_changes_only_tightens() {
     let (status, _, error) = frith_in(folder, &["config", "apply", "--data", "data"], "");
     assert_eq!(status, 0, "{error}");
     assert_eq!(call(), 0);
+}
+
+/// The log is in a file if that is said, and a reload finds it again after somebody has moved it.
+#[test]
+fn a_log_in_a_file_is_begun_anew_when_it_was_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let log = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let node = Node::start(folder, "telemetry: {log_file: node.log}\n");
+    node.signal("-HUP");
+    while !log("node.log").contains("read the configuration again") {}
+    std::fs::rename(folder.join("node.log"), folder.join("moved.log")).unwrap();
+    let data = node.data();
+    let apply = ["config", "apply", "--data", data.to_str().unwrap()];
+    // What is said while it is applied may still be in the old one.
+    for _ in 0..2 {
+        assert_eq!(frith(&apply, "").0, 0);
+    }
+    assert!(log("node.log").contains("read the configuration again"));
+    assert!(!log("moved.log").is_empty());
 }

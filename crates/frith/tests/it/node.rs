@@ -20,6 +20,11 @@ pub(crate) struct Wire(BufReader<UnixStream>);
 impl Node {
     /// Starts a node in a folder, and waits until it has said where it is.
     pub(crate) fn start(folder: &Path, config: &str) -> Self {
+        Self::start_with(folder, config, &[])
+    }
+
+    /// The same, with these in its environment.
+    pub(crate) fn start_with(folder: &Path, config: &str, variables: &[(&str, &Path)]) -> Self {
         // Most tests are about the node, and use the tools that are there to try things with.
         let config = if config == "{}" { "" } else { config };
         let demo = match config.contains("plugins") || config.starts_with('{') {
@@ -39,6 +44,7 @@ impl Node {
             .arg("--data")
             .arg(folder.join("data"))
             .current_dir(folder)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
