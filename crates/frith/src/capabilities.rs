@@ -31,10 +31,8 @@ use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source};
 use a2e_caps::tools::Settings as ToolSettings;
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, files, http, time};
-#[cfg(feature = "mcp")]
-use a2e_runtime::config::Mcp;
 use a2e_runtime::config::{
-    Chains, Config, Env, Learning, MultiAgent, Planning, Plugin, Proc, Skills,
+    Chains, Config, Env, Learning, Mcp, MultiAgent, Planning, Plugin, Proc, Skills,
 };
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder};
@@ -203,6 +201,7 @@ impl Capabilities {
         vault: &Vault,
         (store, ledgers, keeper): (&Store, &Arc<Ledgers>, &Arc<Keeper>),
         (models, pinning, described): (&Arc<Models>, Pinning, &mut Described),
+        mcp: Option<&Mcp>,
     ) -> Result<HostBuilder> {
         let builder = builder.plugin(self.make_tools(ToolSettings::default())?);
         let builder = builder.plugin(self.make_toolkits(vault, Placement::named("toolkits")));
@@ -224,14 +223,7 @@ impl Capabilities {
         let builder = self.skills(builder, skills, &Skills::default(), tools, None)?;
         let agents = Placement::named("multi_agent");
         let builder = self.agents(builder, agents, &MultiAgent::default(), models)?;
-        #[cfg(feature = "mcp")]
-        let builder = {
-            let told = (&Mcp::default(), described);
-            self.mcp_as(builder, Placement::named("mcp"), told, pinning)?
-        };
-        #[cfg(not(feature = "mcp"))]
-        drop((pinning, described));
-        Ok(builder)
+        self.servers(builder, mcp, described, pinning)
     }
 }
 

@@ -50,8 +50,37 @@ impl Capabilities {
         );
     }
 
+    /// Adds those that a configuration names without any plugins.
     #[cfg(feature = "mcp")]
-    pub(super) fn mcp_as(
+    pub(super) fn servers(
+        &self,
+        builder: HostBuilder,
+        mcp: Option<&Mcp>,
+        described: &mut Described,
+        pinning: Pinning,
+    ) -> Result<HostBuilder> {
+        let none = Mcp::default();
+        let told = (mcp.unwrap_or(&none), described);
+        self.mcp_as(builder, Placement::named("mcp"), told, pinning)
+    }
+
+    /// Says that this program has no such part, if it is asked for.
+    #[cfg(not(feature = "mcp"))]
+    pub(super) fn servers(
+        &self,
+        builder: HostBuilder,
+        mcp: Option<&Mcp>,
+        _: &mut Described,
+        _: Pinning,
+    ) -> Result<HostBuilder> {
+        match mcp {
+            Some(_) => bail!("`mcp` needs a program that was built with the feature `mcp`"),
+            None => Ok(builder),
+        }
+    }
+
+    #[cfg(feature = "mcp")]
+    fn mcp_as(
         &self,
         builder: HostBuilder,
         placement: Placement,

@@ -45,7 +45,8 @@ pub(crate) async fn builder(
     if config.plugins.is_empty() {
         let kept = (&shared.store, &shared.ledgers, &shared.chains);
         let more = (&models, pinning.clone(), &mut described);
-        builder = capabilities.all(builder, &shared.vault, kept, more)?;
+        let mcp = config.mcp.as_ref();
+        builder = capabilities.all(builder, &shared.vault, kept, more, mcp)?;
         // The tools to try a host with.
         builder = builder.plugin(Demo::default());
     }

@@ -75,6 +75,22 @@ pub(crate) fn python_module(module: &str, more: &Value) -> Value {
     server
 }
 
+/// A section of its own takes nothing away that a node has without it.
+#[test]
+fn servers_beside_all_that_is_built_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = python_module("mcp_server_time", &json!({}));
+    let config = json!({"mcp": {"servers": {"time": server}}});
+    let node = Node::start(folder.path(), &config.to_string());
+    let mut wire = agent(&node);
+    wake(&mut wire, "w", "time");
+    let noon = json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
+    let converted = call(&mut wire, "1", "time__convert_time", &noon);
+    assert_eq!(converted["data"]["success"], true, "{converted}");
+    let told = call(&mut wire, "2", "current_time", &json!({}));
+    assert_eq!(told["data"]["success"], true, "{told}");
+}
+
 #[test]
 fn the_time_server() {
     let folder = tempfile::tempdir().unwrap();
