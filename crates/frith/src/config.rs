@@ -51,6 +51,8 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 pub(crate) struct Applied {
     /// What was not, and why.
     pub(crate) kept: Vec<String>,
+    /// The keys that change at the next start.
+    pub(crate) later: Vec<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
@@ -80,6 +82,12 @@ fn apply(data: &DataArguments, as_json: bool) -> Result<Outcome> {
     }
     for kept in &applied.kept {
         eprintln!("{}", plain(kept));
+    }
+    if !applied.later.is_empty() {
+        eprintln!(
+            "these change at the next start: {}",
+            applied.later.join(", ")
+        );
     }
     match applied.kept.is_empty() {
         true if as_json => Ok(Outcome::Good),

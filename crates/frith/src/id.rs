@@ -291,7 +291,8 @@ fn rotate(name: &str, encrypt: bool, store: &Store, as_json: bool) -> Result<Out
     if !as_json {
         writeln!(
             std::io::stdout(),
-            "sign the manifest again now, and once more in {} (`frith manifest sign`)",
+            "a node that runs as `{name}` shows the new key by itself; a manifest that you publish elsewhere \
+             is to be signed again now, and once more in {} (`frith manifest sign`)",
             span(SWITCH)
         )?;
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use a2a_net::tls::DevelopmentCa;
-use a2e_runtime::config::{Config, Imported};
+use a2e_runtime::config::{Config, Identity, Imported};
 use a2e_runtime::{DataDir, TokenStore};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
@@ -17,7 +17,6 @@ use serde_json::{Map, Value, json};
 use crate::Outcome;
 use crate::agent::{print, print_json};
 use crate::data::DataArguments;
-use crate::keystore::Store;
 use crate::node;
 use crate::screen::plain;
 use found::Found;
@@ -97,7 +96,7 @@ fn show(file: &Path, own: &Own, found: &Found) -> Result<()> {
 fn own(data: &DataDir) -> Result<Own> {
     let claim = data.claim()?;
     TokenStore::open(&claim, None)?;
-    let identity = node::identity(&Store::at(Some(data.path().to_owned())))?;
+    let identity = node::NodeIdentity::new(&Identity::default(), data).open()?;
     let ca = DataDir::of_user()?.path().join("ca");
     DevelopmentCa::open(&ca)?;
     Ok(Own {

@@ -24,6 +24,20 @@ pub(crate) struct Store {
     /// A file with the passphrase of the keys; else $FRITH_PASSPHRASE is used
     #[arg(long, value_name = "FILE")]
     passphrase_file: Option<PathBuf>,
+
+    /// The passphrase itself, where something else than a command line says it.
+    #[arg(skip)]
+    passphrase: Option<Passphrase>,
+}
+
+/// What opens keys. It is wiped when dropped, and never shown.
+#[derive(Clone)]
+struct Passphrase(Zeroizing<String>);
+
+impl std::fmt::Debug for Passphrase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Passphrase(…)")
+    }
 }
 
 /// An identity on disk, held by this process alone until it is dropped.
@@ -43,7 +57,14 @@ impl Store {
         Self {
             data,
             passphrase_file: None,
+            passphrase: None,
         }
+    }
+
+    /// The same, whose keys this opens.
+    pub(crate) fn opened_by(self, passphrase: Option<&str>) -> Self {
+        let passphrase = passphrase.map(|text| Passphrase(Zeroizing::new(text.to_owned())));
+        Self { passphrase, ..self }
     }
 
     /// The same, with the passphrase in this file.
@@ -71,6 +92,11 @@ impl Store {
             .collect();
         names.sort();
         Ok(names)
+    }
+
+    /// The file that says which keys an identity has.
+    pub(crate) fn record(&self, name: &str) -> Result<PathBuf> {
+        Ok(self.place(name)?.join(RECORD))
     }
 
     /// Opens an identity and does what time has brought to its keys.
@@ -156,12 +182,18 @@ impl Store {
         let passphrase = passphrase.as_ref().map(|text| text.as_str());
         let key = SigningKey::from_pem(secret.as_str(), passphrase);
         if key.as_ref().err() == Some(&KeyFileError::PassphraseNeeded) {
-            bail!("the key is encrypted: give --passphrase-file FILE or set FRITH_PASSPHRASE");
+            bail!(
+                "the key is encrypted: give --passphrase-file FILE or set FRITH_PASSPHRASE (for a node, also \
+                 `identity.passphrase` in its configuration)"
+            );
         }
         Ok(key?)
     }
 
     fn passphrase(&self) -> Result<Option<Zeroizing<String>>> {
+        if let Some(Passphrase(text)) = &self.passphrase {
+            return Ok(Some(text.clone()));
+        }
         if let Some(file) = &self.passphrase_file {
             let text = Secret::read(file)?;
             let text = text.as_str().trim_end_matches(['\r', '\n']);

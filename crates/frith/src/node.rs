@@ -5,6 +5,8 @@ mod build;
 mod chains;
 mod doors;
 mod joined;
+mod keys;
+mod later;
 mod listen;
 mod manifest;
 mod operate;
@@ -20,7 +22,6 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::store::{Sqlite, Vault};
-use a2a_identity::SigningKey;
 use a2e_caps::chains::Keeper;
 use a2e_caps::learning::Ledgers;
 use a2e_runtime::config::{Config, Plugin, PluginKind, SnapshotPlace};
@@ -38,8 +39,6 @@ use tokio_util::sync::CancellationToken;
 use crate::book::{self, BookFile};
 use crate::capabilities::Capabilities;
 use crate::config::Applied;
-use crate::id;
-use crate::keystore::{Store, Stored, random};
 use crate::vault;
 
 pub(crate) use agents::Agents;
@@ -48,6 +47,7 @@ use bridge::Names;
 pub(crate) use build::builder;
 pub(crate) use joined::LatePeers;
 use joined::{Joined, Plan};
+pub(crate) use keys::NodeIdentity;
 use listen::{Endpoints, listen, warn_of_plain_text};
 use operate::{operations, serve as serve_operator};
 use record::keep_within;
@@ -68,6 +68,8 @@ pub(crate) struct Node {
     joined: Option<Joined>,
     /// Which agents have a DID.
     names: Names,
+    /// Who it is to others.
+    who: NodeIdentity,
     /// What it was started with, or what of a later one was taken.
     config: std::sync::Mutex<Config>,
     /// Told to read its configuration again by the operator.
@@ -125,9 +127,11 @@ impl Node {
         // While everything else is opened.
         let guards = capabilities.try_guards();
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
-        let identities = Store::at(Some(data.path().to_owned()));
-        let identity = identity(&identities).context("the node's identity cannot be used")?;
-        let store = open_store(data)?;
+        let who = NodeIdentity::new(&config.identity, data);
+        let identity = who
+            .open()
+            .context("the node's identity cannot be used (`identity` in the configuration)")?;
+        let store = open_store(config, data)?;
         let approvals = Approvals::new(store.clone(), config.global_limits.approval);
         let book = Arc::new(BookFile::open(claim.clone(), config)?);
         let (names, plan) = (Names::default(), Plan::of(config)?);
@@ -136,7 +140,7 @@ impl Node {
             authenticator: Arc::new(Limited::new(Arc::clone(&login))),
             snapshots: Some(snapshots(config, data)?),
             approvals: Some(approvals.clone()),
-            audit: record::open(config, data, &identity, &identities)?,
+            audit: record::open(config, data, &identity, &who.store)?,
             capabilities,
             vault: vault::open(data, &store).await?,
             store: store.clone(),
@@ -159,7 +163,7 @@ impl Node {
             config,
             data,
             identity: &identity,
-            identities: &identities,
+            identities: &who.store,
             store,
             log: shared.audit.clone(),
             book: Arc::clone(&book),
@@ -192,6 +196,7 @@ impl Node {
             agents,
             joined,
             names,
+            who,
             config: std::sync::Mutex::new(config.clone()),
             applies: Mutex::new(applies),
             claim,
@@ -285,6 +290,10 @@ impl Node {
         if stopped.is_err() {
             tracing::warn!("some sessions did not end in time");
         }
+        // Last of all: what has just ended may have asked others.
+        if let Some(agents) = &self.agents {
+            agents.close().await;
+        }
         if let Some(log) = self.shared.audit.clone() {
             // It has its last checkpoint before the process ends.
             let _ = tokio::task::spawn_blocking(move || log.close()).await;
@@ -319,10 +328,15 @@ fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> 
 }
 
 /// What outlives the node: calls that wait for the operator, secrets of agents.
-fn open_store(data: &DataDir) -> Result<store::Store> {
+fn open_store(config: &Config, data: &DataDir) -> Result<store::Store> {
     let file = data.store();
-    let database = Sqlite::open(&store::Options::new(&file))
-        .with_context(|| format!("cannot use {}", file.display()))?;
+    let options = store::Options {
+        sync: config.store.sync,
+        max_bytes: config.store.max_bytes,
+        ..store::Options::new(&file)
+    };
+    let database =
+        Sqlite::open(&options).with_context(|| format!("cannot use {}", file.display()))?;
     Ok(store::Store::new(database))
 }
 
@@ -339,16 +353,6 @@ fn http_server(host: &Host, config: &Config) -> HttpServer {
     #[cfg(feature = "mcp")]
     let http = http.route(Arc::new(a2e_caps::mcp::server::Endpoint::new(host)));
     http
-}
-
-/// The identity that the node acts as; a new one is given one.
-pub(crate) fn identity(store: &Store) -> Result<Stored> {
-    const NAME: &str = "default";
-    if store.names()?.iter().any(|name| name == NAME) {
-        return store.open(NAME);
-    }
-    let key = SigningKey::generate(&mut random)?;
-    id::make(NAME, None, false, store, &key)
 }
 
 fn guard(config: &Config) -> Guard {

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use a2e_runtime::config::{Config, listen_address};
-use anyhow::{Context, Result};
+use a2e_runtime::operator::News;
+use anyhow::{Context, Result, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -77,6 +78,7 @@ async fn serve(
     node.announce(config, as_json)?;
     notify::tell(State::Ready);
     let mut watch = Watch::new(file);
+    let mut keys = node.keys();
     loop {
         let (consent, wish) = tokio::select! {
             told = signals.next() => match told {
@@ -85,35 +87,18 @@ async fn serve(
             },
             wish = node.told_to_apply() => (Consent::Given, Some(wish)),
             () = watch.changed() => (Consent::Missing, None),
+            () = keys.due() => {
+                node.renew(&mut keys);
+                continue;
+            }
         };
         watch.reading();
-        let applied = match arguments
-            .config
-            .file()
-            .and_then(|file| arguments.load(file.as_deref()))
-        {
-            Ok(config) => {
-                let tell = |doing: String| {
-                    tracing::info!("{doing}");
-                    if let Some(Apply { news, .. }) = &wish {
-                        news.try_tell(&Doing { doing });
-                    }
-                };
-                let reloaded = tokio::select! {
-                    reloaded = node.reload(&config, consent, &tell) => reloaded,
-                    () = signals.stop_again() => break,
-                };
-                if reloaded.is_ok() {
-                    log.set(&config.telemetry);
-                }
-                reloaded.map(|kept| Applied { kept })
-            }
-            Err(error) => Err(error),
+        let news = wish.as_ref().map(|wish| &wish.news);
+        let Some(applied) =
+            read_again(arguments, (&node, log), (consent, news), &mut signals).await
+        else {
+            break;
         };
-        let applied = applied.map_err(|error| {
-            tracing::error!("kept the old configuration: {error:#}");
-            format!("nothing was changed: {error:#}")
-        });
         if let Some(Apply { answer, .. }) = wish {
             let _ = answer.send(applied);
         }
@@ -126,6 +111,39 @@ async fn serve(
     }
     node.clean_up();
     Ok(Outcome::Good)
+}
+
+/// Goes on with the configuration as it is now; says what came of it, or nothing if the node is to stop.
+async fn read_again(
+    arguments: &Arguments,
+    (node, log): (&Node, &Log),
+    (consent, news): (Consent, Option<&News>),
+    signals: &mut Signals,
+) -> Option<Result<Applied, String>> {
+    let tell = |doing: String| {
+        tracing::info!("{doing}");
+        if let Some(news) = news {
+            news.try_tell(&Doing { doing });
+        }
+    };
+    let config = arguments
+        .config
+        .file()
+        .and_then(|file| arguments.load(file.as_deref()));
+    let reloaded = match &config {
+        Ok(config) => tokio::select! {
+            reloaded = node.reload(config, consent, &tell) => reloaded,
+            () = signals.stop_again() => return None,
+        },
+        Err(error) => Err(anyhow!("{error:#}")),
+    };
+    if let (Ok(config), true) = (&config, reloaded.is_ok()) {
+        log.set(&config.telemetry);
+    }
+    Some(reloaded.map_err(|error| {
+        tracing::error!("kept the old configuration: {error:#}");
+        format!("nothing was changed: {error:#}")
+    }))
 }
 
 impl Arguments {

@@ -36,10 +36,13 @@ pub(crate) struct Agents {
     place: Place,
     /// Where peers are, as the configuration says.
     places: Mutex<BTreeMap<String, String>>,
-    policies: Policies,
+    policies: Mutex<Policies>,
     stop: CancellationToken,
     serving: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
+
+/// How long others may take to hear that a session is over.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// What the node is made of, as far as other agents are concerned.
 pub(super) struct Needs<'a> {
@@ -123,7 +126,7 @@ impl Agents {
             address,
             place,
             places: Mutex::default(),
-            policies,
+            policies: Mutex::new(policies),
             stop,
             serving: tokio::sync::Mutex::new(Some(serving)),
         });
@@ -145,7 +148,10 @@ impl Agents {
     /// Goes by what the operator's books say now.
     pub(crate) fn read_book(&self) -> Result<()> {
         let pages = self.book.books.pages();
-        self.server.set_rules(self.policies.rules(&pages)?);
+        let policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        let rules = policies.rules(&pages);
+        drop(policies);
+        self.server.set_rules(rules?);
         self.server.set_anchors(pages.anchors());
         let mut places: BTreeMap<String, String> = pages
             .peers()
@@ -159,6 +165,18 @@ impl Agents {
         Ok(())
     }
 
+    /// Whether what a configuration says of agents can be gone by.
+    pub(super) fn check(&self, a2a: &A2a) -> Result<()> {
+        let pages = self.book.books.pages();
+        Policies(a2a.clone()).rules(&pages).map(drop)
+    }
+
+    /// Asks of agents what this configuration says.
+    pub(super) fn set_policies(&self, a2a: A2a) -> Result<()> {
+        *self.policies.lock().unwrap_or_else(PoisonError::into_inner) = Policies(a2a);
+        self.read_book()
+    }
+
     /// Looks for peers where the configuration says that they are.
     pub(super) fn set_places(&self, places: BTreeMap<String, String>) -> Result<()> {
         *self.places.lock().unwrap_or_else(PoisonError::into_inner) = places;
@@ -170,15 +188,18 @@ impl Agents {
         own_identity(own, &self.place)
     }
 
-    /// Takes nothing new, lets requests end, and closes the sessions with others.
+    /// Takes nothing new of others, and lets their requests end.
     pub(super) async fn stop(&self, patience: Duration) {
         self.stop.cancel();
-        let closed = self.client.close(patience);
-        let stopped = self.server.stop(patience);
-        tokio::join!(closed, stopped);
+        self.server.stop(patience).await;
         if let Some(serving) = self.serving.lock().await.take() {
             let _ = serving.await;
         }
+    }
+
+    /// Closes the sessions with others. Whatever is still asked in them ends with them.
+    pub(super) async fn close(&self) {
+        self.client.close(GOODBYE).await;
     }
 }
 

@@ -46,7 +46,10 @@ pub(super) fn keep_doors(config: &mut Config, current: &Config) -> Vec<String> {
         &current.auth_token,
         &mut kept,
     );
+    // Who is sent what agents say and read.
+    keep("models", &mut config.models, &current.models, &mut kept);
     keep("plugins", &mut config.plugins, &current.plugins, &mut kept);
+    keep("mcp", &mut config.mcp, &current.mcp, &mut kept);
     keep("a2a", &mut config.a2a, &current.a2a, &mut kept);
     keep_fewer("intents", &mut config.intents, &current.intents, &mut kept);
     keep_fewer("peers", &mut config.peers, &current.peers, &mut kept);

@@ -8,11 +8,12 @@ use anyhow::{Context, Result, anyhow};
 
 use super::doors::keep_doors;
 use super::joined::{self, Plan};
+use super::later::take_later;
 use super::manifest::Own;
-use super::{Consent, Node, builder, guard, identity};
+use super::{Consent, Node, builder, guard};
 use crate::book;
 use crate::capabilities::Described;
-use crate::keystore::Store;
+use crate::config::Applied;
 
 /// All that a configuration changes, ready to be used.
 struct Ready {
@@ -37,8 +38,9 @@ impl Node {
         config: &Config,
         consent: Consent,
         tell: &(dyn Fn(String) + Send + Sync),
-    ) -> Result<Vec<String>> {
+    ) -> Result<Applied> {
         let mut config = config.clone();
+        let later = take_later(&mut config, &self.current());
         let mut kept = match consent {
             Consent::Given => Vec::new(),
             Consent::Missing => keep_doors(&mut config, &self.current()),
@@ -50,10 +52,11 @@ impl Node {
         for kept in &kept {
             tracing::error!("{kept}");
         }
-        tracing::info!(
-            "read the configuration again; listeners, the store, the audit log and TLS on or off change at the next start"
-        );
-        Ok(kept)
+        tracing::info!("read the configuration again");
+        if !later.is_empty() {
+            tracing::warn!("these change at the next start: {}", later.join(", "));
+        }
+        Ok(Applied { kept, later })
     }
 
     /// Everything else that can fail.
@@ -84,6 +87,9 @@ impl Node {
         let book = book::configured(&config.trust).context("`trust`")?;
         let plan = Plan::of(config)?;
         let identity = self.identity(config)?;
+        if let Some(agents) = &self.agents {
+            agents.check(&config.a2a)?;
+        }
         // Last, since these two take at once what is good. A certificate is read from the same files.
         let tls = self.tls.as_ref().map(Tls::reload).transpose();
         tls.context("the certificate")?;
@@ -100,17 +106,15 @@ impl Node {
     }
 
     /// Who the node is to others. Its keys are read again: one that was rotated is shown from then on.
-    fn identity(&self, config: &Config) -> Result<Option<Identity>> {
+    pub(super) fn identity(&self, config: &Config) -> Result<Option<Identity>> {
         let Some(agents) = &self.agents else {
             return Ok(None);
         };
-        let data = self.claim.dir();
-        let identities = Store::at(Some(data.path().to_owned()));
         let own = Own {
             config,
-            data,
-            identity: &identity(&identities)?,
-            identities: &identities,
+            data: self.claim.dir(),
+            identity: &self.who.open()?,
+            identities: &self.who.store,
         };
         agents.identity(own).map(Some)
     }
@@ -128,9 +132,9 @@ impl Node {
         joined::take(ready.plan, &self.names, self.joined.as_ref());
         if let (Some(agents), Some(identity)) = (&self.agents, ready.identity) {
             agents.server.set_identity(identity);
-        }
-        if let Some(Err(error)) = self.agents.as_ref().map(|agents| agents.read_book()) {
-            tracing::error!("kept the old rules for other agents: {error:#}");
+            if let Err(error) = agents.set_policies(config.a2a.clone()) {
+                tracing::error!("kept the old rules for other agents: {error:#}");
+            }
         }
         *self.current() = config;
     }

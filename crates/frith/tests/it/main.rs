@@ -36,6 +36,7 @@ mod newcomer;
 mod node;
 mod otlp;
 mod own_host;
+mod own_identity;
 mod peers;
 mod pinned;
 mod planning;
