@@ -1,6 +1,7 @@
 //! Both protocols joined, as processes: an agent, its node A (A2E), node B (A2A), and a tool in B's sandbox.
 
 mod crashes;
+mod load;
 mod login;
 mod refusals;
 mod reload;
@@ -207,6 +208,20 @@ fn a_large_result_comes_whole_to_the_node_that_asked() {
     assert_eq!(rest["data"]["data"]["content"], "x".repeat(10), "{rest}");
 }
 
+/// What is on record of a call that was given up, when all is.
+fn cancelled(pair: &Pair, id: &str) {
+    let [_, sent, received, done] = loop {
+        let story = pair.story(id);
+        if story.iter().all(|record| !record.is_null()) {
+            break story;
+        }
+    };
+    for record in [sent, received] {
+        assert_eq!(record["response_status"], "CANCELLED", "{record}");
+    }
+    assert_eq!(done["response_status"], "cancelled", "{done}");
+}
+
 /// An agent that waits no longer is noticed as far as the tool.
 #[test]
 fn a_cancelled_call_ends_on_the_other_node() {
@@ -218,18 +233,22 @@ fn a_cancelled_call_ends_on_the_other_node() {
     let (events, answered) = answer(&mut wire);
     assert_eq!(events[0]["data"]["message"], "started\n", "{events:?}");
     assert_eq!(answered["code"], "timeout", "{answered}");
-    let [_, sent, received, done] = loop {
-        let story = pair.story("c1");
-        if story.iter().all(|record| !record.is_null()) {
-            break story;
-        }
-    };
-    for record in [sent, received] {
-        assert_eq!(record["response_status"], "CANCELLED", "{record}");
-    }
-    assert_eq!(done["response_status"], "cancelled", "{done}");
+    cancelled(&pair, "c1");
     // And it is not in the way of what comes next.
     let (_, answered) = call(&mut wire, "c2", "time_there", &json!({}));
     assert_eq!(answered["data"]["success"], true, "{answered}");
+    intact(&[&pair.a, &pair.b]);
+}
+
+/// So is one that ends its session.
+#[test]
+fn an_agent_that_leaves_takes_its_calls_along() {
+    let pair = Pair::start("", "");
+    let mut wire = agent(&pair.a);
+    wire.say(&call_of("c1", "peer:beta:demo.wait", &json!({})));
+    let event = wire.hear().unwrap();
+    assert_eq!(event["data"]["message"], "started\n", "{event}");
+    wire.say(&json!({"type": "shutdown", "id": "s", "timeout": 0}));
+    cancelled(&pair, "c1");
     intact(&[&pair.a, &pair.b]);
 }

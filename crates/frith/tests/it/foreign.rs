@@ -49,3 +49,38 @@ fn python_over_a_websocket() {
     let node = Node::start(folder.path(), "{}");
     agent(&["websocket", node.at("ws"), &node.token]);
 }
+
+/// The agents of docs/writing-agents.md.
+#[test]
+fn the_examples_of_agents_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "plugins: [{name: tools, type: tools}]\n");
+    for (program, script) in [
+        (testkit::python(), "examples/agents/agent.py"),
+        ("node".into(), "examples/agents/agent.mjs"),
+    ] {
+        let output = Command::new(program)
+            .arg(testkit::workspace().join(script))
+            .arg(node.data())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{script}: {text}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<&str> = said
+            .lines()
+            .filter(|it| !it.starts_with("status"))
+            .collect();
+        let wanted = [
+            "found run_command",
+            "log one",
+            "exit code 0",
+            "still there: True",
+            "refused tool_error",
+        ];
+        assert_eq!(lines.len(), wanted.len(), "{script}: {said}");
+        for (line, wanted) in lines.iter().zip(wanted) {
+            assert!(line.eq_ignore_ascii_case(wanted), "{script}: {said}");
+        }
+    }
+}

@@ -2,20 +2,26 @@
 
 use super::*;
 
-/// A call that waits on B: it has begun when this returns.
-fn begun(pair: &Pair) -> Wire {
-    let mut wire = agent(&pair.a);
+/// A call that waits on B: it has begun when this returns. Also the agent's session.
+fn begun(pair: &Pair) -> (Wire, Value) {
+    let mut wire = pair.a.wire();
+    let hello = wire.ask(&hello(&pair.a));
+    assert_eq!(hello["ok"], true, "{hello}");
     wire.say(&call_of("c1", "peer:beta:demo.wait", &json!({})));
     let event = wire.hear().unwrap();
     assert_eq!(event["data"]["message"], "started\n", "{event}");
-    wire
+    (wire, hello["session_id"].clone())
+}
+
+fn hello(node: &Node) -> Value {
+    json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": node.token})
 }
 
 /// A asks again, and B does not do again what it may have done.
 #[test]
 fn b_crashes_and_the_work_is_not_done_twice() {
     let mut pair = Pair::start("", "");
-    let mut wire = begun(&pair);
+    let (mut wire, _) = begun(&pair);
     let address = pair.b.at("a2a").trim_start_matches("https://").to_owned();
     let folder = pair.folders[1].path().to_owned();
     let again = format!("{OFFER}a2a: {{listen: '{address}'}}\n");
@@ -44,11 +50,11 @@ fn b_crashes_and_the_work_is_not_done_twice() {
     intact(&[&pair.a, &pair.b]);
 }
 
-/// B goes on with work that has a name, whoever waits for it.
+/// B goes on with work that has a name, whoever waits for it; the agent is told that nobody does.
 #[test]
 fn a_crashes_and_b_ends_what_it_began() {
     let mut pair = Pair::start("", "");
-    let wire = begun(&pair);
+    let (wire, session) = begun(&pair);
     let folder = pair.folders[0].path().to_owned();
     pair.a.signal("-KILL");
     pair.a.wait();
@@ -63,7 +69,17 @@ fn a_crashes_and_b_ends_what_it_began() {
     };
     assert_eq!(done["response_status"], "success", "{done}");
     pair.a = Node::start(&folder, &asking(&pair.b, ""));
-    let (_, answered) = call(&mut agent(&pair.a), "c2", "time_there", &json!({}));
+    let mut wire = pair.a.wire();
+    let mut again = hello(&pair.a);
+    again["resume"] = json!({"session_id": session, "last_eid": 2});
+    assert_eq!(wire.ask(&again)["resumed"], true);
+    let told = wire.hear().unwrap();
+    assert_eq!(
+        (&told["req_id"], &told["detail"]["reason"]),
+        (&json!("c1"), &json!("host_restarted")),
+        "{told}"
+    );
+    let (_, answered) = call(&mut wire, "c2", "time_there", &json!({}));
     assert_eq!(answered["data"]["success"], true, "{answered}");
     let [_, sent, received, _] = pair.story("c2");
     assert_eq!(sent["response_hash"], received["response_hash"]);
