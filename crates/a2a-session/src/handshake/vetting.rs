@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use a2a_identity::{
-    Decision, Did, Issuer, Key, KeySet, KeyStatus, ManifestCheck, Outcome, Pins, ResolveError,
-    RootKeys, Seen, TrustLevel, VerifiedManifest, Want, decide, verify_manifest,
+    Decision, Did, Issuer, Key, KeySet, KeyStatus, ManifestCheck, ManifestError, Outcome, Pins,
+    ResolveError, RootKeys, Seen, TrustLevel, VerifiedManifest, VerifyingKey, Want, decide,
+    verify_manifest,
 };
 use a2a_wire::{DidText, Digest, ErrorCode, PROFILE, Reason};
 use canonical::Value;
@@ -236,7 +237,7 @@ impl Vetting {
         }
         let Some(manifest) = &self.found.manifest else {
             return match (&self.did, rules.require_manifest) {
-                (Did::Key(_), RequireManifest::No) => Ok(()),
+                (Did::Key(did), RequireManifest::No) => self.check_pins(did.key()),
                 (Did::Key(_) | Did::Web(_) | Did::Github(_), _) => {
                     refused(Reason::ManifestRequired, "it has shown no manifest")
                 }
@@ -256,6 +257,17 @@ impl Vetting {
                 Reason::ManifestInvalid,
                 "its manifest is not the one it named",
             ),
+        }
+    }
+
+    /// A did:key need not show its manifest. The one it names is then all there is to compare: it is
+    /// under the signature, so nobody else can have named it.
+    fn check_pins(&self, root: &VerifyingKey) -> Result<(), Failure> {
+        let Pins { manifest, keys } = &self.pins;
+        let manifest_fits = manifest.is_none_or(|pinned| pinned == self.manifest_hash);
+        match manifest_fits && (keys.is_empty() || keys.contains(&root.digest())) {
+            true => Ok(()),
+            false => Err(ManifestError::Pin.into()),
         }
     }
 

@@ -438,3 +438,31 @@ fn a_manifest_in_challenge_is_enough() {
         ErrorCode::InvalidManifest
     );
 }
+
+/// A did:key that shows no manifest, which it need not, has still named one: the pin holds for that.
+#[test]
+fn threat_70_a_pin_holds_for_a_manifest_that_is_only_named() {
+    let pinned = |manifest: Option<a2a_wire::Digest>, keys: Vec<a2a_wire::Digest>| {
+        let mut world = World::new();
+        let (client, _, challenge) = challenged(&mut world);
+        let pins = a2a_identity::Pins { manifest, keys };
+        world.memory.pins.insert(did(SERVER).to_string(), pins);
+        let facts = Facts {
+            manifest: None,
+            ..crate::support::facts(SERVER)
+        };
+        let mut step = client.handle_message(world.now(), &challenge, &world.memory);
+        while let Ok(ServerStep::Resolve(check)) = step {
+            step = check.handle_found(world.now(), Found::Peer(Ok(facts.clone())));
+        }
+        step.map(drop).map_err(|aborted| aborted.failure.reason)
+    };
+    let named = crate::support::facts(SERVER).manifest.unwrap().hash();
+    let key = crate::support::key(SERVER).verifying_key().digest();
+    let other = a2a_wire::Digest::of(b"another");
+    assert_eq!(pinned(None, Vec::new()), Ok(()));
+    assert_eq!(pinned(Some(named), vec![other, key]), Ok(()));
+    let refused = Err(Some(Reason::PinMismatch));
+    assert_eq!(pinned(Some(other), Vec::new()), refused);
+    assert_eq!(pinned(None, vec![other]), refused);
+}
