@@ -25,6 +25,7 @@ use crate::data::DataArguments;
 use crate::id::until;
 use crate::keystore::now;
 use crate::manifest::load::{Refused, Subject, load};
+use crate::resolve;
 use crate::screen::shown;
 
 #[derive(Debug, clap::Args)]
@@ -42,6 +43,11 @@ enum Action {
     Add(Add),
     /// List the agents that are remembered
     List,
+    /// Show what an agent offers, by the manifest that is fetched from it and verified
+    Show {
+        /// A name of `frith peer list`, a DID, or a URL
+        agent: String,
+    },
     /// Forget an agent, and the manifest that was pinned for it
     Remove {
         /// Its name
@@ -86,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         match &arguments.action {
             Action::Add(options) => add(&dir, options, as_json).await,
             Action::List => list(&dir, as_json).await,
+            Action::Show { agent } => show(&dir, agent, as_json).await,
             Action::Hello { agent, encrypt } => hello::run(&dir, agent, *encrypt, as_json).await,
             Action::Call(call) => call::run(&dir, call, as_json).await,
             Action::Sessions => sessions::run(&dir, as_json).await,
@@ -164,6 +171,25 @@ async fn add(dir: &DataDir, options: &Add, as_json: bool) -> Result<Outcome> {
         None => print(&"  no manifest is pinned (--manifest FILE does that)")?,
     }
     Ok(Outcome::Good)
+}
+
+async fn show(dir: &DataDir, agent: &str, as_json: bool) -> Result<Outcome> {
+    let listing = book::list(dir).await?;
+    let peers = listing.stored.peers();
+    // A did:key does not say where it is.
+    let known = peers
+        .iter()
+        .find(|(name, peer)| *name == agent || peer.did.to_string() == agent);
+    let at = match known {
+        Some((_, peer)) => peer.url.clone(),
+        None if agent.contains("://") => endpoint(agent),
+        None if agent.starts_with("did:") => agent.to_owned(),
+        None => bail!(
+            "there is no peer `{agent}`; `frith peer list` shows them, `frith peer add` adds one"
+        ),
+    };
+    let seen: Seen = ask(dir, LOOK, &Look { at }).await?;
+    resolve::found(&seen, as_json)
 }
 
 /// Who is at an address, by the manifest that was fetched there and verified, which is pinned.

@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 }
 
 /// Shows what a node found and verified.
-fn found(seen: &Seen, as_json: bool) -> Result<Outcome> {
+pub(crate) fn found(seen: &Seen, as_json: bool) -> Result<Outcome> {
     if as_json {
         print_json(seen)?;
         return Ok(Outcome::Good);

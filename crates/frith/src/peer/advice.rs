@@ -21,10 +21,11 @@ fn next(code: &str, to: &str) -> Option<String> {
              hello {to}` shows each step; or it has blocked this node, which its operator can see in \
              `frith trust list`"
         ),
-        "INVALID_MANIFEST" => {
-            "its manifest cannot be used: its operator can check it with `frith manifest verify`"
-                .to_owned()
-        }
+        "INVALID_MANIFEST" => format!(
+            "its manifest is refused: if it has changed since it was pinned (`frith peer list`), `frith \
+             peer remove {to}` and `frith peer add` pin the one it shows now; else its operator can check \
+             it with `frith manifest verify`"
+        ),
         "POLICY_VIOLATION" => format!(
             "the policy between the two does not allow it: `frith peer hello {to}` shows what was \
              agreed on, `a2a.policy` and `a2a.agents` of either configuration say what may be"
@@ -34,7 +35,7 @@ fn next(code: &str, to: &str) -> Option<String> {
                 .to_owned()
         }
         "UNSUPPORTED_CAPABILITY" => {
-            format!("it does not offer that: `frith resolve` shows what the agent {to} can do")
+            format!("{to} does not offer that: `frith peer show {to}` shows what it does")
         }
         "INVALID_INTENT" => "the inputs do not fit what it asks for; change them".to_owned(),
         "PROTOCOL_VERSION_UNSUPPORTED" => {

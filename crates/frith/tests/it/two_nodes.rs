@@ -123,7 +123,16 @@ fn what_is_not_offered_or_too_much_is_refused() {
     let (status, _, error) = pair.ada(&["peer", "call", "bob", "nlp.translate"]);
     assert_eq!(status, 1);
     assert!(error.contains("UNSUPPORTED_CAPABILITY"), "{error}");
-    assert!(error.contains("\n  it does not offer that"), "{error}");
+    assert!(error.contains("`frith peer show bob` shows"), "{error}");
+    // By its name, its DID, which does not say where it is, and its address.
+    for agent in ["bob", pair.bob.at("did"), pair.bob.at("a2a")] {
+        let (status, out, error) = pair.ada(&["peer", "show", agent]);
+        assert_eq!(status, 0, "{error}");
+        assert!(out.contains("can do    frith.ping"), "{out}");
+    }
+    let (status, _, error) = pair.ada(&["peer", "show", "bobb"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("there is no peer `bobb`"), "{error}");
     let long = json!({"echo": "x".repeat(1025)}).to_string();
     let (status, _, error) = pair.ada(&["peer", "call", "bob", "frith.ping", &long]);
     assert_eq!(status, 1, "{error}");
