@@ -1,5 +1,6 @@
 //! `frith config`: the configuration of a node, before it runs and while it does.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2e_runtime::config::ConfigError;
@@ -31,7 +32,14 @@ enum Action {
     /// a file that has changed, which a node notices by itself.
     Apply,
     /// Say all that is wrong with a configuration, each with its place
-    Check(ConfigArguments),
+    Check {
+        /// The configuration file, as with --config
+        #[arg(conflicts_with = "config")]
+        file: Option<PathBuf>,
+
+        #[command(flatten)]
+        config: ConfigArguments,
+    },
     /// Print a JSON Schema of the configuration, which editors can complete and check with
     Schema,
 }
@@ -58,7 +66,7 @@ pub(crate) struct Applied {
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     match &arguments.action {
         Action::Apply => apply(&arguments.data, as_json),
-        Action::Check(config) => check(config, as_json),
+        Action::Check { file, config } => check(file.as_deref(), config, as_json),
         Action::Schema => {
             let schema = serde_json::to_string_pretty(&a2e_runtime::config::schema())?;
             print(&schema).map(|()| Outcome::Good)
@@ -96,8 +104,11 @@ fn apply(data: &DataArguments, as_json: bool) -> Result<Outcome> {
     }
 }
 
-fn check(arguments: &ConfigArguments, as_json: bool) -> Result<Outcome> {
-    let file = arguments.file()?;
+fn check(file: Option<&Path>, arguments: &ConfigArguments, as_json: bool) -> Result<Outcome> {
+    let file = match file {
+        Some(file) => Some(file.to_owned()),
+        None => arguments.file()?,
+    };
     let (problems, notes) = match arguments.load(file.as_deref()) {
         Ok(config) => (Vec::new(), config.notes),
         Err(error) => match error.downcast::<ConfigError>() {

@@ -189,3 +189,18 @@ fn a_log_in_a_file_is_begun_anew_when_it_was_moved() {
     assert!(log("node.log").contains("read the configuration again"));
     assert!(!log("moved.log").is_empty());
 }
+
+/// A file is named with and without the option.
+#[test]
+fn a_file_is_checked_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "other.yaml", "servr: {}");
+    for check in [
+        ["config", "check", "other.yaml"].as_slice(),
+        &["config", "check", "--config", "other.yaml"],
+    ] {
+        let (status, out, _) = frith_in(folder.path(), check, "");
+        assert_eq!(status, 1);
+        assert!(out.contains("did you mean `server`?"), "{out}");
+    }
+}
