@@ -69,7 +69,10 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             "imported": found.imported,
             "left_out": found.left_out,
         }))?,
-        false => show(&file, &own, &found)?,
+        false => {
+            show(&file, &own, &found)?;
+            print(&format_args!("\nNext: {}", next(arguments)?))?;
+        }
     }
     Ok(Outcome::Good)
 }
@@ -81,7 +84,7 @@ fn show(file: &Path, own: &Own, found: &Found) -> Result<()> {
     print(&format_args!("ca     {}", plain(own.ca.display())))?;
     for (title, lines) in [
         ("\nImported:", &found.imported),
-        ("\nLeft out:", &found.left_out),
+        ("\nLeft out, or not ready yet:", &found.left_out),
     ] {
         if !lines.is_empty() {
             print(&title)?;
@@ -89,7 +92,21 @@ fn show(file: &Path, own: &Own, found: &Found) -> Result<()> {
         let mut lines = lines.iter();
         lines.try_for_each(|line| print(&format_args!("  {}", plain(line))))?;
     }
-    print(&"\nNext: frith up")
+    Ok(())
+}
+
+/// The command that starts the node with this folder and this data directory.
+fn next(arguments: &Arguments) -> Result<String> {
+    let mut command = "frith up".to_owned();
+    if arguments.data.is_named() {
+        let data = arguments.data.dir()?;
+        write!(command, " --data {}", plain(data.path().display()))?;
+    }
+    if arguments.folder != Path::new(".") {
+        let folder = plain(arguments.folder.display());
+        command = format!("cd {folder} && {command}");
+    }
+    Ok(command)
 }
 
 /// The identity, the token and the certificates that a node would make at its first start.

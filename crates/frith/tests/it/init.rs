@@ -85,7 +85,7 @@ fn other_peoples_files_are_left_alone() {
     );
     assert!(out.contains(".mcp.json: it is no JSON"), "{out}");
     assert!(!out.contains("Imported"), "{out}");
-    assert!(out.ends_with("Next: frith up\n"), "{out}");
+    assert!(out.ends_with("Next: frith up --data data\n"), "{out}");
     assert_eq!(frith_in(folder, &["config", "check"], "").0, 0);
 }
 
