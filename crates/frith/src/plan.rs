@@ -3,7 +3,7 @@
 mod board;
 mod show;
 
-use a2e_runtime::{CallOptions, Client, CustomMessage, CustomRequest};
+use a2e_runtime::{CallOptions, Client, CustomMessage, CustomRequest, nearest};
 use a2e_wire::messages::planning::{
     PlanBoardRequest, PlanCreateRequest, PlanListRequest, PlanSummary, TaskAddRequest,
     TaskListRequest, TaskSummary, TaskUpdateRequest,
@@ -64,6 +64,10 @@ enum Action {
         #[arg(long)]
         column: Option<String>,
 
+        /// Make the column if the plan has no such
+        #[arg(long)]
+        new_column: bool,
+
         /// Who does it
         #[arg(long, default_value = "")]
         assignee: String,
@@ -86,6 +90,10 @@ enum Action {
 
         /// The column
         column: String,
+
+        /// Make the column if the plan has no such
+        #[arg(long)]
+        new_column: bool,
 
         /// Where in the column, from 0; at the end without it
         #[arg(long)]
@@ -166,8 +174,12 @@ async fn act(action: &Action, client: &Client, as_json: bool) -> Result<()> {
             plan,
             task,
             column,
+            new_column,
             position,
-        } => move_task(client, (plan, task), (column, *position), as_json).await,
+        } => {
+            let to = (column.as_str(), *new_column, *position);
+            move_task(client, (plan, task), to, as_json).await
+        }
         Action::Show { plan, task } => {
             let plan = find_plan(client, plan).await?;
             let task = match task {
@@ -237,6 +249,7 @@ async fn add(client: &Client, action: &Action, as_json: bool) -> Result<()> {
         plan,
         title,
         column,
+        new_column,
         assignee,
         description,
         after,
@@ -249,6 +262,9 @@ async fn add(client: &Client, action: &Action, as_json: bool) -> Result<()> {
     for task in after {
         let task = find_task(client, &plan, task).await?;
         deps.push(task.task_id.to_string().into());
+    }
+    if let Some(column) = column.as_ref().filter(|_| !new_column) {
+        check_column(client, &plan, column).await?;
     }
     let first = || plan.columns.first().map(ToString::to_string);
     let column = column.clone().or_else(first).unwrap_or_default();
@@ -276,11 +292,14 @@ async fn add(client: &Client, action: &Action, as_json: bool) -> Result<()> {
 async fn move_task(
     client: &Client,
     (plan, task): (&str, &str),
-    (column, position): (&str, Option<u32>),
+    (column, new_column, position): (&str, bool, Option<u32>),
     as_json: bool,
 ) -> Result<()> {
     let plan = find_plan(client, plan).await?;
     let task = find_task(client, &plan, task).await?;
+    if !new_column {
+        check_column(client, &plan, column).await?;
+    }
     let request = TaskUpdateRequest {
         status: column.to_owned().into(),
         position: position.map(i64::from),
@@ -303,6 +322,26 @@ async fn move_task(
     ))?;
     tell_blocked(&task.blocked_by.unwrap_or_default());
     Ok(())
+}
+
+/// A host makes every column that is named, so a slip of the finger would make one too.
+async fn check_column(client: &Client, plan: &PlanSummary<'static>, column: &str) -> Result<()> {
+    let plan_id = plan.plan_id.clone();
+    let boards = client.request(PlanBoardRequest { plan_id }).await?.boards;
+    let columns = boards.iter().flat_map(|board| &board.columns);
+    let columns: Vec<&str> = columns.map(|it| &**it).collect();
+    if columns.contains(&column) {
+        return Ok(());
+    }
+    let meant = match nearest(column, columns.iter().copied()) {
+        Some(near) => format!("did you mean `{}`?", plain(near)),
+        None => format!("it has {}.", plain(columns.join(", "))),
+    };
+    bail!(
+        "`{}` has no column `{}`; {meant} --new-column makes one",
+        plain(&plan.name),
+        plain(column)
+    );
 }
 
 fn tell_blocked(blocked: &[std::borrow::Cow<'_, str>]) {

@@ -68,6 +68,18 @@ fn plans_are_made_and_read_from_the_command_line() {
     let (status, _, error) = plan(&["move", id, "nothing", "done"]);
     assert_eq!(status, 1);
     assert!(error.contains("there is no task `nothing`"), "{error}");
+    // A column is not made by a slip of the finger.
+    for wrong in [
+        ["move", id, first, "dune"].as_slice(),
+        &["add", id, "Wait", "--column", "dune"],
+    ] {
+        let (status, _, error) = plan(wrong);
+        assert_eq!(status, 1);
+        let said = "`House` has no column `dune`; did you mean `done`? --new-column makes one";
+        assert!(error.contains(said), "{error}");
+    }
+    good(&["move", id, first, "later", "--new-column"]);
+    assert!(good(&["board", id]).contains("later (1)"));
     // They are there after the node was killed.
     node.crash();
     let node = Node::start(folder.path(), CONFIG);
