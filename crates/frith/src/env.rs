@@ -7,10 +7,10 @@ mod play;
 use a2e_runtime::{CallOptions, CustomMessage, CustomRequest};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::{connect, screen};
 
 #[derive(Debug, clap::Args)]
@@ -80,13 +80,12 @@ fn list(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
         let listed = asked
             .await
             .context("the host does not list its environments")?;
-        for environment in &listed.environments {
-            match as_json {
-                true => print(&json!(environment))?,
-                false => print(&line(environment))?,
-            }
-        }
         connection.close().await;
+        let environments = &listed.environments;
+        match as_json {
+            true => print_json(environments)?,
+            false => environments.iter().try_for_each(|it| print(&line(it)))?,
+        }
         Ok(Outcome::Good)
     })
 }

@@ -17,7 +17,7 @@ use clap::{Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::agent::{block_on, print};
+use crate::agent::{block_on, print, print_json};
 use crate::connect;
 use crate::screen::plain;
 
@@ -245,24 +245,24 @@ impl<'c> Opened<'c> {
     ) -> Result<Outcome> {
         let asked = self.client.request(request).await;
         let found = asked.context("cannot look into the memory")?;
+        if as_json {
+            let entries: Result<Vec<_>> = found.entries.iter().map(told).collect();
+            print_json(&entries?)?;
+            return Ok(Outcome::Good);
+        }
         for entry in &found.entries {
-            match as_json {
-                true => print(&told(entry)?)?,
-                false => print(&line(entry))?,
-            }
+            print(&line(entry))?;
         }
-        if !as_json {
-            let shown = found.entries.len();
-            let more = if found.more == Some(true) {
-                "more than "
-            } else {
-                ""
-            };
-            print(&match (shown, found.total) {
-                (0, 0) => "nothing fits".to_owned(),
-                (shown, total) => format!("{shown} of {more}{total}"),
-            })?;
-        }
+        let shown = found.entries.len();
+        let more = if found.more == Some(true) {
+            "more than "
+        } else {
+            ""
+        };
+        print(&match (shown, found.total) {
+            (0, 0) => "nothing fits".to_owned(),
+            (shown, total) => format!("{shown} of {more}{total}"),
+        })?;
         Ok(Outcome::Good)
     }
 

@@ -105,7 +105,8 @@ pub(super) async fn import(
     Ok(match import.problems {
         0 => Outcome::Good,
         problems => {
-            eprintln!("{problems} entries could not be remembered");
+            let entries = if problems == 1 { "entry" } else { "entries" };
+            eprintln!("{problems} {entries} could not be remembered");
             Outcome::Bad
         }
     })

@@ -55,7 +55,7 @@ fn what_is_put_is_found_after_a_crash() {
     let out = said(&node, &["search", "--json", "tea"]);
     let found: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
-        (&found["key"]["user"], &found["tier"]),
+        (&found[0]["key"]["user"], &found[0]["tier"]),
         (&1.into(), &"semantic".into())
     );
     let out = said(&node, &["get", "note"]);
