@@ -148,10 +148,19 @@ fn tell(event: &ChainEvent<'_>) {
     let id = plain(event.node_id.as_str());
     match &event.phase {
         ChainPhase::Start => eprintln!("{id}  starts"),
-        ChainPhase::Done => eprintln!("{id}  done  {}", plain(event.output.as_str())),
+        ChainPhase::Done => eprintln!("{id}  done  {}", beginning(event.output.as_str())),
         ChainPhase::Skip => eprintln!("{id}  is skipped"),
         ChainPhase::Error => eprintln!("{id}  failed: {}", plain(&event.error)),
         ChainPhase::Other(phase) => eprintln!("{id}  {}", plain(phase)),
+    }
+}
+
+/// As much of what a node gave as fits beside its name: all of it is in the outputs.
+fn beginning(output: &str) -> String {
+    const SHOWN: usize = 200;
+    match output.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}… ({} bytes)", plain(&output[..end]), output.len()),
+        None => plain(output),
     }
 }
 
@@ -174,9 +183,15 @@ fn show_response(response: &Value, json: bool) -> Result<Outcome> {
     if json {
         print_json(response)?;
     } else {
-        print(&screen::json(&response["final_output"].to_string()))?;
-        let (count, took) = (&response["nodes_run"], &response["duration_ms"]);
-        eprintln!("{count} nodes in {took} ms");
+        // Of a chain that failed there may be nothing to show but why.
+        if response["error"].is_null() || !response["final_output"].is_null() {
+            print(&screen::json(&response["final_output"].to_string()))?;
+        }
+        let took = &response["duration_ms"];
+        match response["nodes_run"].as_u64().unwrap_or_default() {
+            1 => eprintln!("1 node in {took} ms"),
+            count => eprintln!("{count} nodes in {took} ms"),
+        }
         let text = |name: &str| plain(response["error"][name].as_str().unwrap_or_default());
         if !response["error"].is_null() {
             let message = hint::for_people(&text("message"));
