@@ -166,7 +166,11 @@ impl Recorder {
 
     /// A policy, or who is blocked, has changed.
     pub(crate) fn policy_changed(&self) {
-        self.append(Event::PolicyChange, Body::default());
+        let body = Body {
+            reason: Some("the rules for other agents were set"),
+            ..Body::default()
+        };
+        self.append(Event::PolicyChange, body);
     }
 
     /// A key of a peer was found to be revoked.

@@ -30,8 +30,11 @@ pub(super) fn entry(entry: &Entry) -> String {
             Some(domain) => word(&format!("{domain}.{goal}")),
             None => word(goal),
         });
-    words.extend(entry.text("message_type").map(word));
-    words.extend(intent.or_else(|| entry.text("name").map(word)));
+    let message = entry.text("message_type");
+    words.extend(message.map(word));
+    // What has no name of its own is called as its message is.
+    let name = entry.text("name").filter(|name| Some(*name) != message);
+    words.extend(intent.or_else(|| name.map(word)));
     words.extend(entry.text("result").map(word));
     // What the operator asked for is JSON already, which needs no other quotation marks.
     let reason = entry.text("reason");
