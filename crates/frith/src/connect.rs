@@ -38,6 +38,7 @@ pub(crate) struct Arguments {
         long,
         env = "FRITH_TOKEN",
         hide_env_values = true,
+        hide_default_value = true,
         default_value = "",
         global = true
     )]

@@ -33,7 +33,7 @@ enum Action {
     /// Show how components have done: models, prompts, tools, skills
     Stats {
         /// One component; all without it
-        #[arg(default_value = "")]
+        #[arg(default_value = "", hide_default_value = true)]
         component: String,
     },
     /// Have the host learn from what it has
@@ -105,6 +105,9 @@ async fn act(action: &Action, client: &Client, as_json: bool) -> Result<()> {
             let history = client.request(LearnRefinementHistoryRequest {}).await?;
             match as_json {
                 true => print_all(&history.entries),
+                false if history.entries.is_empty() => {
+                    print(&"nothing was refined yet; `frith learn adapt` finds weights")
+                }
                 false => history.entries.iter().try_for_each(show_entry),
             }
         }

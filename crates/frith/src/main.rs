@@ -222,12 +222,10 @@ Exit status: 0 every request was answered (be it with an error: the lines say), 
 could not be reached, 2 the command line was wrong.";
 
 const AFTER_HELP: &str = "\
-Frith is young: today it is an A2E host and client with tools and processes in a sandbox, rules, approvals
-and a tamper-evident record, and a node that proves to others who it is and answers signed requests. The
-other capabilities, and what a node offers to others, come next (see README.md).
-
 Try:
+  frith init
   frith up &
+  frith status
   frith tools
   frith tools file
   frith call run_command '{\"command\":\"uname -a\"}'
@@ -237,7 +235,9 @@ Try:
   echo '{\"type\":\"ping\",\"id\":\"1\"}' | frith send -
   frith types tool/call/req
   echo '{\"type\":\"ping\",\"id\":5}' | frith check      # finds that an id must be a string
-  frith id new && frith manifest init && frith manifest verify agent-manifest.json
+  frith id new me && frith manifest init --id me && frith manifest verify agent-manifest.json
+
+README.md and docs/ of the project say more, `frith COMMAND --help` all about a command.
 
 Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
 wrong.";

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         let session = Session::of(connection.client.clone());
         let served = server::serve(session, read, write).await;
         connection.close().await;
-        served.context("the parent's side broke")
+        served.context("what started this must be an MCP client (docs/mcp.md)")
     });
     // Reading a standard input that is no pipe blocks a thread; do not wait for it.
     runtime.shutdown_background();

@@ -70,11 +70,11 @@ enum Action {
         which: Which,
 
         /// Seconds after which it is forgotten
-        #[arg(long, default_value_t = 0)]
+        #[arg(long, default_value_t = 0, hide_default_value = true)]
         ttl: u32,
 
         /// Where it is from
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         source: String,
     },
     /// Forget entries for good: by key, by tag, or a whole tier

@@ -42,7 +42,7 @@ enum Action {
         columns: Vec<String>,
 
         /// What it is for
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         description: String,
     },
     /// List all plans
@@ -69,11 +69,11 @@ enum Action {
         new_column: bool,
 
         /// Who does it
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         assignee: String,
 
         /// More about it
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         description: String,
 
         /// A task that must be done before; may be given several times

@@ -21,11 +21,16 @@ use crate::screen::plain;
 #[group(skip)]
 pub(crate) struct Arguments {
     /// The folder to start in, below the workspace
-    #[arg(long, default_value = "", value_name = "DIR")]
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "DIR"
+    )]
     cwd: String,
 
     /// Seconds after which it is killed; without it, what the node allows
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
     timeout: u32,
 
     /// Do not pass on standard input

@@ -33,7 +33,7 @@ enum Action {
         agent: String,
 
         /// A note for the list
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         label: String,
     },
     /// Sign a credential with an agent's own key, for a host that knows the agent by its DID: good

@@ -51,7 +51,7 @@ enum Action {
         agent: String,
 
         /// Why, for the list
-        #[arg(long, default_value = "")]
+        #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
     },
     /// Speak to an agent again
