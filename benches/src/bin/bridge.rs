@@ -3,28 +3,38 @@
 //! usage: bridge [--smoke] [--out FOLDER]
 //!
 //! The whole is an agent that calls a tool of its node A, which is an intent of node B, which is a tool
-//! there: `echo`, which does nothing. The parts are the same tool called by an agent of A (A2E), and
-//! an intent that echoes, asked of B by the client of a node (A2A), as work that has a name. All nodes
-//! are processes as `frith up` starts them, with an audit log at the default `sync`; one call is in
-//! flight at a time.
+//! there: `echo`, which does nothing. The parts are the same tool called by an agent of A (A2E), an
+//! intent that echoes, asked of B by the client of a node (A2A), as work that has a name, and the tool
+//! as B has it called: by a host, for an agent that stands outside, past its rules and onto its record.
+//! All nodes are processes as `frith up` starts them, with an audit log at the default `sync`; one call
+//! is in flight at a time. B is the server when client and server have a CPU each.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "this is a report"
 )]
 
+use std::cell::Cell;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use a2e_runtime::demo::Demo;
+use a2e_runtime::{Host, Identity, StandIn};
+use a2e_wire::messages::tool::ToolCallRequest;
+use a2e_wire::{Body, Object};
+use audit::Log;
 use benches::arguments::{Arguments, Programs};
 use benches::client::Client;
 use benches::node::Node;
+use benches::pin::{Cpus, Pinning};
 use benches::report::{Figure, figures};
 use benches::{Effort, median};
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 const FULL: Effort = Effort {
     rounds: 41,
@@ -62,50 +72,67 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> io::Result<()> {
     let effort = if arguments.smoke { SMOKE } else { FULL };
-    let frith = arguments.programs.own.join("frith");
-    let b = Node::start(&frith, OFFER)?;
-    let a = Node::start(&frith, &asking(&b)?)?;
-    let mut agent = Agent::of(&a)?;
-    let mut peer = Client::start(&mut asker(&arguments.programs, &b)?)?;
-    // Sessions are there before anything is measured.
-    agent.call("there")?;
-    peer.tell(1, Duration::ZERO)?;
-    let [mut here, mut between, mut through] = [(); 3].map(|()| Vec::new());
-    for _ in 0..effort.rounds {
-        here.push(agent.measure("echo", effort.slice)?);
-        between.push(1.0 / peer.tell(1, effort.slice)?.rate);
-        through.push(agent.measure("there", effort.slice)?);
+    let cpus = Cpus::of_this_process()?;
+    let mut all = Vec::new();
+    for pinning in Pinning::ALL {
+        if let Err(error) = cpus.be_client(pinning) {
+            println!("\n{}: left out, {error}", pinning.name());
+            continue;
+        }
+        all.push(compare(&arguments.programs, (&cpus, pinning), effort)?);
     }
-    let (here, between, through) = (median(here), median(between), median(through));
-    let micros = |seconds: f64| seconds * 1e6;
-    let shown = [
-        Figure::new(
-            "A2E: an agent calls a tool of its node",
-            micros(here),
-            "µs",
-            None,
-        ),
-        Figure::new("A2A: a node asks another", micros(between), "µs", None),
-        Figure::new(
-            "through both: agent, node, node, tool",
-            micros(through),
-            "µs",
-            None,
-        ),
-    ];
-    let (table, _) = figures("one call", &shown);
-    println!("{table}");
-    let ratio = through / (here + between);
-    let mark = if ratio > AT_MOST { " !" } else { "" };
-    println!("the whole is {ratio:.2}x the sum of its parts, at most {AT_MOST:.2}x{mark}");
+    cpus.be_free()?;
     if let Some(out) = &arguments.out {
         fs::create_dir_all(out)?;
-        let figures: Vec<Value> = shown.iter().map(Figure::to_json).collect();
-        let json = json!({"figures": figures, "ratio": ratio, "at_most": AT_MOST});
-        fs::write(out.join("bridge.json"), format!("{json:#}\n"))?;
+        fs::write(out.join("bridge.json"), format!("{:#}\n", json!(all)))?;
         println!("see {}/bridge.json", out.display());
     }
     Ok(())
+}
+
+/// Measures the whole and its parts by turns, and shows them.
+fn compare(
+    programs: &Programs,
+    (cpus, pinning): (&Cpus, Pinning),
+    effort: Effort,
+) -> io::Result<Value> {
+    let frith = programs.own.join("frith");
+    cpus.be_server()?;
+    let b = Node::start(&frith, OFFER)?;
+    cpus.be_client(pinning)?;
+    let a = Node::start(&frith, &asking(&b)?)?;
+    let mut agent = Agent::of(&a)?;
+    let mut peer = Client::start(&mut asker(programs, &b)?)?;
+    let tool = Tool::new()?;
+    // Sessions are there before anything is measured.
+    agent.call("there")?;
+    peer.tell(1, Duration::ZERO)?;
+    let [mut here, mut between, mut inside, mut through] = [(); 4].map(|()| Vec::new());
+    for _ in 0..effort.rounds {
+        here.push(timed(effort.slice, || agent.call("echo"))?);
+        between.push(1.0 / peer.tell(1, effort.slice)?.rate);
+        inside.push(timed(effort.slice, || tool.call())?);
+        through.push(timed(effort.slice, || agent.call("there"))?);
+    }
+    let parts = [
+        ("A2E: an agent calls a tool of its node", median(here)),
+        ("A2A: a node asks another", median(between)),
+        ("the tool, as a node calls it for another", median(inside)),
+    ];
+    let whole = median(through);
+    let ratio = whole / parts.iter().map(|(_, seconds)| seconds).sum::<f64>();
+    let all = parts
+        .into_iter()
+        .chain([("through both: agent, node, node, tool", whole)]);
+    let shown: Vec<Figure> = all
+        .map(|(name, seconds)| Figure::new(name, seconds * 1e6, "µs", None))
+        .collect();
+    let (table, _) = figures(pinning.name(), &shown);
+    println!("{table}");
+    let mark = if ratio > AT_MOST { " !" } else { "" };
+    println!("the whole is {ratio:.2}x the sum of its parts, at most {AT_MOST:.2}x{mark}");
+    let shown: Vec<Value> = shown.iter().map(Figure::to_json).collect();
+    Ok(json!({"pinning": pinning.name(), "figures": shown, "ratio": ratio, "at_most": AT_MOST}))
 }
 
 /// A: knows B by its DID, and the authority that B's certificate is by.
@@ -178,14 +205,62 @@ impl Agent {
             false => Err(io::Error::other(format!("no echo: {answer}"))),
         }
     }
+}
 
-    /// Calls a tool for about a slice of time; seconds a call.
-    fn measure(&mut self, tool: &str, slice: Duration) -> io::Result<f64> {
-        let (start, mut calls) = (Instant::now(), 0_u32);
-        while calls == 0 || start.elapsed() < slice {
-            self.call(tool)?;
-            calls += 1;
-        }
-        Ok(start.elapsed().as_secs_f64() / f64::from(calls))
+/// The tool, called as a node calls it for whoever asks it over A2A.
+struct Tool {
+    runtime: Runtime,
+    asker: StandIn,
+    calls: Cell<u64>,
+    _folder: TempDir,
+}
+
+impl Tool {
+    fn new() -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let _inside = runtime.enter();
+        let parts = benches::log::parts().map_err(|error| io::Error::other(error.to_string()))?;
+        let log = Log::open(folder.path(), audit::Settings::default(), parts);
+        let log = log.map_err(io::Error::other)?;
+        let host = Host::builder().plugin(Demo::default()).audit(log).build();
+        let asker = host.stand_in(Identity {
+            agent: "another".into(),
+            proven: None,
+        });
+        drop(_inside);
+        Ok(Self {
+            runtime,
+            asker,
+            calls: Cell::new(0),
+            _folder: folder,
+        })
     }
+
+    fn call(&self) -> io::Result<()> {
+        let number = self.calls.replace(self.calls.get() + 1);
+        let arguments = Object::from_serialize(&json!({"text": "grey fox"}));
+        let request = ToolCallRequest {
+            tool_name: "echo".into(),
+            arguments: arguments.map_err(io::Error::other)?,
+            ..ToolCallRequest::new()
+        };
+        let asked = self.asker.ask(format!("c{number}"), request, None);
+        match self.runtime.block_on(asked) {
+            Ok(Body::ToolCallResponse(_)) => Ok(()),
+            other => Err(io::Error::other(format!("no echo: {other:?}"))),
+        }
+    }
+}
+
+/// Makes calls for about a slice of time; seconds a call.
+fn timed(slice: Duration, mut call: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
+    let (start, mut calls) = (Instant::now(), 0_u32);
+    while calls == 0 || start.elapsed() < slice {
+        call()?;
+        calls += 1;
+    }
+    Ok(start.elapsed().as_secs_f64() / f64::from(calls))
 }
