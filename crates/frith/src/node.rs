@@ -114,6 +114,8 @@ pub(crate) struct Shared {
     pub(crate) peers: Arc<LatePeers>,
 }
 
+const NO_IDENTITY: &str = "the node's identity cannot be used (`identity` in the configuration)";
+
 impl Node {
     /// Starts everything; when this returns, all listeners take connections.
     pub(crate) async fn start(
@@ -128,9 +130,7 @@ impl Node {
         let guards = capabilities.try_guards();
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
         let who = NodeIdentity::new(&config.identity, data);
-        let identity = who
-            .open()
-            .context("the node's identity cannot be used (`identity` in the configuration)")?;
+        let identity = who.open().context(NO_IDENTITY)?;
         let store = open_store(config, data)?;
         let approvals = Approvals::new(store.clone(), config.global_limits.approval);
         let book = Arc::new(BookFile::open(claim.clone(), config)?);
@@ -180,8 +180,7 @@ impl Node {
         let operations = book::serve(operations, &book, agents.as_ref());
         let place = (data, endpoints.to_json());
         let sources = Sources::new(&host, &shared, &approvals, agents.as_ref(), place);
-        let operations = sources.serve(operations);
-        let operator = serve_operator(&claim, operations, agents.as_ref())?;
+        let operator = serve_operator(&claim, sources.serve(operations), agents.as_ref())?;
         keep_tidy(config, &shared, &operator);
         chains::resume(&shared.chains, &host, left_open);
         guards.await??;

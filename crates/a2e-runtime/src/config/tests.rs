@@ -498,8 +498,8 @@ store: {sync: commit, max_bytes: 1048576}
 telemetry: {log_file: frith.log, log_file_bytes: 65536, log_files: 0, otlp: 'https://a.example', otlp_headers: {authorization: '${TOKEN}'}}",
     );
     assert_eq!(config.identity.name, "web");
-    let secret = Some(Secret::new("from the environment"));
-    assert_eq!(config.identity.passphrase, secret);
+    let secret = Secret::new("from the environment");
+    assert_eq!(config.identity.passphrase.as_ref(), Some(&secret));
     assert_eq!(config.store.sync, ::store::SyncMode::Commit);
     assert_eq!(config.store.max_bytes, 1 << 20);
     let telemetry = &config.telemetry;
@@ -508,7 +508,7 @@ telemetry: {log_file: frith.log, log_file_bytes: 65536, log_files: 0, otlp: 'htt
         Some(Path::new("/etc/frith/frith.log"))
     );
     assert_eq!((telemetry.log_file_bytes, telemetry.log_files), (65536, 0));
-    assert_eq!(telemetry.otlp_headers[0].1, secret.unwrap());
+    assert_eq!(telemetry.otlp_headers[0].1, secret);
     for here in ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost"] {
         yaml(&format!(
             "telemetry: {{otlp: '{here}', otlp_headers: {{a: b}}}}"

@@ -48,18 +48,20 @@ fn under_load(pair: &Pair, meanwhile: impl FnOnce()) -> Vec<String> {
     })
 }
 
+/// The one record that is meant: it tells of something that went well.
+fn one<'a>(all: &'a [Value], what: &dyn Fn(&Value) -> bool) -> &'a Value {
+    let found: Vec<_> = all.iter().filter(|it| what(it)).collect();
+    let [found] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!(found["response_status"], "success", "{found}");
+    found
+}
+
 /// Both records verify, and tell of each call the same, once.
 fn told_alike(pair: &Pair, ids: &[String]) {
     intact(&[&pair.a, &pair.b]);
     let (a, b) = (records(&pair.a.data()), records(&pair.b.data()));
-    fn one<'a>(all: &'a [Value], what: &dyn Fn(&Value) -> bool) -> &'a Value {
-        let found: Vec<_> = all.iter().filter(|it| what(it)).collect();
-        let [found] = found.as_slice() else {
-            panic!("{found:?}");
-        };
-        assert_eq!(found["response_status"], "success", "{found}");
-        found
-    }
     for id in ids {
         let asked = one(&a, &|it| {
             it["message_type"] == "tool/call/req" && it["request_id"] == **id
