@@ -18,11 +18,11 @@ use a2e_runtime::{
     A2eError, AgentConfig, Calling, Client, ClientError, Guard, Handler, Host, HttpServer,
     serve_http,
 };
-use a2e_wire::ErrorCode;
 use a2e_wire::messages::mcp::{
-    McpServerConfig, McpServerInfo, McpServerListRequest, McpServerRegisterRequest,
-    McpServerStatus, McpServerUnregisterRequest, McpTransport,
+    McpNotification, McpServerConfig, McpServerInfo, McpServerListRequest,
+    McpServerRegisterRequest, McpServerStatus, McpServerUnregisterRequest, McpTransport,
 };
+use a2e_wire::{Body, ErrorCode};
 use serde_json::{Value, json};
 use store::{Limits, Memory, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -42,7 +42,9 @@ impl Remote {
         let catalogue = Arc::new(Catalogue::default());
         catalogue.set(Source::BuiltIn, tools);
         let plugin = Tools::new(Arc::clone(&catalogue), Settings::default()).unwrap();
-        let host = Host::builder().plugin(plugin).build();
+        // It is what tells of changes.
+        let mcp = servers(&catalogue, &[]);
+        let host = Host::builder().plugin(plugin).plugin(mcp).build();
         let endpoint = Arc::new(Endpoint::new(&host));
         let http = HttpServer::new(host, Guard::default()).route(endpoint);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -260,6 +262,32 @@ async fn a_tool_that_changes_is_not_called() {
         "{}",
         error.message
     );
+}
+
+/// A server of 2026-07-28 tells only whom it was asked to, and is asked before its tools are listed.
+#[tokio::test]
+async fn a_server_of_the_newer_era_tells_of_new_tools() {
+    let remote = Remote::start(vec![constant(defined("one"), json!(1))]).await;
+    let agent = agent(&[remote.address]).await;
+    let (heard, mut pushes) = tokio::sync::mpsc::unbounded_channel();
+    let hear = Handler::new(move |message| {
+        if let Body::McpServerPush(push) = message.body {
+            heard
+                .send((push.server_id.to_string(), push.method))
+                .unwrap();
+        }
+    });
+    agent.on("mcp/server/push", hear);
+    let info = register(&agent, remote.config("there")).await.unwrap();
+    assert_eq!(info.mcp_version, "2026-07-28");
+    let more = vec![
+        constant(defined("one"), json!(1)),
+        constant(defined("two"), json!(2)),
+    ];
+    remote.catalogue.set(Source::BuiltIn, more);
+    let told = ("there".to_owned(), McpNotification::ToolsListChanged);
+    while pushes.recv().await.unwrap() != told {}
+    assert_eq!(names(&agent).await, ["there__one", "there__two"]);
 }
 
 #[tokio::test]

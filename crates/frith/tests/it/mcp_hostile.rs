@@ -38,8 +38,14 @@ for line in sys.stdin:
         continue
     method, id = m.get("method"), m.get("id")
     if method == "initialize":
-        say(id=id, result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}},
+        say(id=id, result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True},
+            "resources": {"subscribe": True}},
             "serverInfo": {"name": "hostile", "version": "0"}})
+    elif method == "resources/list":
+        say(id=id, result={"resources": [{"uri": "x://one", "name": "one"}]})
+    elif method == "resources/subscribe":
+        say(id=id, result={})
+        say(method="notifications/resources/updated", params=m["params"])
     elif method == "tools/list":
         if how == "pages":
             say(id=id, result={"tools": [{**tool(), "name": "t" + str(id)}], "nextCursor": "more"})
@@ -136,6 +142,24 @@ fn a_server_that_dies_comes_back() {
     assert_eq!(called["code"], "mcp_server_unavailable", "{called}");
     let again = wake(&mut wire, "2", "bad");
     assert_eq!(again["type"], "mcp/prompt/list/resp", "{again}");
+}
+
+/// What an agent has subscribed to it is told of by the next process of the server, too.
+#[test]
+fn subscriptions_outlive_a_server_that_dies() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_node, mut wire) = hostile(folder.path(), "dies", &json!({}));
+    let subscribe = json!({"type": "mcp/resource/subscribe/req", "id": "s", "server_id": "bad", "uri": "x://one"});
+    wire.say(&subscribe);
+    let updated = |wire: &mut Wire| {
+        let mut heard = std::iter::from_fn(|| wire.hear());
+        let pushed = heard.find(|it| it["method"] == "notifications/resources/updated");
+        assert_eq!(pushed.unwrap()["params"]["uri"], "x://one");
+    };
+    updated(&mut wire);
+    let dies = json!({"type": "tool/call/req", "id": "d", "tool_name": "bad__t", "arguments": {}});
+    wire.say(&dies);
+    updated(&mut wire);
 }
 
 #[test]

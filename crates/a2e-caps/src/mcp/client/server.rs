@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Ground;
 use super::calls::Calls;
 use super::handler::Handler;
+use super::subscribe::Subscribed;
 use super::told::Told;
 
 /// An MCP server. It is connected to when it is added, or when it is needed if it is known what it has.
@@ -28,8 +29,8 @@ pub(super) struct Server {
     pub(super) calls: Calls,
     /// Places for notifications that are being passed on.
     pub(super) telling: Arc<Semaphore>,
-    /// Places for subscriptions to its resources.
-    pub(super) subscriptions: Arc<Semaphore>,
+    /// What of its resources agents are told of.
+    pub(super) subscribed: Subscribed,
     link: tokio::sync::Mutex<Link>,
     pub(super) told: Mutex<Told>,
     /// Ends when it is removed.
@@ -89,7 +90,7 @@ impl Server {
             ground,
             calls: Calls::default(),
             telling: Arc::new(Semaphore::new(MAX_TELLING)),
-            subscriptions: Self::subscription_places(),
+            subscribed: Subscribed::default(),
             link: tokio::sync::Mutex::default(),
             told: Mutex::default(),
             over: CancellationToken::new(),
@@ -138,8 +139,13 @@ impl Server {
                     connection: Some(Arc::clone(&connection)),
                     ..Link::default()
                 };
+                let took = now.elapsed();
+                let wanted = self.subscribed.all();
+                self.listen_to_lists(&connection).await;
                 // Whoever waits for the connection finds the tools there.
-                self.welcome(&connection, now.elapsed()).await;
+                self.welcome(&connection, took).await;
+                let (server, again) = (Arc::clone(self), Arc::clone(&connection));
+                tokio::spawn(server.listen_to_resources(again, wanted));
                 tokio::spawn(Arc::clone(self).follow(Arc::clone(&connection)));
                 Ok(connection)
             }
@@ -216,11 +222,12 @@ impl Server {
                 () = tokio::time::sleep_until(idle), if is_program => {}
             }
             let last_used = self.told().last_used.unwrap_or_else(Instant::now);
-            if self.calls.are_none() && last_used + IDLE <= Instant::now() {
+            let is_needed = !self.calls.are_none() || !self.subscribed.is_empty();
+            if !is_needed && last_used + IDLE <= Instant::now() {
                 self.told().status = Some(McpServerStatus::Disconnected);
                 return Next::Leave;
             }
-            // A call is under way, or was.
+            // A call is under way, or was, or somebody wants to be told something.
             self.told().last_used = Some(Instant::now());
         }
     }
@@ -284,7 +291,7 @@ impl Unavailable {
 }
 
 /// How long to wait after so many failures: half a second, twice as long each time, a minute at most.
-fn backoff(failures: u32) -> Duration {
+pub(super) fn backoff(failures: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(16));
     Duration::from_millis(500)
         .saturating_mul(doubled)
