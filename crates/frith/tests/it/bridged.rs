@@ -1,5 +1,6 @@
 //! Both protocols joined, as processes: an agent, its node A (A2E), node B (A2A), and a tool in B's sandbox.
 
+mod chained;
 mod crashes;
 mod load;
 mod login;

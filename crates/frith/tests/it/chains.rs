@@ -66,6 +66,11 @@ fn waiting() -> Value {
 
 /// Runs a chain until its second node has begun, and then kills the node.
 fn killed(folder: &Path, chain: &Value) {
+    killed_at(folder, chain, "wait", &|| true);
+}
+
+/// Runs a chain until this node of it has begun, and done what it is waited for; then kills the node.
+fn killed_at(folder: &Path, chain: &Value, id: &str, is_done: &dyn Fn() -> bool) {
     let node = Node::start(folder, PLUGINS);
     let mut wire = node.wire();
     let caps = ["tools", "proc", "chains"];
@@ -76,9 +81,12 @@ fn killed(folder: &Path, chain: &Value) {
     loop {
         let heard = wire.hear().unwrap();
         assert_eq!(heard["type"], "chain/event", "{heard}");
-        if heard["node_id"] == "wait" {
+        if heard["node_id"] == id {
             break;
         }
+    }
+    while !is_done() {
+        std::thread::yield_now();
     }
     node.crash();
 }
@@ -121,6 +129,52 @@ fn a_chain_goes_on_after_its_node_was_killed() {
     let (status, _, error) = frith(&[&["chain", "resume", "1"][..], &data].concat(), "");
     assert_eq!(status, 1);
     assert!(error.contains("chain 1 has ended"), "{error}");
+}
+
+/// `kill -9` at each node: what was done before it is not done again, and what follows is done once.
+#[test]
+fn a_chain_goes_on_wherever_its_node_was_killed() {
+    for at in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = (0..3).map(|n| {
+            let wait = if n == at { "test -e gate || exec sleep 1000" } else { "true" };
+            let next = if n < 2 { format!("n{}", n + 1) } else { String::new() };
+            json!({"node_id": format!("n{n}"), "kind": "proc", "next_node": next, "idempotent": true,
+                "input": {"command": ["sh", "-c", format!("echo {n} >> log; {wait}")]}})
+        });
+        let chain = json!({"type": "chain/req", "id": "c", "entry_node": "n0",
+            "nodes": nodes.collect::<Vec<_>>()});
+        let workspace = folder.path().join("data/workspace");
+        let log = || std::fs::read_to_string(workspace.join("log")).unwrap_or_default();
+        let has_begun = || log().lines().count() == at + 1;
+        killed_at(folder.path(), &chain, &format!("n{at}"), &has_begun);
+        std::fs::write(workspace.join("gate"), "").unwrap();
+        let node = Node::start(folder.path(), PLUGINS);
+        let shown = ended(&node);
+        assert_eq!(shown["state"], "done", "{shown}");
+        let expected = (0..=at).chain(at..3).map(|n| format!("{n}\n"));
+        assert_eq!(log(), expected.collect::<String>(), "{at}");
+    }
+}
+
+/// The operator's agent cancels a chain that runs: its program ends, and nobody goes on with it.
+#[test]
+fn a_chain_is_cancelled_from_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), PLUGINS);
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "h", "auth_token": node.token,
+        "agent_caps": ["tools", "proc", "chains"]});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    wire.say(&waiting());
+    while wire.hear().unwrap()["node_id"] != "wait" {}
+    let data = node.data();
+    let data = ["--data", data.to_str().unwrap()];
+    let (status, _, error) = frith(&[&["chain", "cancel", "1"][..], &data].concat(), "");
+    assert_eq!(status, 0, "{error}");
+    assert_eq!(ended(&node)["state"], "cancelled");
+    let (_, out, _) = frith(&[&["chain", "list"][..], &data].concat(), "");
+    assert!(out.contains("1  cancelled"), "{out}");
 }
 
 /// What may be done again is.

@@ -223,6 +223,26 @@ fn the_server_of_everything() {
         "{prompt}"
     );
 
+    // It is told the folders that an agent is told, by either name of the request.
+    for request in ["mcp/root/list/req", "mcp/roots/list/req"] {
+        let told = ask(
+            &mut wire,
+            &json!({"type": request, "id": request, "server_id": "all"}),
+        );
+        let root = &told["roots"][0];
+        assert_eq!(root["name"], "workspace", "{told}");
+        let workspace = std::fs::canonicalize(folder.path().join("data/workspace")).unwrap();
+        assert_eq!(root["uri"], format!("file://{}", workspace.display()));
+        let roots = call(
+            &mut wire,
+            &format!("c{request}"),
+            "all__get-roots-list",
+            &json!({}),
+        );
+        let text = roots["data"]["data"]["text"].as_str().unwrap();
+        assert!(text.contains(root["uri"].as_str().unwrap()), "{roots}");
+    }
+
     // It asks for a completion; the agent's model answers.
     wire.say(
         &json!({"type": "tool/call/req", "id": "8", "tool_name": "all__trigger-sampling-request",
