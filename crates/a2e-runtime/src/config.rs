@@ -60,7 +60,9 @@ pub use intents::{ChainTool, Intent, IntentTarget};
 pub use layers::Overrides;
 pub use learning::{CustomStrategy, Learning};
 pub use limits::GlobalLimits;
-pub use mcp::{Mcp, McpCommand, McpPlace, McpServer, McpUrl, is_name as is_server_name};
+pub use mcp::{
+    Mcp, McpCommand, McpGrant, McpOAuth, McpPlace, McpServer, McpUrl, is_name as is_server_name,
+};
 pub use memory::{Embedder, EmbedderEndpoint, Memory};
 pub use models::Model;
 pub use multi_agent::{AgentCommand, MultiAgent};

@@ -64,7 +64,7 @@ pub(crate) struct Capabilities {
     forest: Arc<Forest>,
     /// MCP servers, once there is a plugin for them.
     #[cfg(feature = "mcp")]
-    fleet: OnceLock<Arc<Fleet>>,
+    fleet: Arc<OnceLock<Arc<Fleet>>>,
 }
 
 /// The tools that a configuration describes, by where they come from, and the servers that have more.
@@ -143,7 +143,7 @@ impl Capabilities {
             shelf: OnceLock::new(),
             forest: Arc::default(),
             #[cfg(feature = "mcp")]
-            fleet: OnceLock::new(),
+            fleet: Arc::default(),
         })
     }
 
@@ -223,7 +223,7 @@ impl Capabilities {
         let builder = self.skills(builder, skills, &Skills::default(), tools, None)?;
         let agents = Placement::named("multi_agent");
         let builder = self.agents(builder, agents, &MultiAgent::default(), models)?;
-        self.servers(builder, mcp, described, pinning)
+        self.servers(builder, mcp, described, (pinning, vault))
     }
 }
 

@@ -51,6 +51,12 @@ pub(crate) struct Connection {
 }
 
 impl Arguments {
+    /// The data directory of the node on this machine.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn data_dir(&self) -> Result<DataDir> {
+        Ok(self.data.dir()?)
+    }
+
     /// Connects to a host that is not this process: whoever asks whether one is there wants no other
     /// answer.
     pub(crate) async fn connect_elsewhere(&self, wanted: &[&str]) -> Result<Connection> {

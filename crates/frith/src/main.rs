@@ -96,10 +96,10 @@ enum Command {
     /// Be an A2E host for the process that started this one: NDJSON on standard input and output
     #[command(after_help = EXIT_STATUS)]
     Stdio(stdio::Arguments),
-    /// Be an MCP server for the process that started this one, with what a host has
+    /// Be an MCP server for the process that started this one, with what a host has; or log in to one
     #[cfg(feature = "mcp")]
     #[command(after_help = EXIT_STATUS)]
-    Mcp(connect::Arguments),
+    Mcp(mcp::McpArguments),
     /// Ask whether a host is there
     #[command(after_help = EXIT_STATUS)]
     Ping(connect::Arguments),
@@ -255,7 +255,7 @@ fn main() -> ExitCode {
         Some(Command::Status(options)) => status::run(&options, arguments.json),
         Some(Command::Stdio(options)) => stdio::run(&options),
         #[cfg(feature = "mcp")]
-        Some(Command::Mcp(host)) => mcp::run(&host),
+        Some(Command::Mcp(options)) => mcp::run(&options, arguments.json),
         Some(Command::Ping(host)) => agent::ping(&host, arguments.json),
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),

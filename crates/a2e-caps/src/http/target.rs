@@ -28,6 +28,11 @@ pub(crate) enum Security {
 }
 
 impl Target {
+    /// Whether nobody on the way can read along.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.security == Security::Tls
+    }
+
     /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Self, ToolFailure> {
         let bad = |why: &str| ToolFailure::new(format!("`url` cannot be used: {why}"));

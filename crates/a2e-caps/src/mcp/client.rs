@@ -12,6 +12,7 @@ mod handler;
 mod health;
 mod http;
 mod lists;
+mod login;
 mod pushes;
 mod requests;
 mod server;
@@ -27,6 +28,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
 use a2e_wire::{Body, Capability, Message, Tag, Timestamp};
 use arc_swap::ArcSwap;
+use store::Secrets;
 
 use crate::http::Web;
 use crate::placement::{Placement, placed};
@@ -49,6 +51,8 @@ pub struct Ground {
     /// What their tools are held against.
     pub pinning: Pinning,
     listeners: pushes::Listeners,
+    /// Where logins to servers are kept.
+    logins: Option<Secrets>,
     /// The skills, which are prompts to those who speak MCP.
     skills: OnceLock<Arc<Shelf>>,
     watching_tools: Once,
@@ -77,10 +81,18 @@ impl Ground {
             catalogue,
             pinning,
             listeners: pushes::Listeners::default(),
+            logins: None,
             skills: OnceLock::new(),
             watching_tools: Once::new(),
             watching_skills: Once::new(),
         }
+    }
+
+    /// Keeps logins to servers among these secrets; without, they end with the process.
+    #[must_use]
+    pub fn keeping_logins(mut self, secrets: Secrets) -> Self {
+        self.logins = Some(secrets);
+        self
     }
 
     /// The folders that servers are told of: address and name.

@@ -1,5 +1,7 @@
 //! Servers of the Model Context Protocol: keys of a plugin of the type `mcp`.
 
+mod oauth;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +11,8 @@ use super::read::{Field, Section};
 use super::sections::{DAY, MIB, Reader, set, set_some};
 use super::{Network, Surroundings};
 use crate::secret::Secret;
+
+pub use oauth::{McpGrant, McpOAuth};
 
 /// MCP servers that agents use through this host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -75,6 +79,8 @@ pub struct McpUrl {
     pub url: String,
     /// Headers of each request.
     pub headers: Vec<(String, Secret)>,
+    /// What is said where it wants a login.
+    pub oauth: McpOAuth,
 }
 
 /// How long a request may take, unless told otherwise.
@@ -94,6 +100,18 @@ impl McpServer {
             auto_reconnect: true,
             tools: Vec::new(),
             resources: Vec::new(),
+        }
+    }
+}
+
+impl McpUrl {
+    /// A server that is told nothing of whoever asks.
+    #[must_use]
+    pub fn new(url: String) -> Self {
+        Self {
+            url,
+            headers: Vec::new(),
+            oauth: McpOAuth::default(),
         }
     }
 }
@@ -163,12 +181,12 @@ impl Reader<'_> {
                 McpPlace::Command(self.mcp_command(words, &mut section)?)
             }
             (None, Some(url)) => {
-                let mut at = McpUrl {
-                    url: url.word()?,
-                    headers: Vec::new(),
-                };
+                let mut at = McpUrl::new(url.word()?);
                 set(&mut at.headers, section.field("headers"), |it| {
                     self.secrets(it)
+                });
+                set(&mut at.oauth, section.field("oauth"), |it| {
+                    self.mcp_oauth(it)
                 });
                 let mut is_sse = false;
                 set(&mut is_sse, section.field("transport"), |it| {
@@ -297,8 +315,8 @@ fn imported(
         McpPlace::Command(command)
     } else if let Some(url) = text("url") {
         let at = McpUrl {
-            url: expand(url)?,
             headers: pairs("headers")?,
+            ..McpUrl::new(expand(url)?)
         };
         match text("type").or_else(|| text("transport")) {
             Some("sse") => McpPlace::Sse(at),

@@ -3,7 +3,7 @@
 #[cfg(feature = "mcp")]
 use std::path::Path;
 #[cfg(feature = "mcp")]
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 #[cfg(feature = "mcp")]
 use a2e_caps::Placement;
@@ -17,6 +17,7 @@ use a2e_runtime::config::{Mcp, Plugin};
 use anyhow::{Result, bail};
 #[cfg(feature = "mcp")]
 use sandbox::Profile;
+use store::Vault;
 
 #[cfg(feature = "mcp")]
 use super::placement;
@@ -30,9 +31,9 @@ impl Capabilities {
         builder: HostBuilder,
         plugin: &Plugin,
         told: (&Mcp, &mut Described),
-        pinning: Pinning,
+        kept: (Pinning, &Vault),
     ) -> Result<HostBuilder> {
-        self.mcp_as(builder, placement(plugin), told, pinning)
+        self.mcp_as(builder, placement(plugin), told, kept)
     }
 
     /// Says that this program has no such part.
@@ -42,7 +43,7 @@ impl Capabilities {
         _: HostBuilder,
         plugin: &Plugin,
         _: (&Mcp, &mut Described),
-        _: Pinning,
+        _: (Pinning, &Vault),
     ) -> Result<HostBuilder> {
         bail!(
             "the plugin `{}` needs a program that was built with the feature `mcp`",
@@ -57,11 +58,11 @@ impl Capabilities {
         builder: HostBuilder,
         mcp: Option<&Mcp>,
         described: &mut Described,
-        pinning: Pinning,
+        kept: (Pinning, &Vault),
     ) -> Result<HostBuilder> {
         let none = Mcp::default();
         let told = (mcp.unwrap_or(&none), described);
-        self.mcp_as(builder, Placement::named("mcp"), told, pinning)
+        self.mcp_as(builder, Placement::named("mcp"), told, kept)
     }
 
     /// Says that this program has no such part, if it is asked for.
@@ -71,7 +72,7 @@ impl Capabilities {
         builder: HostBuilder,
         mcp: Option<&Mcp>,
         _: &mut Described,
-        _: Pinning,
+        _: (Pinning, &Vault),
     ) -> Result<HostBuilder> {
         match mcp {
             Some(_) => bail!("`mcp` needs a program that was built with the feature `mcp`"),
@@ -85,17 +86,24 @@ impl Capabilities {
         builder: HostBuilder,
         placement: Placement,
         (mcp, described): (&Mcp, &mut Described),
-        pinning: Pinning,
+        (pinning, vault): (Pinning, &Vault),
     ) -> Result<HostBuilder> {
         check_mcp(&self.workplace.profile, mcp)?;
         let web = Web::new(Arc::clone(&self.web), &mcp.private_hosts)?;
         let fleet = self.fleet.get_or_init(|| {
             let (workplace, catalogue) = (Arc::clone(&self.workplace), self.catalogue());
-            Fleet::new(Ground::new(workplace, web.clone(), catalogue, pinning))
+            let ground = Ground::new(workplace, web.clone(), catalogue, pinning);
+            Fleet::new(ground.keeping_logins(vault.node()))
         });
         described.servers = Some((mcp.servers.clone(), web));
         self.show_skills();
         Ok(builder.plugin(McpPlugin::new(Arc::clone(fleet), placement)))
+    }
+
+    /// The servers, as soon as there is a plugin for them.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn fleet(&self) -> Arc<OnceLock<Arc<Fleet>>> {
+        Arc::clone(&self.fleet)
     }
 
     /// Has those who speak MCP told of skills that change.

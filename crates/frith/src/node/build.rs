@@ -106,7 +106,8 @@ impl Parts<'_> {
             }
             PluginKind::Proc(proc) => capabilities.proc(builder, proc),
             PluginKind::Mcp(mcp) => {
-                capabilities.mcp(builder, plugin, (mcp, described), pinning.clone())?
+                let kept = (pinning.clone(), &shared.vault);
+                capabilities.mcp(builder, plugin, (mcp, described), kept)?
             }
             PluginKind::Skills(skills) => {
                 let weights = weights(config, shared, |learning| learning.rank_skills);

@@ -13,6 +13,8 @@ use super::{Agents, Apply, Shared, peers};
 use crate::agents;
 use crate::audit::purge;
 use crate::config::Applied;
+#[cfg(feature = "mcp")]
+use crate::mcp;
 
 pub(super) fn operations(
     shared: &Shared,
@@ -21,7 +23,10 @@ pub(super) fn operations(
     host: &Host,
     apply: mpsc::Sender<Apply>,
 ) -> Operations {
-    agents::serve(Operations::new(), &shared.capabilities.forest())
+    let operations = agents::serve(Operations::new(), &shared.capabilities.forest());
+    #[cfg(feature = "mcp")]
+    let operations = mcp::serve(operations, shared.capabilities.fleet());
+    operations
         .with_tokens(tokens, host)
         .with_approvals(approvals)
         .with_definitions(&shared.definitions, {

@@ -26,6 +26,7 @@ mod manual;
 mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_hostile;
+mod mcp_login;
 #[cfg(feature = "mcp")]
 mod mcp_servers;
 #[cfg(feature = "mcp")]

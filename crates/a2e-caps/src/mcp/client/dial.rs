@@ -88,15 +88,17 @@ impl Server {
             value.set_sensitive(true);
             headers.insert(key, value);
         }
+        let mut hidden = crate::http::Hidden::default();
+        hidden.add("headers");
+        let is_safe = origin.check(&hidden);
         if !headers.is_empty() {
-            let mut hidden = crate::http::Hidden::default();
-            hidden.add("headers");
-            origin.check(&hidden)?;
+            is_safe.clone()?;
         }
         Ok(Poster {
             client: Arc::clone(web.client()),
             reach: origin.reach(),
             headers,
+            login: self.login.clone().filter(|_| is_safe.is_ok()),
         })
     }
 

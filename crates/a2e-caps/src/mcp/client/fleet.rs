@@ -122,6 +122,13 @@ impl Fleet {
         found
     }
 
+    /// Those of the operator.
+    pub(super) fn operators(&self) -> Vec<Arc<Server>> {
+        let servers = self.lock();
+        let own = servers.iter().filter(|server| server.owner.is_none());
+        own.cloned().collect()
+    }
+
     /// Ends all of them.
     pub(super) fn end(&self) {
         for server in self.lock().drain(..) {

@@ -21,6 +21,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Error as SseError, Sse, SseStream};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::login::{Challenge, Login};
 use crate::http::{Ask, Client, Opened, Reach, Target};
 use crate::tool::ToolFailure;
 
@@ -34,6 +35,8 @@ pub(super) struct Poster {
     pub(super) reach: Reach,
     /// Those that the operator has set, secrets among them.
     pub(super) headers: HeaderMap,
+    /// Where the token is from that they have beside.
+    pub(super) login: Option<Arc<Login>>,
 }
 
 /// Why a request has no answer.
@@ -46,11 +49,14 @@ pub(super) enum HttpError {
     #[error("the answer broke off: {0}")]
     Broken(#[from] hyper::Error),
     /// What came was too long.
-    #[error("a message has more than {MAX_MESSAGE} bytes")]
+    #[error("a message is too long")]
     TooLong,
     /// The server said no.
     #[error("the server answered {0}")]
     Status(StatusCode),
+    /// It wants to know who asks.
+    #[error("the server wants a login")]
+    Login,
     /// It said something else.
     #[error("{0}")]
     Unexpected(&'static str),
@@ -72,16 +78,58 @@ impl fmt::Debug for Poster {
 }
 
 impl Poster {
-    /// Makes a request with these headers beside the operator's.
+    /// Makes a request, with the token that there is for the server. If it refuses that, once more with
+    /// another one.
     async fn open(
+        &self,
+        method: Method,
+        url: &str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Opened, HttpError> {
+        let Some(login) = &self.login else {
+            return self.once(method, url, headers, body, None).await;
+        };
+        let token = login.token().await;
+        let (again, more) = (method.clone(), (headers.clone(), body.clone()));
+        let opened = self.once(method, url, headers, body, token.as_deref());
+        let opened = opened.await?;
+        let Some(refused) = Challenge::of(&opened.head) else {
+            return Ok(opened);
+        };
+        if !login.renew(token.as_deref(), refused).await {
+            return Err(HttpError::Login);
+        }
+        let token = login.token().await;
+        let opened = self.once(again, url, more.0, more.1, token.as_deref());
+        let opened = opened.await?;
+        match Challenge::of(&opened.head) {
+            None => Ok(opened),
+            Some(refused) => {
+                login.refuse(refused);
+                Err(HttpError::Login)
+            }
+        }
+    }
+
+    /// Makes a request with these headers beside the operator's.
+    async fn once(
         &self,
         method: Method,
         url: &str,
         mut headers: HeaderMap,
         body: Vec<u8>,
+        token: Option<&str>,
     ) -> Result<Opened, HttpError> {
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
+        }
+        if let Some(token) = token {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"));
+            let wrong = |_| HttpError::Unexpected("the token cannot be sent");
+            let mut value = value.map_err(wrong)?;
+            value.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, value);
         }
         let ask = Ask {
             target: Target::parse(url)?,
@@ -160,7 +208,7 @@ impl StreamableHttpClient for Poster {
                 return Err(StreamableHttpError::SessionExpired);
             }
             status if !status.is_success() => {
-                let text = read(opened).await.unwrap_or_default();
+                let text = read(opened, MAX_MESSAGE).await.unwrap_or_default();
                 return older(&message, session_id.is_some(), status, &text)
                     .ok_or(StreamableHttpError::Client(HttpError::Status(status)));
             }
@@ -171,7 +219,9 @@ impl StreamableHttpClient for Poster {
         if is(&opened.head.headers, "text/event-stream") {
             return Ok(StreamableHttpPostResponse::Sse(events(opened), begun));
         }
-        let body = read(opened).await.map_err(StreamableHttpError::Client)?;
+        let body = read(opened, MAX_MESSAGE)
+            .await
+            .map_err(StreamableHttpError::Client)?;
         match serde_json::from_slice(&body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, begun)),
             // What is no request need not be answered with a message.
@@ -278,13 +328,13 @@ fn events(opened: Opened) -> BoxStream<'static, Result<Sse, SseError>> {
 }
 
 /// All of a body that ends.
-async fn read(mut opened: Opened) -> Result<Vec<u8>, HttpError> {
+pub(super) async fn read(mut opened: Opened, most: usize) -> Result<Vec<u8>, HttpError> {
     let mut body = Vec::new();
     while let Some(frame) = opened.body.frame().await {
         let Ok(data) = frame?.into_data() else {
             continue;
         };
-        if body.len().saturating_add(data.len()) > MAX_MESSAGE {
+        if body.len().saturating_add(data.len()) > most {
             return Err(HttpError::TooLong);
         }
         body.extend_from_slice(&data);

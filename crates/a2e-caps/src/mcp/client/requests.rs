@@ -63,8 +63,8 @@ impl Mcp {
             pairs.collect::<Vec<_>>()
         };
         let at = || McpUrl {
-            url: config.url.clone().into_owned(),
             headers: pairs(&config.headers),
+            ..McpUrl::new(config.url.clone().into_owned())
         };
         let place = match &config.transport {
             McpTransport::Stdio => {

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Ground;
 use super::calls::Calls;
 use super::handler::Handler;
+use super::login::Login;
 use super::subscribe::Subscribed;
 use super::told::Told;
 
@@ -31,6 +32,8 @@ pub(super) struct Server {
     pub(super) telling: Arc<Semaphore>,
     /// What of its resources agents are told of.
     pub(super) subscribed: Subscribed,
+    /// How the operator logs in to it, if that can be.
+    pub(super) login: Option<Arc<Login>>,
     link: tokio::sync::Mutex<Link>,
     pub(super) told: Mutex<Told>,
     /// Ends when it is removed.
@@ -84,7 +87,13 @@ impl Server {
         owner: Option<Arc<str>>,
         ground: Arc<Ground>,
     ) -> Arc<Self> {
+        // What agents register is asked for nothing that is the operator's.
+        let login = match owner {
+            Some(_) => None,
+            None => Login::to(&settings, &ground),
+        };
         Arc::new(Self {
+            login,
             settings,
             owner,
             ground,
@@ -150,6 +159,7 @@ impl Server {
                 Ok(connection)
             }
             Err(why) => {
+                let why = self.advice().unwrap_or(why);
                 link.failures = link.failures.saturating_add(1);
                 link.not_before = Some(now + backoff(link.failures));
                 let mut told = self.told();
@@ -158,6 +168,29 @@ impl Server {
                 drop(told);
                 Err(self.unavailable(&why))
             }
+        }
+    }
+
+    /// What the operator can do about a server that wants a login.
+    pub(super) fn advice(&self) -> Option<String> {
+        self.login.as_ref().and_then(|login| login.advice())
+    }
+
+    /// Connects at once, whatever was before.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub(super) async fn try_now(self: &Arc<Self>) -> Result<(), String> {
+        self.hang_up().await;
+        let connected = self.connection().await;
+        connected.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Ends the connection there is.
+    pub(super) async fn hang_up(&self) {
+        let old = std::mem::take(&mut *self.link.lock().await);
+        if let Some(connection) = old.connection {
+            connection.end();
         }
     }
 

@@ -185,6 +185,14 @@ impl Server {
     fn failure(&self, name: &str, error: &ServiceError) -> ToolFailure {
         let server = self.name();
         let (code, text) = match error {
+            // Nothing was done.
+            ServiceError::TransportSend(_) if self.advice().is_some() => (
+                ErrorCode::McpServerUnavailable,
+                format!(
+                    "`{server}` refused `{name}`: {}",
+                    self.advice().unwrap_or_default()
+                ),
+            ),
             ServiceError::McpError(error) if error.code == RpcCode::INVALID_PARAMS => (
                 ErrorCode::McpToolNotFound,
                 format!(
