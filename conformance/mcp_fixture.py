@@ -38,17 +38,31 @@ TOOLS = {
     "json_schema_2020_12_tool": [text("It is valid.")],
     "test_tool_with_logging": [text("It is done.")],
     "test_sampling": [],
+    # What the suite for the newer era wants to be there.
+    "test_logging_tool": [text("It is done.")],
+    "test_streaming_elicitation": [text("Nobody is asked.")],
 }
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
     "$defs": {
         "address": {
+            "$anchor": "addressDef",
             "type": "object",
             "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
         }
     },
-    "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
     "additionalProperties": False,
 }
 # Those that are text are skills; the others are as an MCP server behind the host would have them.
@@ -128,7 +142,7 @@ def read(uri):
 
 
 def call(id, name, arguments, streaming):
-    if name == "test_tool_with_logging" and streaming:
+    if name in ("test_tool_with_logging", "test_logging_tool") and streaming:
         for seq, words in enumerate(("started", "working", "completed")):
             say(type="tool/event", req_id=id, kind="log", data={"level": "info", "message": words}, seq=seq)
     if name == "test_tool_with_progress" and streaming:

@@ -8,7 +8,7 @@ import { register } from "node:module";
 const fs = "export * from 'node:fs'; export { default } from 'node:fs'; export const globSync = () => [];";
 const hooks = `
 export async function resolve(specifier, context, next) {
-  const isSuite = context.parentURL?.includes("@modelcontextprotocol/conformance");
+  const isSuite = /node_modules\\/(@modelcontextprotocol\\/conformance|mcp-conformance-next)/.test(context.parentURL);
   if (specifier === "fs" && isSuite) {
     return { url: ${JSON.stringify(`data:text/javascript,${encodeURIComponent(fs)}`)}, shortCircuit: true };
   }

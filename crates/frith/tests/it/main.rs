@@ -25,6 +25,7 @@ mod manual;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
+mod mcp_conformance;
 mod mcp_hostile;
 mod mcp_login;
 #[cfg(feature = "mcp")]

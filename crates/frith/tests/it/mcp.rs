@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::frith;
 use crate::node::Node;
 
-fn npm() -> PathBuf {
+pub(crate) fn npm() -> PathBuf {
     testkit::workspace().join("target/npm")
 }
 
@@ -23,7 +23,7 @@ fn node_script(script: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn passes(output: &Output) {
+pub(crate) fn passes(output: &Output) {
     let error = String::from_utf8_lossy(&output.stderr);
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{out}\n{error}");
@@ -106,67 +106,6 @@ fn the_inspectors_command_line() {
         "text=hi",
     ]);
     assert_eq!(called["structuredContent"], json!({"text": "hi"}));
-}
-
-/// The official conformance suite; `conformance/mcp-expected-failures.yml` says what does not pass, and
-/// why.
-fn suite(arguments: &[&str]) -> Output {
-    let folder = tempfile::tempdir().unwrap();
-    let conformance = testkit::workspace().join("conformance");
-    let shim = conformance.join("mcp_node20.mjs");
-    let expected = conformance.join("mcp-expected-failures.yml");
-    Command::new("node")
-        .args(["--import", shim.to_str().unwrap()])
-        .arg(npm().join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
-        .args(arguments)
-        .args(["--expected-failures", expected.to_str().unwrap()])
-        // It leaves its results where it runs.
-        .current_dir(folder.path())
-        .output()
-        .unwrap()
-}
-
-#[test]
-fn the_conformance_suite_for_servers() {
-    let folder = tempfile::tempdir().unwrap();
-    let fixture = testkit::workspace().join("conformance/mcp_fixture.py");
-    let config = |origins: &[&str]| {
-        let plugin = json!({"name": "fixture", "type": "mounted", "command": ["python3", fixture]});
-        let server = json!({"allow_unauthenticated": true, "origins": origins});
-        json!({"server": server, "plugins": [plugin]}).to_string()
-    };
-    let node = Node::start(folder.path(), &config(&[]));
-    // The suite asks as a page of the node's own address would, whose port is known only now.
-    let file = folder.path().join("frith.yaml");
-    std::fs::write(file, config(&[node.at("http")])).unwrap();
-    let data = node.data();
-    let (status, _, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
-    assert_eq!(status, 0, "{error}");
-    passes(&suite(&[
-        "server",
-        "--url",
-        node.at("mcp"),
-        "--suite",
-        "all",
-    ]));
-}
-
-/// The scenarios about clients that log in by OAuth are not for this client, which has no browser;
-/// `sse-retry` measures time.
-#[test]
-fn the_conformance_suite_for_clients() {
-    let script = testkit::workspace().join("conformance/mcp_conformance_client.py");
-    let frith = env!("CARGO_BIN_EXE_frith");
-    let command = format!("python3 {} {frith}", script.display());
-    for scenario in ["initialize", "tools_call"] {
-        passes(&suite(&[
-            "client",
-            "--command",
-            &command,
-            "--scenario",
-            scenario,
-        ]));
-    }
 }
 
 /// Without a node, a host inside the program answers; what it does is what stdio does.
