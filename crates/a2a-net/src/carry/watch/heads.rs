@@ -96,10 +96,12 @@ impl Heads {
             let (name, value) = line.split_at(colon);
             let value = value.get(1..).unwrap_or_default().trim_ascii();
             if name.eq_ignore_ascii_case(b"content-length") {
-                let length = str::from_utf8(value)
-                    .ok()
-                    .and_then(|text| text.parse().ok());
-                // What is no number is refused by the parser of the request.
+                let length = match self.line.len() < MOST {
+                    true => digits(value),
+                    // Its end was not kept, and may say anything.
+                    false => None,
+                };
+                self.is_ambiguous |= length.is_none();
                 let length = length.unwrap_or_default();
                 self.is_ambiguous |= self.length.replace(length).is_some();
             } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
@@ -126,6 +128,13 @@ impl Heads {
         self.has_transfer_encoding = false;
         self.has_upgrade = false;
     }
+}
+
+/// A number as a length is written: digits and nothing else.
+fn digits(text: &[u8]) -> Option<u64> {
+    let is_plain = text.iter().all(u8::is_ascii_digit);
+    let text = str::from_utf8(text).ok().filter(|_| is_plain);
+    text.and_then(|text| text.parse().ok())
 }
 
 #[cfg(test)]
@@ -167,5 +176,22 @@ mod tests {
             assert!(fed(&[bad]).is_ambiguous(), "{bad}");
             assert!(fed(&[before, bad]).is_ambiguous(), "{bad}");
         }
+    }
+
+    /// What is kept of a line is short; a length that does not fit there must not pass for none.
+    #[test]
+    fn a_length_that_is_hidden_behind_the_end_of_a_line_is_found() {
+        for value in [
+            format!("{}5", " ".repeat(MOST)),
+            format!("{}5", "0".repeat(MOST)),
+            "5 5".to_owned(),
+            "+5".to_owned(),
+            String::new(),
+        ] {
+            let head = format!("POST / HTTP/1.1\r\nContent-Length: {value}\r\n\r\n");
+            assert!(fed(&[&head]).is_ambiguous(), "{value}");
+        }
+        let long = format!("POST / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(MOST));
+        assert!(!fed(&[&long]).is_ambiguous());
     }
 }
