@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::budget::Share;
 use super::limits::Limits;
 use super::refusal::Refusal;
-use super::watch::Busy;
+use super::watch::{Busy, Offer};
 
 /// Bytes that are kept ready for a body which says that it has more.
 const FIRST: usize = 64 * 1024;
@@ -92,6 +92,7 @@ impl Slow<'_> {
 /// The body of an answer, and that its request is not over before it is.
 pub(super) struct Answered {
     body: Body,
+    offer: Offer,
     _busy: Busy,
 }
 
@@ -111,8 +112,12 @@ pub(super) enum Body {
 const TOGETHER: usize = 16 * 1024;
 
 impl Answered {
-    pub(super) const fn new(body: Body, busy: Busy) -> Self {
-        Self { body, _busy: busy }
+    pub(super) fn new(body: Body, busy: Busy) -> Self {
+        Self {
+            body,
+            offer: busy.offer(),
+            _busy: busy,
+        }
     }
 }
 
@@ -124,19 +129,14 @@ impl hyper::body::Body for Answered {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let frame = match &mut self.get_mut().body {
-            Body::Whole(bytes) => bytes.take().map(Frame::data),
-            Body::Lines(messages) => ready!(gather(messages, cx, put_line)).map(Frame::data),
-            Body::Framed(bytes, trailers) => {
-                let data = bytes.take().map(Frame::data);
-                data.or_else(|| trailers.take().map(Frame::trailers))
-            }
-            Body::Frames(messages, trailers) => {
-                let data = ready!(gather(messages, cx, super::grpc::put)).map(Frame::data);
-                data.or_else(|| trailers.take().map(Frame::trailers))
-            }
-        };
-        Poll::Ready(frame.map(Ok))
+        let this = self.get_mut();
+        // Whoever asks for more has room for it.
+        let frame = this.body.poll_next(cx);
+        match &frame {
+            Poll::Ready(Some(_)) => this.offer.is_there(),
+            Poll::Ready(None) | Poll::Pending => this.offer.is_not_there(),
+        }
+        frame.map(|frame| frame.map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -150,6 +150,23 @@ impl hyper::body::Body for Answered {
             }
             Body::Lines(_) | Body::Framed(..) | Body::Frames(..) => SizeHint::default(),
         }
+    }
+}
+
+impl Body {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+        Poll::Ready(match self {
+            Self::Whole(bytes) => bytes.take().map(Frame::data),
+            Self::Lines(messages) => ready!(gather(messages, cx, put_line)).map(Frame::data),
+            Self::Framed(bytes, trailers) => {
+                let data = bytes.take().map(Frame::data);
+                data.or_else(|| trailers.take().map(Frame::trailers))
+            }
+            Self::Frames(messages, trailers) => {
+                let data = ready!(gather(messages, cx, super::grpc::put)).map(Frame::data);
+                data.or_else(|| trailers.take().map(Frame::trailers))
+            }
+        })
     }
 }
 

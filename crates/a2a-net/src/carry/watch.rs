@@ -4,6 +4,7 @@
 
 mod frames;
 mod heads;
+mod offers;
 
 use std::io;
 use std::pin::Pin;
@@ -18,6 +19,8 @@ use tokio::time::Instant;
 use super::limits::Limits;
 use frames::Frames;
 use heads::Heads;
+pub(super) use offers::Offer;
+use offers::Offers;
 
 /// What is known of a connection. Times are milliseconds since it began.
 #[derive(Debug)]
@@ -29,6 +32,7 @@ pub(super) struct Pace {
     idle_since: AtomicU64,
     head_since: AtomicU64,
     stalled_since: AtomicU64,
+    offers: Offers,
     is_ambiguous: AtomicBool,
 }
 
@@ -65,6 +69,7 @@ impl Pace {
             idle_since: AtomicU64::new(0),
             head_since: AtomicU64::new(NEVER),
             stalled_since: AtomicU64::new(NEVER),
+            offers: Offers::default(),
             is_ambiguous: AtomicBool::new(false),
         })
     }
@@ -88,9 +93,11 @@ impl Pace {
         };
         let head = self.head_since.load(Relaxed);
         let stalled = self.stalled_since.load(Relaxed);
+        let untaken = self.offers.since();
         let first = idle
             .min(head.saturating_add(self.header_time))
-            .min(stalled.saturating_add(self.idle));
+            .min(stalled.saturating_add(self.idle))
+            .min(untaken.saturating_add(self.idle));
         (first != NEVER).then(|| self.began + Duration::from_millis(first))
     }
 
@@ -114,6 +121,13 @@ impl Pace {
 
     fn stalled(&self, is_on: bool) {
         self.note(&self.stalled_since, is_on);
+    }
+}
+
+impl Busy {
+    /// Its answer is there.
+    pub(super) fn offer(&self) -> Offer {
+        Offer::new(&self.0)
     }
 }
 

@@ -1,3 +1,5 @@
+use tokio::time::timeout;
+
 use super::*;
 
 const DATA: u8 = 0;
@@ -188,4 +190,29 @@ async fn threat_124_pings_do_not_keep_an_idle_connection() {
     );
     let seconds = began.elapsed().as_secs();
     assert!((10..=11).contains(&seconds), "{seconds}");
+}
+
+/// A peer that gives no room for an answer holds its connection as long as one that is idle, and no longer.
+#[tokio::test(start_paused = true)]
+async fn threat_124_an_answer_that_nobody_takes_does_not_keep_a_connection() {
+    const INITIAL_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
+    let mut stream = greet().await;
+    write(&mut stream, &frame(SETTINGS, 0, 0, &INITIAL_WINDOW)).await;
+    write(&mut stream, &frame(HEADERS, END_HEADERS, 1, &head())).await;
+    write(&mut stream, &frame(DATA, END_STREAM, 1, b"{}")).await;
+    let ended = timeout(Duration::from_secs(70), all(&mut stream, &[DATA])).await;
+    assert_eq!(ended, Ok(Vec::new()), "it is still open");
+    others_are_served().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_may_take_its_time_on_an_http2_connection() {
+    let mut stream = greet().await;
+    write(&mut stream, &frame(HEADERS, END_HEADERS, 1, &head())).await;
+    write(&mut stream, &frame(DATA, END_STREAM, 1, b"hang")).await;
+    let ended = timeout(Duration::from_secs(200), all(&mut stream, &[])).await;
+    assert!(
+        ended.is_err(),
+        "it was closed while the request was worked on"
+    );
 }
