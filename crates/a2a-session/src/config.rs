@@ -145,7 +145,7 @@ pub struct ServerLimits {
     pub sources: usize,
     /// Nonces of finished handshakes that are remembered.
     pub nonces: usize,
-    /// Sessions in all.
+    /// Sessions in all. If there are anchors, a tenth is kept for agents that somebody vouches for.
     pub sessions: usize,
 }
 

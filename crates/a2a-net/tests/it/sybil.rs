@@ -157,19 +157,24 @@ impl Newcomer {
     }
 }
 
+/// The word of one agent counts.
+fn vouched() -> TrustRules {
+    TrustRules {
+        anchors: vec![Anchor {
+            did: did(ANCHOR),
+            public_key: Some(key(ANCHOR).verifying_key()),
+            min_trust_level: TrustLevel::Verified,
+        }],
+        ..TrustRules::default()
+    }
+}
+
 /// Threat 101, a tenth of it: agents cost nothing, so all newcomers together have a budget and places.
 #[tokio::test]
 async fn threat_101_fresh_agents() {
     const SESSIONS: usize = 81;
     let made = Made {
-        trust: TrustRules {
-            anchors: vec![Anchor {
-                did: did(ANCHOR),
-                public_key: Some(key(ANCHOR).verifying_key()),
-                min_trust_level: TrustLevel::Verified,
-            }],
-            ..TrustRules::default()
-        },
+        trust: vouched(),
         ..Made::of(SERVER)
     };
     let home = made.node().await.home;
@@ -189,10 +194,11 @@ async fn threat_101_fresh_agents() {
             Err(code) => refused.push(code),
         }
     }
-    assert_eq!(number_of(&refused, "SERVICE_UNAVAILABLE"), 20);
+    // Of 81 places a tenth is kept for those whom somebody vouches for.
+    assert_eq!(number_of(&refused, "SERVICE_UNAVAILABLE"), 27);
     assert_eq!(number_of(&codes, "none"), 50);
-    assert_eq!(number_of(&codes, "RATE_LIMIT_EXCEEDED"), 30);
-    assert_eq!(server.sessions().len(), SESSIONS);
+    assert_eq!(number_of(&codes, "RATE_LIMIT_EXCEEDED"), 23);
+    assert_eq!(server.sessions().len(), 74);
     // Whom somebody vouches for has nothing to do with it.
     for _ in 0..30 {
         assert_eq!(friend.ask(&mut friends).await, "none");
@@ -203,4 +209,43 @@ async fn threat_101_fresh_agents() {
         .iter()
         .filter(|it| it.peer.trust_level == TrustLevel::Verified);
     assert_eq!(verified.count(), 1);
+}
+
+/// Threat 101, who comes later: newcomers cannot take every place, so that whom somebody vouches for finds one.
+#[tokio::test]
+async fn threat_101_fresh_agents_leave_room_for_the_verified() {
+    let home = Made {
+        trust: vouched(),
+        ..Made::of(SERVER)
+    };
+    let home = home.node().await.home;
+    let mut settings = ServerSettings::new().unwrap();
+    settings.config.limits.sessions = 20;
+    let server = Server::start(home, settings);
+    let client = Made::of(CLIENT).node().await.home;
+    let mut refused = Vec::new();
+    for number in 0..30 {
+        refused.extend(
+            Newcomer::new(number)
+                .shake(&server, &client, None)
+                .await
+                .err(),
+        );
+    }
+    assert_eq!(number_of(&refused, "SERVICE_UNAVAILABLE"), 12);
+    for number in [1000, 1001] {
+        let friend = Newcomer::new(number);
+        assert!(friend.shake(&server, &client, Some(ANCHOR)).await.is_ok());
+    }
+    let last = Newcomer::new(1002);
+    let last = last.shake(&server, &client, Some(ANCHOR)).await;
+    assert_eq!(last.err().as_deref(), Some("SERVICE_UNAVAILABLE"));
+    // A place that a newcomer leaves is one for newcomers again.
+    server.end_sessions(&Newcomer::new(0).did());
+    assert!(
+        Newcomer::new(40)
+            .shake(&server, &client, None)
+            .await
+            .is_ok()
+    );
 }

@@ -11,7 +11,7 @@ use super::claim::{Accept, Arriving, Claim, Greet, Names, Next, Prove, Step, Wor
 use super::evidence::PeerVerified;
 use super::hello::Claimed;
 use super::reply::{Cause, Proving, Refused, Reply};
-use super::slots::{Sessions, agent_key};
+use super::slots::{Places, Sessions, agent_key};
 use super::table::{Table, Ticket};
 use super::vetting::Found;
 use crate::config::{Directory, ServerConfig};
@@ -162,7 +162,8 @@ impl Server {
 
     /// Gives the place of a session back that has ended.
     pub fn session_ended(&mut self, peer: &PeerVerified) {
-        self.sessions.release(&agent_key(peer.did_text()));
+        let agent = agent_key(peer.did_text());
+        self.sessions.release(&agent, peer.trust_level());
     }
 
     /// Handshakes under way.
@@ -301,10 +302,14 @@ impl Server {
             Next::Establish(session, message) => {
                 let is_put = self.table.forget(ticket);
                 if is_put {
-                    let most = session.policy().policy().max_concurrent_sessions();
-                    let agent = agent_key(session.peer().did_text());
-                    let limit = self.config.limits.sessions;
-                    self.sessions.reserve(agent, most, limit)?;
+                    let peer = session.peer();
+                    let places = Places {
+                        of_agent: session.policy().policy().max_concurrent_sessions(),
+                        in_all: self.config.limits.sessions,
+                        has_anchors: !self.config.trust.anchors.is_empty(),
+                    };
+                    let agent = agent_key(peer.did_text());
+                    self.sessions.reserve(agent, peer.trust_level(), places)?;
                 }
                 (is_put, Reply::Established { session, message })
             }
