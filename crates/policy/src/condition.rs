@@ -13,7 +13,10 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(Runtime::strict);
 
 /// An expression that was checked: what it makes of any value has a bounded size.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Query(Expression<'static>);
+pub struct Query {
+    expression: Expression<'static>,
+    growth: u64,
+}
 
 /// A query that answers yes or no.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,8 +53,15 @@ impl Query {
         let growth = Check::default().growth(expression.as_ast())?;
         match growth > limits::CONDITION_GROWTH {
             true => Err(TOO_COSTLY),
-            false => Ok(Self(expression)),
+            false => Ok(Self { expression, growth }),
         }
+    }
+
+    /// How many times as large as what it is given the result can be: who gives it something large must
+    /// reckon with it.
+    #[must_use]
+    pub const fn growth(&self) -> u64 {
+        self.growth
     }
 
     /// What it finds.
@@ -60,7 +70,7 @@ impl Query {
     /// If it cannot be evaluated for this value.
     pub fn search(&self, value: &Value) -> Result<Value, ConditionFailure> {
         // What the library says may quote the value.
-        let found = self.0.search(value);
+        let found = self.expression.search(value);
         found.map_err(|_| ConditionFailure::Evaluation)
     }
 }
@@ -78,7 +88,7 @@ impl Condition {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        self.0.0.as_str()
+        self.0.expression.as_str()
     }
 }
 

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use policy::Query;
 use serde_json::{Map, Value};
 
-use super::scope::Scope;
+use super::scope::{Scope, weight};
 
 /// Stands for a value.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,17 +120,41 @@ impl Expression {
     pub(super) fn value<'s>(&'s self, scope: &Scope<'s>) -> Result<Cow<'s, Value>, String> {
         Ok(match self {
             Self::Literal(value) => Cow::Borrowed(value),
-            Self::Whole => Cow::Owned(scope.all()),
+            Self::Whole => {
+                room(scope.weight(), 1, scope)?;
+                Cow::Owned(scope.all())
+            }
             Self::Path(steps) => Cow::Borrowed(follow(steps, scope)),
             Self::Query(search) => {
+                let growth = search.query.growth();
                 let names = match search.is_whole {
-                    true => scope.all(),
-                    false => scope.these(&search.words),
+                    true => {
+                        room(scope.weight(), growth, scope)?;
+                        scope.all()
+                    }
+                    false => {
+                        room(scope.weight_of(&search.words), growth, scope)?;
+                        scope.these(&search.words)
+                    }
                 };
                 let found = search.query.search(&names);
                 Cow::Owned(found.map_err(|error| error.to_string())?)
             }
         })
+    }
+}
+
+/// Whether there is room for what an expression can make of so many bytes. It is asked before, for
+/// what is made is in memory at once.
+fn room(bytes: usize, growth: u64, scope: &Scope<'_>) -> Result<(), String> {
+    let growth = usize::try_from(growth).unwrap_or(usize::MAX);
+    let most = scope.limits.output_bytes;
+    match bytes.saturating_mul(growth) > most {
+        true => Err(format!(
+            "an expression could make {growth} times as much of {bytes} bytes, which is more than \
+             {most}; have it say less, or look at less"
+        )),
+        false => Ok(()),
     }
 }
 
@@ -345,11 +369,19 @@ impl Inputs {
     /// The item goes along where nobody says what becomes of it.
     pub(super) fn compose(&self, scope: &Scope<'_>) -> Result<Map<String, Value>, String> {
         let mut input = self.fixed.clone();
+        let mut bytes = 0_usize;
         if let (Some(item), true) = (scope.item, self.mapped.is_empty()) {
             input.insert("item".to_owned(), item.clone());
         }
         for (name, expression) in &self.mapped {
-            input.insert(name.clone(), expression.value(scope)?.into_owned());
+            let value = expression.value(scope)?;
+            // Before there is one more: many names may stand for one large value.
+            bytes = bytes.saturating_add(weight(&value));
+            if bytes > scope.limits.input_bytes {
+                let most = scope.limits.input_bytes;
+                return Err(format!("its input has more than {most} bytes"));
+            }
+            input.insert(name.clone(), value.into_owned());
         }
         Ok(input)
     }

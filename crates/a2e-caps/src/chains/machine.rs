@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::plan::{Limits, Node, OnError, Order, Plan, Work};
-use super::scope::Scope;
+use super::scope::{Scope, weight};
 
 use maps::Mapping;
 
@@ -169,7 +169,8 @@ impl Machine {
 
     /// Whether a chain now has more than it may; then it is over.
     fn is_too_much(&mut self, outcome: &Result<Value, String>) -> bool {
-        let size = outcome.as_ref().map_or(0, weight);
+        // Why nodes failed is kept too, and may be as long as whoever failed likes.
+        let size = outcome.as_ref().map_or_else(String::len, weight);
         self.given = self.given.saturating_add(size);
         let most = self.limits.output_bytes;
         if self.given > most {
@@ -355,19 +356,7 @@ impl Machine {
             outputs: &self.outputs,
             seen,
             item,
-        }
-    }
-}
-
-/// How many bytes a value has, about: as JSON, without what separates its parts.
-fn weight(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).fold(8, usize::saturating_add),
-        Value::Object(members) => {
-            let size = |(name, value): (&String, &Value)| name.len().saturating_add(weight(value));
-            members.iter().map(size).fold(8, usize::saturating_add)
+            limits: self.limits,
         }
     }
 }

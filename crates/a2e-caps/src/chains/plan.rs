@@ -25,8 +25,11 @@ pub struct Limits {
     pub items: usize,
     /// How often a failed node is tried again.
     pub retries: u32,
-    /// Bytes of all that its nodes give, items of maps included: a chain has it in memory.
+    /// Bytes of all that its nodes give, items of maps included: a chain has it in memory. An expression
+    /// that could make more of what it is given is not evaluated.
     pub output_bytes: usize,
+    /// Bytes of what one call is made with: as much as an agent could send itself.
+    pub input_bytes: usize,
 }
 
 impl Default for Limits {
@@ -37,6 +40,7 @@ impl Default for Limits {
             items: 100_000,
             retries: 10,
             output_bytes: 64 << 20,
+            input_bytes: a2e_wire::MAX_LINE,
         }
     }
 }

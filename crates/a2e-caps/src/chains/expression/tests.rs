@@ -4,6 +4,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Condition, Expression, Inputs};
+use crate::chains::plan::Limits;
 use crate::chains::scope::Scope;
 
 /// Asks with one node `read-1` and these inputs.
@@ -22,6 +23,11 @@ fn scoped<T>(item: Option<&Value>, ask: impl FnOnce(&Scope<'_>) -> T) -> T {
         outputs: &outputs,
         seen: None,
         item,
+        limits: Limits {
+            output_bytes: 1000,
+            input_bytes: 100,
+            ..Limits::default()
+        },
     })
 }
 
@@ -147,4 +153,48 @@ fn inputs_are_merged_and_items_go_along_unless_somebody_says_how() {
     );
     let named = inputs(json!({}), json!({"x": "item.k", "y": "$._item"}));
     assert_eq!(compose(&named, Some(&item)), json!({"x": 1, "y": {"k": 1}}));
+}
+
+/// What an expression makes of something is in memory at once, so it is not made if it could be too much.
+#[test]
+fn an_expression_cannot_make_much_of_little() {
+    let item = json!("x".repeat(40));
+    let value = |text: &str| {
+        let expression = Expression::evaluated(text).unwrap();
+        scoped(Some(&item), |scope| expression.value(scope).map(drop))
+    };
+    assert_eq!(value("[item, item]"), Ok(()));
+    let many = vec!["item"; 30].join(",");
+    assert!(
+        value(&format!("[{many}]"))
+            .unwrap_err()
+            .contains("could make")
+    );
+    assert!(
+        value(&format!("@ | [{many}]"))
+            .unwrap_err()
+            .contains("could make")
+    );
+    let condition = Condition::parse(&format!("length([{many}]) > `3`")).unwrap();
+    assert!(scoped(Some(&item), |scope| condition.holds(scope)).is_err());
+    let large = json!("x".repeat(2000));
+    let whole = scoped(Some(&large), |scope| {
+        Expression::Whole.value(scope).map(drop)
+    });
+    assert!(whole.unwrap_err().contains("could make"));
+}
+
+/// Many names that stand for one value make a call as large as many values.
+#[test]
+fn what_a_call_is_made_with_has_a_size() {
+    let item = json!("x".repeat(50));
+    let inputs = |names: usize| Inputs {
+        mapped: (0..names)
+            .map(|name| (name.to_string(), Expression::evaluated("$.item").unwrap()))
+            .collect(),
+        ..Inputs::default()
+    };
+    let composed = |names: usize| scoped(Some(&item), |scope| inputs(names).compose(scope));
+    assert_eq!(composed(2).unwrap().len(), 2);
+    assert!(composed(3).unwrap_err().contains("more than 100 bytes"));
 }

@@ -121,6 +121,23 @@ fn sizes_have_limits() {
     assert!(ended.aborted.unwrap().contains("at most 100000 items"));
 }
 
+/// Why nodes failed is kept as what they give is, and whoever fails says how long that is.
+#[test]
+fn what_is_said_of_failures_has_a_size() {
+    let chain = json!({"entry_node": "a", "nodes": [
+        {"node_id": "a", "kind": "tool", "name": "t", "on_error": "skip", "next_node": "b"},
+        {"node_id": "b", "kind": "tool", "name": "t", "on_error": "skip"}]});
+    let most = Limits::default().output_bytes;
+    let ended = |size: usize| run(&chain, 1, |_| 0, |_, _| Err("x".repeat(size))).0;
+    assert!(ended(most / 2).aborted.is_none());
+    assert!(
+        ended(most / 2 + 1)
+            .aborted
+            .unwrap()
+            .contains("write into files")
+    );
+}
+
 /// Items of maps count as nodes do, and what was given twice counts twice.
 #[test]
 fn what_nodes_give_has_a_size() {
