@@ -57,10 +57,11 @@ impl Calls {
         }
     }
 
-    /// The session whose call is the newest.
-    pub(super) fn caller(&self) -> Option<Arc<Session>> {
+    /// Whose calls are under way, the latest last.
+    pub(super) fn callers(&self) -> Vec<Arc<Session>> {
         let inner = self.lock();
-        inner.callers.last().map(|(_, session)| Arc::clone(session))
+        let callers = inner.callers.iter();
+        callers.map(|(_, session)| Arc::clone(session)).collect()
     }
 
     pub(super) fn are_none(&self) -> bool {

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use a2e_runtime::Session;
 use a2e_wire::messages::mcp::{McpNotification, McpSampleRequest};
 use a2e_wire::{Body, Object};
 use rmcp::model::{
@@ -52,6 +53,7 @@ impl Handler {
         &self,
         params: &CreateMessageRequestParams,
         id: &str,
+        caller: Option<&Arc<Session>>,
     ) -> Result<Value, ErrorData> {
         let refused = |text: &str| ErrorData::new(REFUSED, text.to_owned(), None);
         let Ok(_place) = self.samplings.try_acquire() else {
@@ -59,8 +61,10 @@ impl Handler {
         };
         let server = self.server.upgrade();
         let server = server.ok_or_else(|| refused("the connection is over"))?;
-        let session = server.calls.caller().or_else(|| server.listener());
-        let session = session.ok_or_else(|| refused("there is no agent to ask"))?;
+        let session = match caller {
+            Some(caller) => Arc::clone(caller),
+            None => server.asked_of().map_err(refused)?,
+        };
         let request = sample_request(server.name(), id, params)
             .ok_or_else(|| refused("the request is not understood"))?;
         let answer = session.ask(request, SAMPLING).await;
@@ -92,9 +96,14 @@ impl Handler {
     }
 
     /// What a server wants to know before it answers a request of the newer era.
-    pub(super) async fn input(&self, key: &str, wanted: InputRequest) -> Result<Value, ErrorData> {
+    pub(super) async fn input(
+        &self,
+        key: &str,
+        wanted: InputRequest,
+        caller: Option<&Arc<Session>>,
+    ) -> Result<Value, ErrorData> {
         match wanted {
-            InputRequest::CreateMessage(request) => self.sample(&request.params, key).await,
+            InputRequest::CreateMessage(request) => self.sample(&request.params, key, caller).await,
             InputRequest::ListRoots(_) => Ok(json!(self.roots())),
             InputRequest::Elicitation(_) => Ok(json!({"action": "decline"})),
             _ => Err(ErrorData::new(REFUSED, "this is not known here", None)),
@@ -127,7 +136,7 @@ impl ClientHandler for Handler {
         params: CreateMessageRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        let answer = self.sample(&params, &context.id.to_string()).await?;
+        let answer = self.sample(&params, &context.id.to_string(), None).await?;
         serde_json::from_value(answer)
             .map_err(|_| ErrorData::new(REFUSED, "the agent's answer is no completion", None))
     }

@@ -86,6 +86,16 @@ async fn in_time<T>(
 }
 
 impl Server {
+    /// Waits for an answer as long as a request may take.
+    pub(super) async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, ServiceError> {
+        let timeout = self.settings.timeout;
+        let answer = tokio::time::timeout(timeout, answer).await;
+        answer.unwrap_or(Err(ServiceError::Timeout { timeout }))
+    }
+
     /// Looks what the server has. A list that cannot be had is empty: servers need not have all three.
     pub(super) async fn refresh_all(self: &Arc<Self>, connection: &Connection) {
         self.refresh_tools(connection).await;

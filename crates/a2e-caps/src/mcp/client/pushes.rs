@@ -151,9 +151,25 @@ async fn watch(ground: Weak<Ground>, mut changes: watch::Receiver<u64>, what: Ch
 }
 
 impl Server {
-    /// Some agent's session that uses this server.
-    pub(super) fn listener(&self) -> Option<Arc<Session>> {
-        self.ground.listeners.of(self).into_iter().next()
+    /// Who is asked what the server wants to know of an agent: whose call it works on, or who listens if
+    /// there is no call.
+    ///
+    /// # Errors
+    /// If that could be more than one agent. What the server asks may have in it what one of them said,
+    /// and what is answered goes into its result: neither is another's business.
+    pub(super) fn asked_of(&self) -> Result<Arc<Session>, &'static str> {
+        let mut sessions = self.calls.callers();
+        if sessions.is_empty() {
+            sessions = self.ground.listeners.of(self);
+        }
+        let last = sessions.pop().ok_or("there is no agent to ask")?;
+        let agent = &last.identity().agent;
+        match sessions.iter().all(|it| it.identity().agent == *agent) {
+            true => Ok(last),
+            false => {
+                Err("several agents use this server, and nobody can say for which of them this is")
+            }
+        }
     }
 
     /// Tells agents of a notification, and looks again at what has changed. A server that tells more

@@ -166,7 +166,9 @@ impl Mcp {
             .with_resource(request.server_id.as_str(), &request.uri, context)
             .await?;
         let params = ReadResourceRequestParams::new(request.uri.into_owned());
-        let read = connection.peer().read_resource(params).await;
+        let read = server
+            .in_time(connection.peer().read_resource(params))
+            .await;
         let read =
             read.map_err(|error| service_failed(&server, &error, ErrorCode::McpResourceNotFound))?;
         Ok(McpResourceReadResponse {
@@ -184,7 +186,8 @@ impl Mcp {
         let (server, connection) = self
             .with_resource(request.server_id.as_str(), &request.uri, context)
             .await?;
-        let subscribed = server.subscribe(&connection, &request.uri).await;
+        let subscribed = server.subscribe(&connection, &request.uri);
+        let subscribed = server.in_time(subscribed).await;
         subscribed
             .map_err(|error| service_failed(&server, &error, ErrorCode::McpResourceNotFound))?;
         Ok(McpResourceSubscribeResponse {
@@ -232,7 +235,7 @@ impl Mcp {
         let (server, connection) = found.ok_or_else(missing)?;
         let mut params = GetPromptRequestParams::new(request.name.clone().into_owned());
         params.arguments = request.arguments.raw().deserialize().ok();
-        let got = connection.peer().get_prompt(params).await;
+        let got = server.in_time(connection.peer().get_prompt(params)).await;
         let got =
             got.map_err(|error| service_failed(&server, &error, ErrorCode::McpPromptNotFound))?;
         let messages = got.messages.iter().filter_map(|message| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::BoxFuture;
+use a2e_runtime::{BoxFuture, Session};
 use a2e_wire::ErrorCode;
 use canonical::Digest;
 use rmcp::ServiceError;
@@ -147,7 +147,7 @@ impl Server {
                 ServerResult::CallToolResult(result) => return Ok(result),
                 ServerResult::InputRequiredResult(wanted) => {
                     params.request_state.clone_from(&wanted.request_state);
-                    let inputs = inputs(connection, wanted).await;
+                    let inputs = inputs(connection, wanted, call.progress.session()).await;
                     params.input_responses = Some(inputs.map_err(|error| {
                         ToolFailure::with_code(ErrorCode::McpProtocolError, error.message)
                     })?);
@@ -225,10 +225,11 @@ impl Server {
 async fn inputs(
     connection: &Connection,
     wanted: InputRequiredResult,
+    caller: Option<&Arc<Session>>,
 ) -> Result<InputResponses, rmcp::ErrorData> {
     let mut inputs = InputResponses::new();
     for (key, request) in wanted.input_requests.unwrap_or_default() {
-        let input = connection.handler().input(&key, request).await?;
+        let input = connection.handler().input(&key, request, caller).await?;
         inputs.insert(key, input);
     }
     Ok(inputs)
