@@ -249,7 +249,15 @@ pub(super) fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Res
         }
         match kind.is_dir() {
             true => walk(&entry.path(), depth.saturating_add(1), found)?,
-            false => found.push(entry.path()),
+            false if kind.is_file() => found.push(entry.path()),
+            // Whoever opens a pipe waits until somebody else does.
+            false => {
+                let name = entry.file_name();
+                return Err(format!(
+                    "`{}` is no file: pipes, sockets and devices cannot go with a skill",
+                    name.to_string_lossy()
+                ));
+            }
         }
         // One of them is the skill itself.
         if found.len() > MAX_FILES.saturating_add(1) {

@@ -288,6 +288,10 @@ async fn broken_skills_are_listed_as_blocked() {
     bench.put("e/skill.md", "---\nname: c\n---\n");
     bench.put("f/skill.md", "x");
     std::os::unix::fs::symlink("/etc/passwd", bench.folder.path().join("f/passwd")).unwrap();
+    bench.put("i/skill.md", "x");
+    let pipe = bench.folder.path().join("i/pipe");
+    let made = std::process::Command::new("mkfifo").arg(pipe).status();
+    assert!(made.unwrap().success());
     bench.put("g/skill.md", "x");
     bench.put("h/skill.md", "x");
     for number in 0..=MAX_FILES {
@@ -312,6 +316,8 @@ async fn broken_skills_are_listed_as_blocked() {
         ("d", "`inputs`"),
         ("e/skill.md", "another skill is called `c`"),
         ("f", "symbolic link"),
+        // Nobody writes into it, and nobody waits for that.
+        ("i", "`pipe` is no file"),
         ("g", "more than 200 files"),
         ("h", "Published"),
     ] {
