@@ -124,7 +124,11 @@ impl Memories {
         }
         let own = init(format!("{owner}/{namespace}"), errand, sub).await?;
         if self.is_copied {
-            let source = init(namespace.to_owned(), errand, sub).await?;
+            let source = match &sub.around {
+                Some(parent) => format!("{parent}/{namespace}"),
+                None => namespace.to_owned(),
+            };
+            let source = init(source, errand, sub).await?;
             copy(&source.memory_id, &own.memory_id, errand, sub).await?;
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

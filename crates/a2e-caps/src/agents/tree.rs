@@ -55,6 +55,8 @@ pub(super) struct Sub {
     pub(super) scope: Scope,
     /// Whose memory it has: none is the agent's own.
     pub(super) memory: Option<String>,
+    /// Whose memory it could see if it shared that of who has it: a copy is of nothing else.
+    pub(super) around: Option<String>,
     pub(super) over: CancellationToken,
     state: watch::Sender<State>,
     inbox: Mutex<Vec<Value>>,
@@ -154,6 +156,7 @@ impl Tree {
             parent: parent.as_ref().map(|parent| parent.id.clone()),
             depth,
             scope: wish.scope.clone().within(around),
+            around: memory.clone(),
             memory: match wish.memory {
                 Memory::Shared => memory,
                 Memory::Isolated | Memory::Snapshot => Some(id.clone()),
