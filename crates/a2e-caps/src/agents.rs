@@ -17,6 +17,7 @@ mod tree;
 mod wish;
 mod work;
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use a2e_runtime::{BoxFuture, Context, Errand, Failure, Outcome, Plugin, Serves, Session};
@@ -198,7 +199,10 @@ impl Agents {
         request: SubagentMergeRequest<'_>,
     ) -> SubagentMergeResponse<'static> {
         let tree = self.tree(context.session());
+        // Each counts once, so that there are no more results than sub-agents.
+        let mut seen = HashSet::new();
         let ids = request.subagent_ids.iter().map(|id| id.as_str().to_owned());
+        let ids = ids.filter(|id| seen.insert(id.clone()));
         let result = |id: String| {
             let result = tree.find(&id).and_then(|sub| sub.state().result);
             (id, result)

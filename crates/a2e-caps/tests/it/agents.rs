@@ -253,7 +253,8 @@ async fn the_older_vocabulary_is_answered_in_kind_and_has_events() {
     );
     assert_eq!(list["subagents"][0]["parent_agent_id"], "ada");
     agent
-        .say(json!({"type": "SUBAGENT_MERGE_REQ", "subagent_ids": [id], "strategy": "voting"}))
+        // Who is named twice has one vote, and is in memory once.
+        .say(json!({"type": "SUBAGENT_MERGE_REQ", "subagent_ids": [id, id], "strategy": "voting"}))
         .await;
     assert_eq!(agent.hear().await["event"], "merged");
     let merged = agent.hear().await;
