@@ -256,3 +256,19 @@ fn an_agents_sessions_are_counted() {
     assert!(http(&node, "DELETE", &end, &json!({})).0 < 300);
     assert_eq!(http(&node, "POST", &[good], &hello()).0, 200);
 }
+
+/// Of many that begin at once, no more than may be.
+#[test]
+fn sessions_that_begin_at_once_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, _) = node(folder.path());
+    let bearer = format!("Bearer {}", node.token);
+    let good = ("authorization", bearer.as_str());
+    let begun = std::thread::scope(|scope| {
+        let begin = || http(&node, "POST", &[good], &hello()).0;
+        let all: Vec<_> = (0..128).map(|_| scope.spawn(begin)).collect();
+        let all = all.into_iter().map(|one| one.join().unwrap());
+        all.filter(|status| *status == 200).count()
+    });
+    assert!((1..=64).contains(&begun), "{begun}");
+}

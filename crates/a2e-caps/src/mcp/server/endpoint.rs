@@ -25,6 +25,14 @@ pub struct Endpoint {
     manager: Arc<LocalSessionManager>,
     /// Whose the MCP sessions are. Their ids alone let nobody in.
     owners: Mutex<HashMap<String, String>>,
+    /// How many sessions of each agent are just beginning.
+    beginning: Mutex<HashMap<String, usize>>,
+}
+
+/// A session that is just beginning: it counts until it has an owner.
+struct Place<'e> {
+    endpoint: &'e Endpoint,
+    agent: String,
 }
 
 /// How many MCP sessions an agent may have at once.
@@ -64,6 +72,7 @@ impl Endpoint {
             service,
             manager,
             owners: Mutex::default(),
+            beginning: Mutex::default(),
         }
     }
 
@@ -74,11 +83,14 @@ impl Endpoint {
     ) -> Response<BoxBody<Bytes, Infallible>> {
         let agent = guest.identity.agent.clone();
         let named = session_id(request.headers());
-        match &named {
+        let _place = match &named {
             Some(id) if !self.is_owner(id, &agent) => return unknown_session(),
-            None if self.is_full(&agent).await && begins(request.body()) => return too_many(),
-            _ => {}
-        }
+            None if begins(request.body()) => match self.place(&agent).await {
+                Some(place) => Some(place),
+                None => return too_many(),
+            },
+            _ => None,
+        };
         let ends = request.method() == Method::DELETE;
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(guest);
@@ -99,15 +111,32 @@ impl Endpoint {
         self.owners().get(id).is_some_and(|owner| owner == agent)
     }
 
-    /// Whether an agent has as many sessions as it may; those that have ended are forgotten.
-    async fn is_full(&self, agent: &str) -> bool {
+    /// A place for one more session of an agent, if it may have one. It is taken before anybody looks, so
+    /// that of many that begin at once no more than may be find one.
+    async fn place(&self, agent: &str) -> Option<Place<'_>> {
+        let beginning = {
+            let mut beginning = self.beginning();
+            let count = beginning.entry(agent.to_owned()).or_default();
+            *count = count.saturating_add(1);
+            *count
+        };
+        let place = Place {
+            endpoint: self,
+            agent: agent.to_owned(),
+        };
+        let most = MAX_SESSIONS.saturating_sub(beginning);
+        (self.count(agent, most).await <= most && beginning <= MAX_SESSIONS).then_some(place)
+    }
+
+    /// How many sessions an agent has; if they are more than so many, those that have ended are forgotten.
+    async fn count(&self, agent: &str, most: usize) -> usize {
         let of_agent = |owners: &HashMap<String, String>| {
             let mine = owners.iter().filter(|(_, owner)| *owner == agent);
             mine.map(|(id, _)| id.clone()).collect::<Vec<_>>()
         };
         let mine = of_agent(&self.owners());
-        if mine.len() < MAX_SESSIONS {
-            return false;
+        if mine.len() <= most {
+            return mine.len();
         }
         for id in mine {
             let id = Arc::from(id);
@@ -115,11 +144,29 @@ impl Endpoint {
                 self.owners().remove(&*id);
             }
         }
-        of_agent(&self.owners()).len() >= MAX_SESSIONS
+        of_agent(&self.owners()).len()
+    }
+
+    fn beginning(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.beginning
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn owners(&self) -> MutexGuard<'_, HashMap<String, String>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut beginning = self.endpoint.beginning();
+        if let Some(count) = beginning.get_mut(&self.agent) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                beginning.remove(&self.agent);
+            }
+        }
     }
 }
 
