@@ -58,14 +58,19 @@ impl Collector {
 
     /// Takes what came; gives the pieces of text in it.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<Vec<String>, ModelError> {
-        self.rest.extend_from_slice(bytes);
-        let mut pieces = Vec::new();
+        let (mut pieces, mut new) = (Vec::new(), bytes);
+        // What came before has no end of a line in it, and is not looked at again: a server that sends a
+        // long line letter by letter would have it read from its beginning each time.
         while self.is_stream
-            && let Some(end) = self.rest.iter().position(|byte| *byte == b'\n')
+            && let Some(end) = new.iter().position(|byte| *byte == b'\n')
+            && let Some((line, behind)) = new.split_at_checked(end.saturating_add(1))
         {
-            let line: Vec<u8> = self.rest.drain(..=end).collect();
-            pieces.extend(self.line(&line)?);
+            let mut whole = std::mem::take(&mut self.rest);
+            whole.extend_from_slice(line);
+            pieces.extend(self.line(&whole)?);
+            new = behind;
         }
+        self.rest.extend_from_slice(new);
         let most = if self.is_stream {
             MAX_LINE
         } else {
