@@ -110,6 +110,10 @@ def operator(frith, url, folder):
         for _ in range(LOGINS):
             if grant == "login":
                 login(frith, data)
+            else:
+                # Asking for its prompts waits for the server.
+                wait = json.dumps({"type": "mcp/prompt/list/req", "id": "p", "server_id": "suite"})
+                subprocess.run([frith, "send", "-", *data], input=wait, capture_output=True, text=True)
             done = subprocess.run(call, capture_output=True, text=True)
             if done.returncode == 0:
                 return

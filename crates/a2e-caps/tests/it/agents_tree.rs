@@ -290,9 +290,9 @@ async fn a_model_has_the_memory_that_its_scope_says() {
     // A copy is of the memory of who has it, which is not that of the agent.
     let cut_off = json!({"metadata": {"capabilities": ["memory"], "memory_scope": "isolated"}});
     let cut_off = spawn(&mut agent, cut_off).await;
-    let wish = json!({"metadata": {"capabilities": ["memory"], "memory_scope": "snapshot",
+    let copy = json!({"metadata": {"capabilities": ["memory"], "memory_scope": "snapshot",
         "parent_agent_id": cut_off}});
-    let ended = outcome(&mut agent, wish).await;
+    let ended = outcome(&mut agent, copy).await;
     let text = ended["result"]["text"].as_str().unwrap();
     assert!(
         text.contains("own") && !text.contains("of the parent"),

@@ -45,7 +45,7 @@ for line in sys.stdin:
         say(id=id, result={"protocolVersion": "2025-06-18", "capabilities": has,
             "serverInfo": {"name": "hostile", "version": "0"}})
     elif method == "resources/list":
-        say(id=id, result={"resources": [{"uri": "x://one", "name": "one"}]})
+        say(id=id, result={"resources": [{"uri": uri, "name": uri} for uri in ("x://one", "x://1")]})
     elif method == "resources/subscribe":
         say(id=id, result={})
         say(method="notifications/resources/updated", params=m["params"])
@@ -93,8 +93,6 @@ for line in sys.stdin:
             say(id=call, result={"content": [{"type": "text", "text": json.dumps(m)}]})
     elif how == "silent" and method in ("resources/read", "prompts/get"):
         continue
-    elif how == "silent" and method == "resources/list":
-        say(id=id, result={"resources": [{"uri": "x://1", "name": "one"}]})
     elif id is not None and how == "agrees":
         say(id=id, result={})
     elif id is not None:

@@ -51,9 +51,8 @@ fn under_load(pair: &Pair, meanwhile: impl FnOnce()) -> Vec<String> {
 /// The one record that is meant: it tells of something that went well.
 fn one<'a>(all: &'a [Value], what: &dyn Fn(&Value) -> bool) -> &'a Value {
     let found: Vec<_> = all.iter().filter(|it| what(it)).collect();
-    let [found] = found.as_slice() else {
-        panic!("{found:?}");
-    };
+    assert_eq!(found.len(), 1, "{found:?}");
+    let found = found[0];
     assert_eq!(found["response_status"], "success", "{found}");
     found
 }

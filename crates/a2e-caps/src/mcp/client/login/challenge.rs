@@ -48,7 +48,10 @@ impl Challenge {
 
 /// The parameters of a challenge of the scheme `Bearer`.
 fn bearer(value: &str) -> Option<Vec<(String, String)>> {
-    let (scheme, mut rest) = value.trim().split_once(' ').unwrap_or((value.trim(), ""));
+    let (scheme, mut rest) = value
+        .trim()
+        .split_once(' ')
+        .unwrap_or_else(|| (value.trim(), ""));
     if !scheme.eq_ignore_ascii_case("bearer") {
         return None;
     }
