@@ -35,7 +35,9 @@ def gymnasium_steps():
 
 
 SERVER = """
+import os
 import sys
+import threading
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
@@ -71,6 +73,8 @@ class Counter(Environment):
 
 
 app = create_fastapi_app(Counter, Count, Counted, max_concurrent_envs=64)
+# It ends with whoever started it, however that ends.
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
 uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="error")
 """
 
@@ -82,7 +86,7 @@ async def openenv_steps():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(port)])
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(port)], stdin=subprocess.PIPE)
     try:
         while True:
             try:
