@@ -96,15 +96,20 @@ impl Party {
             sizes: self.sizes.clone(),
             closing,
         };
-        self.client_over(carrier, shared)
+        self.client_over(carrier, shared, Sealing::IfRequired)
     }
 
-    /// The same, with what is between it and its connections.
+    /// The same, with what is between it and its connections, and whether it offers to encrypt.
     #[must_use]
-    pub fn client_over<C: Couriers>(&self, carrier: Carrier, couriers: C) -> Client<C> {
+    pub fn client_over<C: Couriers>(
+        &self,
+        carrier: Carrier,
+        couriers: C,
+        sealing: Sealing,
+    ) -> Client<C> {
         let settings = ClientSettings {
             carriers: vec![carrier],
-            sealing: Sealing::IfRequired,
+            sealing,
             ..ClientSettings::default()
         };
         Client::new(

@@ -5,18 +5,20 @@
 //!        a2a_client hold SESSIONS ORIGIN CA
 //!
 //! ORIGIN is where the server's manifest is, CA whom its certificate is by. The first three obey,
-//! see `benches::client`; `named` makes requests whose work has a name. `sizes` prints the bytes of
+//! see `benches::client`; `named` makes requests whose work has a name, encrypted as between nodes. `sizes` prints the bytes of
 //! the six messages of a handshake and of a request and its response. `hold` opens sessions, makes a
 //! call in each, says so, and keeps them until its input ends.
 #![expect(clippy::print_stdout, reason = "this is how it answers")]
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::Arc;
 
 use a2a_net::transport::Carrier;
 use a2a_net::{CallOptions, Encrypt, NameWork};
+use a2a_session::Sealing;
 use benches::client::obey;
-use benches::couriers::Closing;
+use benches::couriers::{Closing, Shared};
 use benches::party::{Caller, Party};
 use canonical::Value;
 use serde_json::json;
@@ -50,7 +52,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         ["named", carrier, origin, ca] => {
             let party = Party::open(origin, Path::new(ca)).await?;
-            let client = party.client(named(carrier)?, Closing::Sent);
+            let shared = Shared {
+                posts: Arc::clone(&party.posts),
+                sizes: party.sizes.clone(),
+                closing: Closing::Sent,
+            };
+            let client = party.client_over(named(carrier)?, shared, Sealing::Offered);
             obey(|| ping(&party, &client, NameWork::Yes)).await?;
         }
         ["sizes", origin, ca] => {

@@ -4,10 +4,11 @@
 //!
 //! The whole is an agent that calls a tool of its node A, which is an intent of node B, which is a tool
 //! there: `echo`, which does nothing. The parts are the same tool called by an agent of A (A2E), an
-//! intent that echoes, asked of B by the client of a node (A2A), as work that has a name, and the tool
-//! as B has it called: by a host, for an agent that stands outside, past its rules and onto its record.
-//! All nodes are processes as `frith up` starts them, with an audit log at the default `sync`; one call
-//! is in flight at a time. B is the server when client and server have a CPU each.
+//! intent that echoes, asked of B by the client of a node (A2A), encrypted and as work that has a name
+//! as between nodes, and the tool as B has it called: by a host, for an agent that stands outside, past
+//! its rules and onto its record. All nodes are processes as `frith up` starts them, with an audit log
+//! at the default `sync`; one call is in flight at a time. B is the server when client and server have
+//! a CPU each.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

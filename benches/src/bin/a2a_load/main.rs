@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use a2a_net::transport::Carrier;
 use a2a_net::{CallOptions, Client, NameWork};
+use a2a_session::Sealing;
 use benches::arguments::Arguments;
 use benches::node::Node;
 use benches::party::Party;
@@ -151,7 +152,7 @@ async fn open(
                 tally: Arc::clone(tally),
             };
             let session = Session {
-                client: party.client_over(Carrier::Http2, among),
+                client: party.client_over(Carrier::Http2, among, Sealing::IfRequired),
                 party: Arc::clone(&party),
             };
             session.ping().await?;

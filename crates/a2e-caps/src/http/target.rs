@@ -29,6 +29,7 @@ pub(crate) enum Security {
 
 impl Target {
     /// Whether nobody on the way can read along.
+    #[cfg(feature = "mcp")]
     pub(crate) fn is_encrypted(&self) -> bool {
         self.security == Security::Tls
     }
