@@ -48,7 +48,7 @@ const agent = new Agent();
 const hello = await agent.ask("handshake/req", { agent_id: "example", agent_caps: ["tools"], auth_token: read("token").trim() });
 if (!hello.ok) throw new Error(hello.reason);
 
-const found = await agent.ask("tool/list/req", { query: "run a program in a shell" });
+const found = await agent.ask("tool/list/req", { query: "current time" });
 console.log("found", found.tools[0].name);
 
 const call = (tool_name, args, onEvent) =>

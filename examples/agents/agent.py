@@ -94,7 +94,7 @@ def main():
     agent = Agent(sys.argv[1] if len(sys.argv) > 1 else f"{home}/frith", ["tools"])
 
     # Which tool is there for this? Searching costs less of a model's attention than a list of all.
-    found = agent.ask("tool/list/req", query="run a program in a shell")
+    found = agent.ask("tool/list/req", query="current time")
     print("found", found["tools"][0]["name"])
 
     def show(event):

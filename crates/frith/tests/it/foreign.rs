@@ -72,11 +72,11 @@ fn the_examples_of_agents_work() {
             .filter(|it| !it.starts_with("status"))
             .collect();
         let wanted = [
-            "found run_command",
+            "found current_time",
             "log one",
             "exit code 0",
             "still there: True",
-            "refused tool_error",
+            "refused tool_denied",
         ];
         assert_eq!(lines.len(), wanted.len(), "{script}: {said}");
         for (line, wanted) in lines.iter().zip(wanted) {
