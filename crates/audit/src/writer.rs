@@ -74,6 +74,8 @@ pub(crate) struct Writer {
     is_failing: bool,
     /// The next segment could not be begun, and that was said.
     is_stuck: bool,
+    /// What became of the files, as long as that could not be put on record.
+    untold: Vec<Note>,
 }
 
 /// Where the chain stands.
@@ -113,6 +115,8 @@ enum Chore {
 const RETRY: Duration = Duration::from_millis(250);
 /// Milliseconds after which the names of the files are looked at again.
 const LOOK_EVERY: u64 = 100;
+/// What is remembered of a disk that fails again and again.
+const MAX_UNTOLD: usize = 8;
 /// How long it waits when it has nothing to do.
 const IDLE: Duration = Duration::from_secs(60);
 

@@ -8,7 +8,7 @@ use canonical::Digest;
 
 use super::checkpoint::CheckpointFile;
 use super::rotate::SegmentFile;
-use super::{Chain, Shared, Writer};
+use super::{Chain, MAX_UNTOLD, Shared, Writer};
 use crate::disk::{Disk, make_folder};
 use crate::error::at;
 use crate::folder::{CHECKPOINTS, checkpoint_path};
@@ -78,6 +78,7 @@ impl Writer {
             is_broken: false,
             is_failing: false,
             is_stuck: false,
+            untold: Vec::new(),
             settings,
         };
         writer.begin(attached.note, attached.alarm.as_ref())?;
@@ -138,10 +139,16 @@ impl Writer {
         if let Some(alarm) = alarm {
             (self.alarm)(alarm);
         }
-        if let Some(note) = note {
-            self.push_note(&note)?;
+        // What was torn is cut by now: if this fails, the next try finds nothing to tell of.
+        self.untold.extend(note);
+        self.untold.truncate(MAX_UNTOLD);
+        let untold = std::mem::take(&mut self.untold);
+        let told = untold.iter().try_for_each(|note| self.push_note(note));
+        let told = told.and_then(|()| self.flush());
+        if told.is_err() {
+            self.untold = untold;
         }
-        self.flush()
+        told
     }
 }
 
