@@ -287,7 +287,7 @@ async fn a_server_of_the_newer_era_tells_of_new_tools() {
     remote.catalogue.set(Source::BuiltIn, more);
     let told = ("there".to_owned(), McpNotification::ToolsListChanged);
     while pushes.recv().await.unwrap() != told {}
-    assert_eq!(names(&agent).await, ["there__one", "there__two"]);
+    assert!(names(&agent).await.contains(&"there__two".to_owned()));
 }
 
 #[tokio::test]
