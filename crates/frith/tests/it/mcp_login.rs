@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
         if place.path == "/.well-known/oauth-protected-resource/mcp":
             self.say(200, {"resource": base + "/mcp", "authorization_servers": [base], "scopes_supported": ["read"]})
         elif place.path == "/.well-known/oauth-authorization-server":
-            self.say(200, {"issuer": base, "authorization_endpoint": base + "/authorize",
+            self.say(200, {"issuer": base, "authorization_endpoint": sys.argv[2] or base + "/authorize",
                 "token_endpoint": base + "/token", "registration_endpoint": base + "/register",
                 "code_challenge_methods_supported": ["S256"],
                 "authorization_response_iss_parameter_supported": True,
@@ -111,9 +111,15 @@ struct Server {
 
 impl Server {
     fn start(folder: &Path) -> Self {
+        Self::that_leads_to("", folder)
+    }
+
+    /// One that sends browsers elsewhere than to itself.
+    fn that_leads_to(place: &str, folder: &Path) -> Self {
         let mut process = Command::new("python3")
             .args(["-c", SERVER])
             .arg(folder.join("shown"))
+            .arg(place)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -271,6 +277,25 @@ fn a_token_is_for_one_address() {
     let shown = std::fs::read_to_string(folder.path().join("shown")).unwrap();
     assert!(shown.contains("/other None"), "{shown}");
     assert!(!shown.contains("/other Bearer"), "{shown}");
+}
+
+/// Whoever gives tokens says what a browser is to open: nothing but the web, and nothing in the clear.
+#[test]
+fn a_browser_is_not_sent_just_anywhere() {
+    for place in [
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "http://h.invalid/authorize",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::that_leads_to(place, folder.path());
+        let node = Node::start(folder.path(), &server.config("/mcp"));
+        let data = node.data();
+        let login = ["mcp", "login", "docs", "--data", data.to_str().unwrap()];
+        let (status, _, error) = frith(&login, "");
+        assert_eq!(status, 1, "{place}: {error}");
+        assert!(error.contains("cannot be opened"), "{place}: {error}");
+    }
 }
 
 #[test]

@@ -105,6 +105,8 @@ impl Login {
                 self.server
             ));
         }
+        web.allowed(&found.giver.login)
+            .map_err(|why| format!("the address to log in at cannot be opened: {why}"))?;
         let scopes = self.scopes(&*self.held.lock().await, &found, wanted.as_ref());
         let oauth = &self.at.oauth;
         let secret = oauth.client_secret.as_ref().map(Secret::reveal);

@@ -77,24 +77,34 @@ impl LoginWeb {
         Err(format!("{url} leads elsewhere again and again"))
     }
 
+    /// Where an address leads, and how far one may go there. What a browser is to open is held to the same:
+    /// whoever gives tokens names it, and it could be a program or a file.
+    ///
+    /// # Errors
+    /// If it is no address of the web, or one where others could read along.
+    pub(super) fn allowed(&self, url: &str) -> Result<(Target, Reach), String> {
+        let (origin, _) = self.ground.web.load().origin(url)?;
+        let target = Target::parse(url).map_err(|error| error.to_string())?;
+        let reach = match self.private.as_ref() == Some(&target.host) {
+            true => Reach::Named,
+            false => origin.reach(),
+        };
+        match target.is_encrypted() || reach != Reach::Public {
+            true => Ok((target, reach)),
+            false => Err(format!(
+                "{url} is not https, and tokens go over nothing else"
+            )),
+        }
+    }
+
     async fn once(
         &self,
         method: &Method,
         url: &str,
         content: Option<&Content>,
     ) -> Result<(Answer, Option<String>), String> {
+        let (target, reach) = self.allowed(url)?;
         let web = self.ground.web.load_full();
-        let (origin, _) = web.origin(url)?;
-        let target = Target::parse(url).map_err(|error| error.to_string())?;
-        let reach = match self.private.as_ref() == Some(&target.host) {
-            true => Reach::Named,
-            false => origin.reach(),
-        };
-        if !target.is_encrypted() && reach == Reach::Public {
-            return Err(format!(
-                "{url} is not https, and tokens go over nothing else"
-            ));
-        }
         let ask = Ask {
             target,
             method: method.clone(),
