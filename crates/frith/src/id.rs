@@ -265,7 +265,7 @@ pub(crate) fn until(time: UnixSeconds, now: UnixSeconds) -> String {
 fn span(seconds: i64) -> String {
     match seconds {
         0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
+        120..=7199 => format!("{} min", seconds.saturating_add(30) / 60),
         7200..=172_799 => format!("{} h", seconds / 3600),
         _ => format!("{} days", seconds / 86_400),
     }

@@ -137,7 +137,8 @@ mod tests {
     }
 
     proptest! {
-        /// The rank of what it gives is near the rank that was asked for.
+        /// The rank of what it gives is near the rank that was asked for: not further away than
+        /// half a cluster of the size that they have there, and one number for the rounding.
         #[test]
         fn quantiles_are_near_the_exact_ones(
             numbers in prop::collection::vec(0.0..1e6_f64, 1..3000),
@@ -147,7 +148,8 @@ mod tests {
             let below = numbers.iter().filter(|number| **number < found).count();
             let above = numbers.iter().filter(|number| **number > found).count();
             let count = numbers.len() as f64;
-            let slack = (0.02 * count).max(1.0);
+            let cluster = std::f64::consts::TAU / COMPRESSION * (share * (1.0 - share)).sqrt();
+            let slack = 0.5 * cluster * count + 1.5;
             prop_assert!(below as f64 <= share * count + slack, "{} below", below);
             prop_assert!(above as f64 <= (1.0 - share) * count + slack, "{} above", above);
         }
