@@ -140,7 +140,7 @@ impl RateBuckets for InSqlite {
             Err(error) => return Pending::ready(Err(error)),
         };
         let size = buckets.values().map(Bucket::size).sum();
-        self.database.write(size, move |connection| {
+        self.database.write_here(size, move |connection| {
             let (mut less, mut more) = (Size::default(), Size::default());
             for bucket in buckets.values() {
                 less = less.plus(live_size(connection, &owner, now, &bucket.name)?);

@@ -112,7 +112,7 @@ impl ReplayIds for InSqlite {
     fn use_once(&self, now: UnixMillis, id: &str, expires: UnixMillis) -> Pending<Use> {
         let limit = self.database.limits().replay_ids;
         let (owner, id) = (Arc::clone(&self.owner), id.to_owned());
-        self.database.write(id.len(), move |connection| {
+        self.database.write_here(id.len(), move |connection| {
             check_name(WHAT, &id)?;
             let mut find = connection
                 .prepare_cached("SELECT expires FROM replay_ids WHERE owner = ?1 AND id = ?2")?;

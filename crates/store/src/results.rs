@@ -102,7 +102,7 @@ impl Results for InSqlite {
         let (limits, run) = (*self.database.limits(), self.database.run());
         let (owner, id) = (Arc::clone(&self.owner), id.to_owned());
         let cutoff = now.minus(limits.results_kept);
-        self.database.write(id.len(), move |connection| {
+        self.database.write_here(id.len(), move |connection| {
             check_name(WHAT, &id)?;
             let known = Row::find(connection, &owner, &id)?;
             let is_live = |row: &Row| row.run == run || row.at > cutoff.0;
@@ -134,22 +134,23 @@ impl Results for InSqlite {
         let (limit, run) = (self.database.limits().results, self.database.run());
         let (owner, id) = (Arc::clone(&self.owner), id.to_owned());
         let size = result.as_ref().map_or(0, Vec::len);
-        self.database.write(id.len() + size, move |connection| {
-            limit.take(WHAT, size)?;
-            let row = Row::find(connection, &owner, &id)?;
-            let Some(row) = row.filter(|row| row.run == run) else {
-                return Err(Error::NotFound { what: WHAT });
-            };
-            let more = Size::one(base_size(&id) + size);
-            make_room(connection, &owner, run, limit, (Some(&row), more))?;
-            connection
-                .prepare_cached(
-                    "UPDATE results SET run = 0, at = ?2, result = ?3, bytes = ?4
+        self.database
+            .write_here(id.len() + size, move |connection| {
+                limit.take(WHAT, size)?;
+                let row = Row::find(connection, &owner, &id)?;
+                let Some(row) = row.filter(|row| row.run == run) else {
+                    return Err(Error::NotFound { what: WHAT });
+                };
+                let more = Size::one(base_size(&id) + size);
+                make_room(connection, &owner, run, limit, (Some(&row), more))?;
+                connection
+                    .prepare_cached(
+                        "UPDATE results SET run = 0, at = ?2, result = ?3, bytes = ?4
                      WHERE number = ?1",
-                )?
-                .execute((row.number, now.0, &result, more.bytes))?;
-            Ok(())
-        })
+                    )?
+                    .execute((row.number, now.0, &result, more.bytes))?;
+                Ok(())
+            })
     }
 
     fn result(&self, now: UnixMillis, id: &str) -> Pending<Option<Vec<u8>>> {
@@ -166,7 +167,7 @@ impl Results for InSqlite {
 
     fn forget(&self, id: &str) -> Pending<()> {
         let (owner, id) = (Arc::clone(&self.owner), id.to_owned());
-        self.database.write(id.len(), move |connection| {
+        self.database.write_here(id.len(), move |connection| {
             match Row::find(connection, &owner, &id)? {
                 Some(row) => row.remove(connection),
                 None => Ok(()),

@@ -1,7 +1,7 @@
 //! A store in one SQLite file.
 //!
 //! One thread writes ([`writer`]): it takes all that waits, makes one transaction of it, and then
-//! tells everybody. What was acknowledged is in the kernel's hands (the write-ahead log was
+//! tells everybody; a small change is made by its caller if that thread has nothing to do. What was acknowledged is in the kernel's hands (the write-ahead log was
 //! written), so it survives the death of the process; [`SyncMode`] says when it reaches the disk.
 //! Readers ([`readers`]) have connections of their own, see the last commit, and wait for nobody.
 //!
@@ -91,7 +91,7 @@ pub(crate) struct Database {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Pages of the log after which they are moved into the database: 16 MiB.
-const CHECKPOINT_PAGES: i64 = 4096;
+const CHECKPOINT_PAGES: u32 = 4096;
 
 /// The log is cut to this size when it was larger.
 const KEPT_LOG: i64 = 64 * 1024 * 1024;
@@ -179,6 +179,16 @@ impl Database {
         change: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
         self.writer.write(size, change)
+    }
+
+    /// As [`Self::write`], for a change of a few rows: it is made at once, on the caller's thread, if
+    /// nobody else writes.
+    pub(crate) fn write_here<T: Send + 'static>(
+        &self,
+        size: usize,
+        change: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
+        self.writer.write_here(size, change)
     }
 
     /// Reads from the last commit, at once, on the caller's thread.
@@ -301,7 +311,6 @@ fn configure(connection: &Connection, options: &Options) -> Result<(), Error> {
     // What is deleted is overwritten: a result that may not be kept must not be in the file.
     connection.pragma_update(None, "secure_delete", "ON")?;
     connection.pragma_update(None, "foreign_keys", "ON")?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", KEPT_LOG)?;
     let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     let pages = options.max_bytes / u64::try_from(page.max(1)).unwrap_or(1);

@@ -101,7 +101,7 @@ impl Chains for InSqlite {
     fn begin(&self, now: UnixMillis, name: &str, request: Vec<u8>) -> Pending<i64> {
         let (owner, limit) = (Arc::clone(&self.owner), self.database.limits().chains);
         let (name, size) = (name.to_owned(), name.len() + request.len());
-        self.database.write(size, move |connection| {
+        self.database.write_here(size, move |connection| {
             check(limit, &name, &request)?;
             make_room(connection, &owner, limit, Size::one(size))?;
             let mut insert = connection.prepare_cached(
@@ -117,7 +117,7 @@ impl Chains for InSqlite {
 
     fn resume(&self, number: i64) -> Pending<u32> {
         let owner = Arc::clone(&self.owner);
-        self.database.write(0, move |connection| {
+        self.database.write_here(0, move |connection| {
             let mut count = connection.prepare_cached(
                 "UPDATE chains SET resumed = resumed + 1
                  WHERE owner = ?1 AND number = ?2 AND state = 0 RETURNING resumed",
@@ -129,7 +129,7 @@ impl Chains for InSqlite {
 
     fn note(&self, number: i64, entry: Vec<u8>) -> Pending<()> {
         let (owner, limit) = (Arc::clone(&self.owner), self.database.limits().chains);
-        self.database.write(entry.len(), move |connection| {
+        self.database.write_here(entry.len(), move |connection| {
             limit.take(WHAT, entry.len())?;
             let open = find_open(connection, &owner, number)?;
             let bytes = entry.len();
@@ -151,6 +151,7 @@ impl Chains for InSqlite {
         outcome: Vec<u8>,
     ) -> Pending<()> {
         let (owner, limits) = (Arc::clone(&self.owner), *self.database.limits());
+        // A long journal goes with it.
         self.database.write(outcome.len(), move |connection| {
             limits.chains.take(WHAT, outcome.len())?;
             let open = find_open(connection, &owner, number)?;

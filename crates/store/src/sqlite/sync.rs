@@ -4,11 +4,12 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::str::FromStr;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::CHECKPOINT_PAGES;
 use super::files::Files;
 use crate::pending::Promise;
 use crate::{Error, Pending};
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) writes: AtomicU64,
     pub(super) groups: AtomicU64,
     pub(super) syncs: AtomicU64,
+    /// Pages in the log after the last commit.
+    pub(super) log_pages: AtomicU32,
     /// How long a write may wait for the disk; nothing if SQLite syncs each group.
     interval: Option<Duration>,
     state: Mutex<State>,
@@ -150,6 +153,16 @@ impl Drop for Syncer {
 }
 
 impl Shared {
+    /// Whether a commit is with the kernel and not yet on the disk.
+    pub(super) const fn is_synced_later(&self) -> bool {
+        self.interval.is_some()
+    }
+
+    /// Whether it is time to move the log into the database.
+    pub(super) fn is_log_long(&self) -> bool {
+        self.log_pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES
+    }
+
     /// Something was written.
     pub(super) fn mark(&self) {
         if self.interval.is_none() {
@@ -183,10 +196,7 @@ impl Shared {
                 Error::Sql(format!("the log cannot be synced to the disk: {error}"))
             });
             match &outcome {
-                Ok(()) => drop(
-                    self.syncs
-                        .fetch_add(1, std::sync::atomic::Ordering::Relaxed),
-                ),
+                Ok(()) => drop(self.syncs.fetch_add(1, Ordering::Relaxed)),
                 Err(error) => drop(self.broken.set(error.clone())),
             }
             for promise in waiting {

@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::{Context, Waker};
+use std::thread::ThreadId;
 
-use super::writer::{MAX_WAITING, MAX_WAITING_BYTES};
+use super::writer::{MAX_HERE, MAX_WAITING, MAX_WAITING_BYTES};
 use super::*;
 use crate::{AgentId, Store, Use};
 
@@ -67,6 +68,96 @@ fn what_waits_becomes_one_transaction() {
     let Figures { writes, groups, .. } = sqlite.figures();
     assert_eq!((writes, groups), (101, 2));
     assert_eq!(notes(&sqlite).len(), 101);
+}
+
+/// The thread that a small change is made by.
+fn thread_of_a_change(sqlite: &Sqlite, name: &'static str, size: usize) -> ThreadId {
+    let written = sqlite.0.write_here(size, move |connection| {
+        note(connection, name)?;
+        Ok(std::thread::current().id())
+    });
+    written.wait().unwrap()
+}
+
+/// Waits until the writer has nothing to do.
+fn rest(sqlite: &Sqlite) {
+    while !sqlite.0.writer.is_idle() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_small_change_is_made_by_its_caller() {
+    let folder = folder();
+    let sqlite = open(&folder);
+    let here = std::thread::current().id();
+    rest(&sqlite);
+    assert_eq!(thread_of_a_change(&sqlite, "small", MAX_HERE), here);
+    assert_ne!(thread_of_a_change(&sqlite, "large", MAX_HERE + 1), here);
+    rest(&sqlite);
+    // One that is refused or fails is told so, and the next one finds nothing of it.
+    let refused = sqlite
+        .0
+        .write_here::<()>(0, |_| Err(Error::NotFound { what: "note" }));
+    assert_eq!(refused.wait(), Err(Error::NotFound { what: "note" }));
+    let bad = sqlite.0.write_here(0, |connection| {
+        note(connection, "half")?;
+        note(connection, "half")
+    });
+    assert!(matches!(bad.wait(), Err(Error::Sql(_))));
+    assert_eq!(thread_of_a_change(&sqlite, "last", 0), here);
+    assert_eq!(notes(&sqlite), ["large", "last", "small"]);
+}
+
+#[test]
+fn a_small_change_waits_for_what_came_before() {
+    let folder = folder();
+    let sqlite = open(&folder);
+    let (_stopped, release) = stop(&sqlite);
+    let first = sqlite.0.write(0, |connection| note(connection, "first"));
+    let second = sqlite.0.write_here(0, |connection| {
+        let count = connection.query_row("SELECT count(*) FROM node", [], |row| row.get(0))?;
+        Ok::<i64, Error>(count)
+    });
+    drop(release);
+    first.wait().unwrap();
+    // The run, what stopped the writer, and the first.
+    assert_eq!(second.wait(), Ok(3));
+}
+
+#[test]
+fn nobody_waits_for_the_disk_on_his_own_thread() {
+    let folder = folder();
+    let options = Options {
+        sync: SyncMode::Commit,
+        ..Options::new(folder.path().join("store.db"))
+    };
+    let sqlite = Sqlite::open(&options).unwrap();
+    rest(&sqlite);
+    let here = std::thread::current().id();
+    assert_ne!(thread_of_a_change(&sqlite, "synced", 0), here);
+}
+
+#[test]
+fn the_log_does_not_grow_by_small_changes() {
+    let folder = folder();
+    let sqlite = open(&folder);
+    for number in 0..2000 {
+        let name = format!("{}{}", number % 10, "n".repeat(MAX_HERE / 2));
+        let written = sqlite.0.write_here(name.len(), move |connection| {
+            let sql = "INSERT OR REPLACE INTO node VALUES (?1, ?2)";
+            connection.execute(sql, (&name, number))?;
+            Ok(())
+        });
+        written.wait().unwrap();
+    }
+    let log = std::fs::metadata(files::log_path(sqlite.path())).unwrap();
+    let page = 4096 + 24;
+    assert!(
+        log.len() < 2 * u64::from(CHECKPOINT_PAGES) * page,
+        "{}",
+        log.len()
+    );
 }
 
 /// One that fails leaves nothing behind and takes nobody with it.

@@ -1,12 +1,14 @@
-//! The thread that writes.
+//! The thread that writes, and how others write when it has nothing to do.
 
 use std::collections::VecDeque;
+use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 
 use super::PATIENCE;
 use super::files::Files;
@@ -25,10 +27,14 @@ const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
 /// What a change takes while it waits, beside its data.
 const CHANGE: usize = 256;
 
+/// What is written on the caller's thread at most.
+pub(super) const MAX_HERE: usize = 64 * 1024;
+
 /// The writer's handle. The thread ends, with everything written that was taken, when it is dropped.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: Arc<Queue>,
+    work: Arc<Mutex<Work>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -53,6 +59,8 @@ struct State {
     changes: VecDeque<Waiting>,
     bytes: usize,
     is_closed: bool,
+    /// The log has grown long.
+    wants_checkpoint: bool,
     /// The writer waits for something to do. To wake it when it does not is a system call too.
     is_idle: bool,
 }
@@ -80,23 +88,32 @@ struct Typed<A, G, T, U> {
 
 impl Writer {
     pub(super) fn start(
-        connection: Connection,
+        mut connection: Connection,
         files: Files,
         shared: Arc<Shared>,
     ) -> Result<Self, Error> {
+        // It stands in for SQLite's own checkpoints, which are part of whichever commit is due: they
+        // take long, and a commit may be made on a thread that others wait for.
+        let log = Arc::clone(&shared);
+        connection.wal_hook(Some(move |_: &mut Wal, pages: c_int| {
+            let pages = u32::try_from(pages).unwrap_or_default();
+            log.log_pages.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))?;
         let queue = Arc::new(Queue::default());
-        let work = Work {
+        let work = Arc::new(Mutex::new(Work {
             connection,
             files,
             shared: Arc::clone(&shared),
-        };
+        }));
         let thread = thread::Builder::new().name("store-writer".into()).spawn({
-            let queue = Arc::clone(&queue);
-            move || work.run(&queue)
+            let (queue, work) = (Arc::clone(&queue), Arc::clone(&work));
+            move || run(&queue, &work)
         });
         let thread = thread.map_err(|error| Error::Sql(format!("no thread to write: {error}")))?;
         Ok(Self {
             queue,
+            work,
             shared,
             thread: Some(thread),
         })
@@ -107,7 +124,45 @@ impl Writer {
         size: usize,
         act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
-        self.submit(size, act, |value, _| value, false)
+        match self.change(size, act, |value, _| value, false) {
+            Ok((waiting, pending)) => self.submit(waiting, pending),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// As [`Self::write`]; on this thread and at once if nobody else writes and no disk is waited
+    /// for. To hand a few rows to another thread and be woken by it takes longer than to write them.
+    pub(super) fn write_here<T: Send + 'static>(
+        &self,
+        size: usize,
+        act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
+        let (waiting, pending) = match self.change(size, act, |value, _| value, false) {
+            Ok(made) => made,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        if size > MAX_HERE || !self.shared.is_synced_later() {
+            return self.submit(waiting, pending);
+        }
+        // What came before is written before.
+        let free = {
+            let state = self.queue.lock();
+            let is_free = state.is_idle && state.changes.is_empty() && !state.is_closed;
+            is_free.then(|| self.work.try_lock().ok()).flatten()
+        };
+        let Some(work) = free else {
+            return self.submit(waiting, pending);
+        };
+        match work.begin_at_once() {
+            Ok(()) => work.write_begun(waiting.change),
+            // Another process writes; this thread does not wait for it.
+            Err(_) => return self.submit(waiting, pending),
+        }
+        drop(work);
+        if self.shared.is_log_long() {
+            self.queue.want_checkpoint();
+        }
+        pending
     }
 
     /// Changes the database and then empties the log, if nobody reads from it; `give` is told.
@@ -116,18 +171,26 @@ impl Writer {
         act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
         give: impl FnOnce(T, Truncated) -> U + Send + 'static,
     ) -> Pending<U> {
-        self.submit(0, act, give, true)
+        match self.change(0, act, give, true) {
+            Ok((waiting, pending)) => self.submit(waiting, pending),
+            Err(error) => Pending::ready(Err(error)),
+        }
     }
 
-    fn submit<T: Send + 'static, U: Send + 'static>(
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.lock().is_idle
+    }
+
+    fn change<T: Send + 'static, U: Send + 'static>(
         &self,
         size: usize,
         act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
         give: impl FnOnce(T, Truncated) -> U + Send + 'static,
         wants_truncation: bool,
-    ) -> Pending<U> {
+    ) -> Result<(Waiting, Pending<U>), Error> {
         if let Some(error) = self.shared.broken.get() {
-            return Pending::ready(Err(error.clone()));
+            return Err(error.clone());
         }
         let (promise, pending) = Pending::promised();
         let change = Box::new(Typed {
@@ -138,7 +201,11 @@ impl Writer {
             promise,
         });
         let bytes = size.saturating_add(CHANGE);
-        match self.queue.push(Waiting { change, bytes }) {
+        Ok((Waiting { change, bytes }, pending))
+    }
+
+    fn submit<U>(&self, waiting: Waiting, pending: Pending<U>) -> Pending<U> {
+        match self.queue.push(waiting) {
             Ok(()) => pending,
             Err(error) => Pending::ready(Err(error)),
         }
@@ -180,16 +247,18 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for something to do; nothing when all is done and no more will come.
-    fn take(&self, group: &mut Vec<Box<dyn Change>>) {
+    /// Waits for something to do; false when all is done and no more will come.
+    fn take(&self, group: &mut Vec<Box<dyn Change>>) -> bool {
         let mut state = self.lock();
-        while state.changes.is_empty() && !state.is_closed {
+        while state.changes.is_empty() && !state.is_closed && !state.wants_checkpoint {
             state.is_idle = true;
             state = self
                 .more
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        state.is_idle = false;
+        let is_wanted = std::mem::take(&mut state.wants_checkpoint);
         let mut bytes = 0_usize;
         while group.len() < MAX_GROUP
             && let Some(next) = state.changes.front()
@@ -200,6 +269,16 @@ impl Queue {
             group.push(next.change);
         }
         state.bytes = state.bytes.saturating_sub(bytes);
+        is_wanted || !group.is_empty()
+    }
+
+    /// Has the writer look after the log before anything else is written.
+    fn want_checkpoint(&self) {
+        let mut state = self.lock();
+        state.wants_checkpoint = true;
+        state.is_idle = false;
+        drop(state);
+        self.more.notify_one();
     }
 
     fn close(&self) {
@@ -218,7 +297,8 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-/// What the thread works with.
+/// What whoever writes works with.
+#[derive(Debug)]
 struct Work {
     connection: Connection,
     files: Files,
@@ -244,19 +324,23 @@ impl Drop for Closing<'_> {
     }
 }
 
-impl Work {
-    fn run(self, queue: &Queue) {
-        let _closing = Closing(queue);
-        loop {
-            let mut group = Vec::new();
-            queue.take(&mut group);
-            if group.is_empty() {
-                return;
-            }
-            self.write(group);
+/// Writes what waits, until there will be no more.
+fn run(queue: &Queue, work: &Mutex<Work>) {
+    let _closing = Closing(queue);
+    let mut group = Vec::new();
+    while queue.take(&mut group) {
+        // Whoever panicked with it may have left it in the middle of something.
+        let Ok(work) = work.lock() else { return };
+        if !group.is_empty() {
+            work.write(std::mem::take(&mut group));
+        }
+        if work.shared.is_log_long() {
+            work.checkpoint();
         }
     }
+}
 
+impl Work {
     /// One transaction for all; if a change fails in it, one for each.
     fn write(&self, mut group: Vec<Box<dyn Change>>) {
         match self.commit(&mut group) {
@@ -278,6 +362,30 @@ impl Work {
         if let Some(error) = self.shared.broken.get() {
             return Err(Failure::Group(error.clone()));
         }
+        let begun = self.run_cached("BEGIN IMMEDIATE").map_err(Failure::Group);
+        begun.and_then(|()| self.commit_begun(group))
+    }
+
+    /// Begins a transaction, unless somebody else is in one.
+    fn begin_at_once(&self) -> Result<(), Error> {
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let begun = self.run_cached("BEGIN IMMEDIATE");
+        self.connection.busy_timeout(PATIENCE)?;
+        begun
+    }
+
+    /// Makes one change in the transaction that was begun for it.
+    fn write_begun(&self, change: Box<dyn Change>) {
+        let mut group = [change];
+        let outcome = match self.commit_begun(&mut group) {
+            Ok(()) => Ok(Truncated::No),
+            Err(Failure::Change(error) | Failure::Group(error)) => Err(error),
+        };
+        let [change] = group;
+        change.settle(outcome);
+    }
+
+    fn commit_begun(&self, group: &mut [Box<dyn Change>]) -> Result<(), Failure> {
         let done = self.transact(group);
         if done.is_err() && !self.connection.is_autocommit() {
             // If this fails too, so does the next transaction.
@@ -297,7 +405,6 @@ impl Work {
     }
 
     fn transact(&self, group: &mut [Box<dyn Change>]) -> Result<(), Failure> {
-        self.run_cached("BEGIN IMMEDIATE").map_err(Failure::Group)?;
         for change in group {
             change.apply(&self.connection).map_err(Failure::Change)?;
         }
@@ -318,6 +425,15 @@ impl Work {
         for change in truncating {
             change.settle(outcome.clone());
         }
+    }
+
+    /// Moves what can be moved of the log into the database.
+    fn checkpoint(&self) {
+        self.shared.log_pages.store(0, Ordering::Relaxed);
+        // What is not moved now is with one of the next, and nothing is lost.
+        let _ = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     }
 
     /// Moves the log into the database and empties it. Who reads an older state is not waited for.
