@@ -11,8 +11,10 @@ pub struct Server(Child);
 /// What a process takes of the machine.
 #[derive(Debug)]
 pub struct Usage {
-    /// Its memory in KiB.
+    /// Its memory in KiB, with pages of the program that the system has mapped.
     pub resident: f64,
+    /// What of it is its own.
+    pub own: f64,
     /// Its threads.
     pub threads: f64,
 }
@@ -69,6 +71,7 @@ impl Server {
         };
         Ok(Usage {
             resident: number("VmRSS:")?,
+            own: number("RssAnon:")?,
             threads: number("Threads:")?,
         })
     }

@@ -1,7 +1,7 @@
 //! Starting what is measured.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use benches::node;
@@ -16,19 +16,26 @@ pub(crate) struct Node {
     pub(crate) token: String,
 }
 
+/// An address with any port that is free.
+const ANY: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+
 /// Without the audit log: what a record costs is measured beside it, not as part of every transport.
-const CONFIGURATION: &str = "\
+pub(crate) fn configuration(http: SocketAddr) -> String {
+    format!(
+        "\
 audit: false
 a2a: false
-plugins: [{name: demo, type: demo}]
-server: {listen: '127.0.0.1:0', tcp: '127.0.0.1:0'}
-global_limits: {max_sessions: 20000}
-telemetry: {log: warn}
-";
+plugins: [{{name: demo, type: demo}}]
+server: {{listen: '{http}', tcp: '127.0.0.1:0'}}
+global_limits: {{max_sessions: 20000}}
+telemetry: {{log: warn}}
+"
+    )
+}
 
 impl Node {
     pub(crate) fn start(program: &Path) -> io::Result<Self> {
-        let node = node::Node::start(program, CONFIGURATION)?;
+        let node = node::Node::start(program, &configuration(ANY))?;
         Ok(Self {
             http: address(node.endpoint("http", "http://")?)?,
             tcp: address(node.endpoint("tcp", "tcp:")?)?,

@@ -57,18 +57,21 @@ pub(super) fn log_path(path: &Path) -> PathBuf {
 
 /// Puts the entries of the folder that a file is in onto the disk.
 pub(super) fn sync_folder(path: &Path) -> Result<(), Error> {
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(path);
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Error::io("sync", folder, &error))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
 }
 
 impl Files {
     /// Remembers the files of a database that was just opened and written to.
     pub(super) fn watch(path: &Path) -> Result<Self, Error> {
-        sync_folder(path)?;
         Ok(Self {
             database: Known::look(path.to_owned())?,
             log: Known::look(log_path(path))?,
@@ -80,6 +83,11 @@ impl Files {
     pub(super) fn check(&self) -> Result<(), Error> {
         self.database.check()?;
         self.log.check()
+    }
+
+    /// The folder they are in.
+    pub(super) fn folder(&self) -> &Path {
+        folder_of(&self.database.path)
     }
 
     /// The log, to sync it. SQLite has no locks on it that closing this would drop.

@@ -102,7 +102,15 @@ impl Syncer {
             SyncMode::Commit => None,
             SyncMode::Every(interval) => Some(interval),
         };
-        Self::with(interval, move || File::sync_data(&log))
+        // The first time also that there are these files. It takes as long as a whole start, so
+        // that nobody waits for it who has nothing to lose yet.
+        let mut folder = Some(files.folder().to_owned());
+        Self::with(interval, move || {
+            if let Some(folder) = folder.take() {
+                File::open(folder)?.sync_all()?;
+            }
+            log.sync_data()
+        })
     }
 
     /// One that syncs in some other way, for tests.
