@@ -145,8 +145,8 @@ impl<'a> EnvelopeReader<'a> {
         true
     }
 
-    pub(crate) fn take_error(&mut self) -> Option<Invalid> {
-        self.error.take()
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.error.is_some()
     }
 
     pub(crate) fn finish(mut self) -> ReadEnvelope<'a> {

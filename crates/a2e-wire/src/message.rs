@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use strict_json::{Charset, Cursor, Limits, Raw};
 
-use crate::envelope::{EnvelopeReader, ReadEnvelope};
+use crate::envelope::EnvelopeReader;
 use crate::wire::{
     Decode, Describe, Encode, FromMembers, MemberSource, Reader, ToStatic, WriteMembers, Writer,
 };
-use crate::{Body, Envelope, Invalid, Object, Tag};
+use crate::{Body, Envelope, Invalid, Object, Tag, Timestamp};
 
 /// Who may send a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,36 +231,66 @@ pub(crate) fn encode<B: Payload + WriteMembers>(
 
 impl<'de: 'a, 'a, B: Payload + FromMembers<'de>> Decode<'de> for Message<'a, B> {
     fn decode(reader: &mut Reader<'de>) -> Result<Self, Invalid> {
-        let raw = reader.cursor.raw();
-        let nested = || Reader::new(raw, reader.ts);
-        let read = nested().record::<NestedEnvelope<'_>>()?.0;
+        reader.record::<Nested<'_, B>>().map(|nested| nested.0)
+    }
+}
+
+/// A message inside another, where even the type may be missing.
+struct Nested<'a, B>(Message<'a, B>);
+
+/// The members of a nested message but those of its envelope, which are taken on the way: there may
+/// be thousands of such messages, and each is read once.
+struct Inner<'m, 'de, M> {
+    members: &'m mut M,
+    envelope: EnvelopeReader<'de>,
+}
+
+impl<'de: 'a, 'a, B: Payload + FromMembers<'de>> FromMembers<'de> for Nested<'a, B> {
+    fn from_members<M: MemberSource<'de>>(members: &mut M) -> Result<Self, Invalid> {
+        let envelope = EnvelopeReader::new(members.ts());
+        let mut inner = Inner { members, envelope };
+        let body = B::from_members(&mut inner);
+        let read = inner.envelope.finish();
+        if let Some(error) = read.error {
+            return Err(error);
+        }
         if read.type_name.is_some_and(|name| name != B::TAG.as_str()) {
             let expected = B::TAG.as_str();
             return Err(Invalid::value(expected, "another type").at_field("type"));
         }
-        Ok(Self {
+        Ok(Self(Message {
             envelope: read.envelope,
-            body: nested().record()?,
-        })
+            body: body?,
+        }))
     }
 }
 
-/// An envelope inside another message, where even the type may be missing.
-struct NestedEnvelope<'a>(ReadEnvelope<'a>);
-
-impl<'de: 'a, 'a> FromMembers<'de> for NestedEnvelope<'a> {
-    fn from_members<M: MemberSource<'de>>(members: &mut M) -> Result<Self, Invalid> {
-        let mut reader = EnvelopeReader::new(members.ts());
-        while let Some(name) = members.next_name() {
-            if !reader.take(name.as_bytes(), members) {
-                members.skip();
-            }
-            // What was not taken has not been passed either.
-            if let Some(error) = reader.take_error() {
-                return Err(error);
+impl<'de, M: MemberSource<'de>> MemberSource<'de> for Inner<'_, 'de, M> {
+    fn next_name(&mut self) -> Option<Cow<'de, str>> {
+        // What was not taken has not been passed either.
+        while !self.envelope.has_failed() {
+            let name = self.members.next_name()?;
+            if !self.envelope.take(name.as_bytes(), self.members) {
+                return Some(name);
             }
         }
-        Ok(Self(reader.finish()))
+        None
+    }
+
+    fn value(&mut self) -> &mut Reader<'de> {
+        self.members.value()
+    }
+
+    fn plain_string(&mut self) -> Option<&'de str> {
+        self.members.plain_string()
+    }
+
+    fn skip(&mut self) {
+        self.members.skip();
+    }
+
+    fn ts(&self) -> Timestamp {
+        self.members.ts()
     }
 }
 

@@ -39,12 +39,34 @@ impl<'de> Decode<'de> for Timestamp {
 
 impl Encode for Timestamp {
     fn encode(&self, out: &mut Writer<'_>) {
-        self.0.encode(out);
+        out.time(self.unix_seconds());
     }
 }
 
 impl Describe for Timestamp {
     fn wire_type() -> String {
         Real::wire_type()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use strict_json::Charset;
+
+    use super::*;
+
+    #[test]
+    fn times_are_written_alike_however_often_they_come() {
+        let times = [0.0, 1.5, 1.5, 0.0, 0.0, -0.0, 1_758_000_000.123_456, 1.5];
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out, Charset::Utf8);
+        for time in times {
+            Timestamp::from_unix_seconds(time)
+                .unwrap()
+                .encode(&mut writer);
+            writer.push(b' ');
+        }
+        let expected = "0.0 1.5 1.5 0.0 0.0 -0.0 1758000000.123456 1.5 ";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

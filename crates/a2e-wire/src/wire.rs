@@ -4,6 +4,7 @@
 //! said in [`crate::messages`] alone.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use strict_json::{Charset, Checked, Cursor, Kind, Limits, Scanner, push_string};
 
@@ -22,6 +23,8 @@ pub struct Reader<'de> {
 pub struct Writer<'o> {
     out: &'o mut Vec<u8>,
     charset: Charset,
+    /// A time that was written, as its bits, and where.
+    time: Option<(u64, Range<usize>)>,
 }
 
 /// Reads a value of the wire.
@@ -176,7 +179,11 @@ impl<'de> MemberSource<'de> for Nested<'_, 'de> {
 
 impl<'o> Writer<'o> {
     pub(crate) const fn new(out: &'o mut Vec<u8>, charset: Charset) -> Self {
-        Self { out, charset }
+        Self {
+            out,
+            charset,
+            time: None,
+        }
     }
 
     /// Starts a member; `key` is its name with quotes and colon.
@@ -224,7 +231,24 @@ impl<'o> Writer<'o> {
 
     /// Writes a finite number in its shortest form; an integral one keeps its `.0`.
     pub(crate) fn real(&mut self, value: f64) {
+        // What most rewards are.
+        if value.to_bits() == 0 {
+            return self.out.extend_from_slice(b"0.0");
+        }
         let _ = serde_json::to_writer(&mut *self.out, &value);
+    }
+
+    /// Writes a time. In a message of many parts it is mostly the same, and not worked out again.
+    pub(crate) fn time(&mut self, seconds: f64) {
+        if let Some((bits, place)) = &self.time
+            && *bits == seconds.to_bits()
+            && place.end <= self.out.len()
+        {
+            return self.out.extend_from_within(place.clone());
+        }
+        let before = self.out.len();
+        self.real(seconds);
+        self.time = Some((seconds.to_bits(), before..self.out.len()));
     }
 
     /// Writes an object.
