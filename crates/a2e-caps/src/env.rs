@@ -24,7 +24,7 @@ mod table;
 mod terminal;
 mod web;
 
-use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
@@ -165,20 +165,21 @@ impl Environments {
         if !ids.is_empty() && found.iter().all(Option::is_none) {
             return Ok(Outcome::Pass);
         }
-        let mut seen = HashSet::new();
-        if let Some(twice) = ids.iter().find(|id| !seen.insert(id.as_str())) {
-            let text = format!("`episode_ids` has `{twice}` twice; a batch steps each once");
-            return Err(failures::wrong(text));
-        }
         let mut planned = Vec::with_capacity(ids.len());
         for ((id, episode), action) in ids.iter().zip(found).zip(request.actions) {
             let episode = episode.ok_or_else(|| failures::unknown_episode(id))?;
             planned.push(Planned { episode, action });
         }
+        if let Some(twice) = batch::twice(&planned) {
+            let text = format!("`episode_ids` has `{twice}` twice; a batch steps each once");
+            return Err(failures::wrong(text));
+        }
         let observations = self.audience(session).step_all(planned).await?;
-        let ts = timestamp();
+        // When all of it happened.
+        let first = observations.first();
+        let ts = first.map_or_else(timestamp, |observation| observation.created_at);
         let results = observations.into_iter().enumerate().map(|(index, obs)| {
-            let envelope = Envelope::new(format!("{id}.{index}"), ts).in_reply_to(id.clone());
+            let envelope = Envelope::new(part_id(id, index), ts).in_reply_to(id.clone());
             Message {
                 envelope,
                 body: EnvStepResponse { obs },
@@ -247,7 +248,7 @@ impl Environments {
             EnvRenderMode::Other(_) => Ok(Raw::NULL),
         };
         drop(running);
-        episode.touch();
+        episode.touch(tokio::time::Instant::now());
         let render = render.map_err(|error| failures::failed(error.to_string()))?;
         Ok(Outcome::answer(EnvRenderResponse::new(render)))
     }
@@ -333,6 +334,15 @@ impl Plugin for Environments {
     fn clear(&self, session: &Session) {
         session.state::<Table>().clear();
     }
+}
+
+/// The id of one of the answers to a request.
+fn part_id(id: &MessageId<'_>, index: usize) -> String {
+    let mut text = String::with_capacity(id.as_str().len().saturating_add(8));
+    text.push_str(id.as_str());
+    // Nothing fails in a string.
+    let _ = write!(text, ".{index}");
+    text
 }
 
 /// An id for an episode, and its seed: the one that was asked for, or any.

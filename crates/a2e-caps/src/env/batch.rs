@@ -1,20 +1,23 @@
 //! Steps in many episodes at once.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context as Waiting, Poll, Waker};
+use std::num::NonZero;
+use std::sync::{Arc, LazyLock};
 
-use a2e_runtime::{BoxFuture, Failure, Learner, Session};
-use a2e_wire::Object;
+use a2e_runtime::{Failure, Learner, Session};
 use a2e_wire::messages::env::EnvObservation;
 use a2e_wire::messages::learn::Experience;
+use a2e_wire::{EpisodeId, Object};
 use tokio::task::JoinSet;
 
-use super::episode::{Episode, Taken};
+use super::episode::{Episode, Moment, Taken};
 use super::failures;
 
 /// Steps that are not worth a task of their own.
 const CHUNK: usize = 256;
+
+/// How many threads there are. To ask the system means to read a handful of files.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, NonZero::get));
 
 /// A step to be taken.
 pub(super) struct Planned {
@@ -27,6 +30,16 @@ pub(super) struct Planned {
 pub(super) struct Audience {
     pub(super) session: Arc<Session>,
     pub(super) learner: Option<Arc<dyn Learner>>,
+}
+
+/// The episode that is to be stepped twice, if there is one.
+pub(super) fn twice(planned: &[Planned]) -> Option<&EpisodeId<'static>> {
+    let mut numbers: Vec<_> = planned.iter().map(|it| it.episode.number).collect();
+    numbers.sort_unstable();
+    let mut pairs = numbers.iter().zip(numbers.iter().skip(1));
+    let (twice, _) = pairs.find(|(one, next)| one == next)?;
+    let found = planned.iter().find(|it| it.episode.number == *twice)?;
+    Some(&found.episode.id)
 }
 
 impl Audience {
@@ -75,8 +88,7 @@ impl Audience {
 /// Takes the steps, in parallel, and gives what came of each in their order. When it is dropped, what
 /// is still under way is given up.
 async fn step_all(planned: Vec<Planned>, for_learning: bool) -> Result<Vec<Taken>, Failure> {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let size = planned.len().div_ceil(threads).max(CHUNK);
+    let size = planned.len().div_ceil(*THREADS).max(CHUNK);
     if planned.len() <= size {
         return step_chunk(planned, for_learning).await;
     }
@@ -113,14 +125,14 @@ fn begin_chunk(
 ) -> (Vec<Option<Taken>>, JoinSet<(usize, Taken)>) {
     let mut done = Vec::with_capacity(planned.len());
     let mut slow = JoinSet::new();
-    let mut nobody = Waiting::from_waker(Waker::noop());
-    for (index, step) in planned.into_iter().enumerate() {
-        let mut step: BoxFuture<'static, _> = Box::pin(step_one(step, for_learning));
-        match Pin::new(&mut step).poll(&mut nobody) {
-            Poll::Ready(taken) => done.push(Some(taken)),
-            Poll::Pending => {
+    let now = (Moment::now(), for_learning);
+    for (index, Planned { episode, action }) in planned.into_iter().enumerate() {
+        match episode.step_at_once(action, now) {
+            Ok(taken) => done.push(Some(taken)),
+            Err(action) => {
                 done.push(None);
-                slow.spawn(async move { (index, step.await) });
+                let step = Planned { episode, action };
+                slow.spawn(async move { (index, step_one(step, for_learning).await) });
             }
         }
     }
@@ -132,7 +144,7 @@ async fn step_one(planned: Planned, for_learning: bool) -> Taken {
     match planned.episode.step(planned.action, for_learning).await {
         Ok(taken) => taken,
         Err(failure) => Taken {
-            observation: planned.episode.refused(failure).await,
+            observation: planned.episode.refused(&failure).await,
             experience: None,
         },
     }

@@ -188,7 +188,7 @@ impl Cart {
 }
 
 impl World for Cart {
-    fn step<'a>(&'a mut self, action: &'a Action) -> BoxFuture<'a, Result<Change, EnvError>> {
+    fn step_at_once(&mut self, action: &Action) -> Option<Result<Change, EnvError>> {
         let stepped = action.choose(&VERBS).map(|verb| {
             *self = self.pushed(if verb == 1 { FORCE } else { -FORCE });
             Change {
@@ -197,7 +197,7 @@ impl World for Cart {
                 done: self.has_fallen(),
             }
         });
-        Box::pin(std::future::ready(stepped))
+        Some(stepped)
     }
 
     fn text(&self) -> Option<String> {

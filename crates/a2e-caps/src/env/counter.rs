@@ -1,5 +1,7 @@
 //! The environment `counter`: counts to five.
 
+use std::sync::LazyLock;
+
 use a2e_runtime::BoxFuture;
 use a2e_wire::Object;
 use serde_json::json;
@@ -15,10 +17,20 @@ pub struct Counter {
 }
 
 #[derive(Debug, Default)]
-struct Count(u32);
+struct Count(usize);
 
 /// Where it ends.
-const GOAL: u32 = 5;
+const GOAL: usize = TEXTS.len() - 1;
+/// How it looks, by how far it has counted.
+static STATES: LazyLock<[Object<'static>; TEXTS.len()]> = LazyLock::new(|| TEXTS.map(state));
+const TEXTS: [&str; 6] = [
+    r#"{"count":0}"#,
+    r#"{"count":1}"#,
+    r#"{"count":2}"#,
+    r#"{"count":3}"#,
+    r#"{"count":4}"#,
+    r#"{"count":5}"#,
+];
 const VERBS: [&str; 2] = ["noop", "inc"];
 
 impl Default for Counter {
@@ -65,15 +77,14 @@ impl Environment for Counter {
 
 impl Count {
     fn state(&self) -> Object<'static> {
-        let Self(count) = self;
-        state(format!("{{\"count\":{count}}}"))
+        STATES.get(self.0).cloned().unwrap_or_default()
     }
 }
 
 impl World for Count {
-    fn step<'a>(&'a mut self, action: &'a Action) -> BoxFuture<'a, Result<Change, EnvError>> {
+    fn step_at_once(&mut self, action: &Action) -> Option<Result<Change, EnvError>> {
         let stepped = action.choose(&VERBS).map(|verb| {
-            self.0 = self.0.saturating_add(u32::from(verb == 1));
+            self.0 = self.0.saturating_add(usize::from(verb == 1)).min(GOAL);
             let done = self.0 >= GOAL;
             Change {
                 state: self.state(),
@@ -81,7 +92,7 @@ impl World for Count {
                 done,
             }
         });
-        Box::pin(std::future::ready(stepped))
+        Some(stepped)
     }
 
     fn text(&self) -> Option<String> {

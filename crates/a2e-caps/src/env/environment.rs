@@ -41,8 +41,18 @@ pub trait Environment: fmt::Debug + Send + Sync {
 
 /// One run of an environment. It ends when it is dropped.
 pub trait World: Send {
-    /// Acts. What is refused has changed nothing.
-    fn step<'a>(&'a mut self, action: &'a Action) -> BoxFuture<'a, Result<Change, EnvError>>;
+    /// Acts, where that takes no time to speak of; nothing where it must be waited for. What is
+    /// refused has changed nothing.
+    fn step_at_once(&mut self, _action: &Action) -> Option<Result<Change, EnvError>> {
+        None
+    }
+
+    /// Acts, and waits for what comes of it.
+    fn step<'a>(&'a mut self, action: &'a Action) -> BoxFuture<'a, Result<Change, EnvError>> {
+        let nothing = || Err(EnvError::Failed("nothing can be done in it".to_owned()));
+        let stepped = self.step_at_once(action).unwrap_or_else(nothing);
+        Box::pin(std::future::ready(stepped))
+    }
 
     /// How it looks now, if that is not how it looked after the last step.
     fn look(&mut self) -> Option<Object<'static>> {

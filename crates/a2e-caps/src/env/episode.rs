@@ -59,6 +59,13 @@ pub(super) struct Running {
     deadline: Instant,
 }
 
+/// When something happens.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    instant: Instant,
+    timestamp: Timestamp,
+}
+
 /// A step that was taken.
 #[derive(Debug)]
 pub(super) struct Taken {
@@ -100,27 +107,13 @@ impl Episode {
     ) -> Result<Taken, Failure> {
         let action = Action::new(action);
         let mut running = self.running().await;
-        let running = &mut *running;
         let world = running.open_world(&self.id)?;
-        let change = world.step(&action).await?;
-        let before = running.steps;
-        let reward = change.reward;
-        let terminal = change.done;
-        let experience = for_learning.then(|| {
-            Box::new(Experience {
-                experience_id: ExperienceId::default(),
-                state: running.state.clone(),
-                action: action.object().clone(),
-                reward: Real::new(reward).unwrap_or_default(),
-                next_state: change.state.clone(),
-                done: change.done,
-                episode_id: self.id.clone(),
-                step: before.saturating_add(1),
-                ts: timestamp(),
-            })
-        });
-        running.take(action.into_object(), change);
-        self.touch();
+        let change = match world.step_at_once(&action) {
+            Some(change) => change?,
+            None => world.step(&action).await?,
+        };
+        let (reward, terminal) = (change.reward, change.done);
+        let taken = self.taken(&mut running, action, change, (Moment::now(), for_learning));
         if self.pushes_steps {
             let push = Push {
                 event: EnvPushEventType::Observation,
@@ -133,10 +126,71 @@ impl Episode {
             let _ = self.pusher.push(push).await;
         }
         self.pusher.stepped(running.steps);
-        Ok(Taken {
-            observation: self.observation(running, reward, timestamp()),
-            experience,
+        Ok(taken)
+    }
+
+    /// Takes a step, and what is refused is seen in the observation; the action is given back if that
+    /// would have to be waited for.
+    pub(super) fn step_at_once(
+        &self,
+        action: Object<'static>,
+        now: (Moment, bool),
+    ) -> Result<Taken, Object<'static>> {
+        let Ok(mut running) = self.running.try_lock() else {
+            return Err(action);
+        };
+        if self.pushes_steps {
+            return Err(action);
+        }
+        let action = Action::new(action);
+        let stepped = match running.open_world(&self.id) {
+            Ok(world) => match world.step_at_once(&action) {
+                Some(stepped) => stepped.map_err(Failure::from),
+                None => return Err(action.into_object()),
+            },
+            Err(failure) => Err(failure),
+        };
+        Ok(match stepped {
+            Ok(change) => {
+                let taken = self.taken(&mut running, action, change, now);
+                self.pusher.stepped(running.steps);
+                taken
+            }
+            Err(failure) => Taken {
+                observation: self.refused_in(&running, &failure),
+                experience: None,
+            },
         })
+    }
+
+    /// A step was taken: what it changes, and how it looks now.
+    fn taken(
+        &self,
+        running: &mut Running,
+        action: Action,
+        change: Change,
+        (now, for_learning): (Moment, bool),
+    ) -> Taken {
+        let reward = change.reward;
+        let experience = for_learning.then(|| {
+            Box::new(Experience {
+                experience_id: ExperienceId::default(),
+                state: running.state.clone(),
+                action: action.object().clone(),
+                reward: Real::new(reward).unwrap_or_default(),
+                next_state: change.state.clone(),
+                done: change.done,
+                episode_id: self.id.clone(),
+                step: running.steps.saturating_add(1),
+                ts: now.timestamp,
+            })
+        });
+        running.take(action.into_object(), change, now.instant);
+        self.touch(now.instant);
+        Taken {
+            observation: self.observation(running, reward, now.timestamp),
+            experience,
+        }
     }
 
     /// How it looks now; that is worth nothing.
@@ -145,13 +199,16 @@ impl Episode {
         if let Some(state) = running.world.as_mut().and_then(|world| world.look()) {
             running.state = state;
         }
-        self.touch();
+        self.touch(Instant::now());
         self.observation(&running, 0.0, self.started)
     }
 
     /// How it looks after a step that was refused.
-    pub(super) async fn refused(&self, failure: Failure) -> EnvObservation<'static> {
-        let running = self.running().await;
+    pub(super) async fn refused(&self, failure: &Failure) -> EnvObservation<'static> {
+        self.refused_in(&*self.running().await, failure)
+    }
+
+    fn refused_in(&self, running: &Running, failure: &Failure) -> EnvObservation<'static> {
         let error = json!({"error": {
             "code": failure.code.as_str(),
             "message": failure.message,
@@ -159,7 +216,7 @@ impl Episode {
         }});
         EnvObservation {
             metadata: Object::from_serialize(&error).ok(),
-            ..self.observation(&running, 0.0, timestamp())
+            ..self.observation(running, 0.0, timestamp())
         }
     }
 
@@ -177,9 +234,9 @@ impl Episode {
         self.running.try_lock().is_err()
     }
 
-    /// It was used now.
-    pub(super) fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    /// It was used.
+    pub(super) fn touch(&self, now: Instant) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
     /// When it was last used.
@@ -218,6 +275,15 @@ impl Episode {
     }
 }
 
+impl Moment {
+    pub(super) fn now() -> Self {
+        Self {
+            instant: Instant::now(),
+            timestamp: timestamp(),
+        }
+    }
+}
+
 impl Running {
     /// Whether no further step can be taken.
     pub(super) const fn is_over(&self) -> bool {
@@ -232,7 +298,7 @@ impl Running {
         }
     }
 
-    fn take(&mut self, action: Object<'static>, change: Change) {
+    fn take(&mut self, action: Object<'static>, change: Change, now: Instant) {
         let state = std::mem::replace(&mut self.state, change.state);
         self.steps = self.steps.saturating_add(1);
         self.history.add(Step {
@@ -243,7 +309,7 @@ impl Running {
         });
         self.done = change.done;
         let steps = u64::try_from(self.steps).unwrap_or_default();
-        self.truncated = steps >= self.max_steps || Instant::now() >= self.deadline;
+        self.truncated = steps >= self.max_steps || now >= self.deadline;
     }
 }
 

@@ -284,7 +284,7 @@ impl Grid {
 }
 
 impl World for Grid {
-    fn step<'a>(&'a mut self, action: &'a Action) -> BoxFuture<'a, Result<Change, EnvError>> {
+    fn step_at_once(&mut self, action: &Action) -> Option<Result<Change, EnvError>> {
         let stepped = action.choose(&VERBS).map(|verb| {
             self.agent = self.moved(self.agent, verb);
             let (reward, done) = match self.at(self.agent) {
@@ -298,7 +298,7 @@ impl World for Grid {
                 done,
             }
         });
-        Box::pin(std::future::ready(stepped))
+        Some(stepped)
     }
 
     fn text(&self) -> Option<String> {
