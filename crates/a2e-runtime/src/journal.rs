@@ -123,18 +123,22 @@ impl Journal {
                 add(&mut lines, Ours::Plugin(state.clone()))?;
             }
         }
-        lines.reserve(session.unrecorded_bytes());
-        while let Some(message) = session.poll_record() {
-            lines.extend_from_slice(message.line);
-            lines.push(b'\n');
-        }
+        let before = lines.len();
         let mut last_open = self.last_open;
         for (token, id) in session.open_requests(self.last_open) {
             add(&mut lines, Ours::Open(id.as_str().to_owned()))?;
             last_open = last_open.max(Some(token));
         }
         self.last_open = last_open;
-        let outcome = self.keep(&lines, anew);
+        let messages = session.take_unrecorded();
+        let outcome = match lines.is_empty() {
+            // As they stand in the session: an answer may be large.
+            true => self.keep(messages, anew),
+            false => {
+                lines.splice(before..before, messages.iter().copied());
+                self.keep(&lines, anew)
+            }
+        };
         if lines.capacity() <= KEPT {
             self.lines = lines;
         }

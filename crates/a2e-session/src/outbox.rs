@@ -28,7 +28,7 @@ pub(crate) struct Outbox {
     first: Option<Vec<u8>>,
     /// That answer while it is on its way.
     lent: Vec<u8>,
-    /// The lines of `entries`, one behind the other.
+    /// The lines of `entries`, one behind the other, each with its newline.
     log: Vec<u8>,
     /// How much at the beginning of `log` belongs to no entry any more.
     gone: usize,
@@ -47,6 +47,7 @@ pub(crate) struct Outbox {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     eid: u64,
+    /// With its newline.
     length: usize,
 }
 
@@ -93,8 +94,7 @@ impl Outbox {
         let before = self.log.len();
         self.log.extend_from_slice(line);
         self.added(before);
-        self.recorded = self.entries.len();
-        self.recorded_bytes = self.recorded_bytes.saturating_add(line.len());
+        self.mark_recorded();
         self.mark_sent();
         self.trim();
     }
@@ -140,32 +140,18 @@ impl Outbox {
         let start = self.gone.saturating_add(self.sent_bytes);
         self.mark_sent();
         let end = start.saturating_add(entry.length);
-        let line = self.log.get(start..end)?;
+        let line = self.log.get(start..end)?.strip_suffix(b"\n")?;
         Some(Transmit {
             eid: Some(entry.eid),
             line,
         })
     }
 
-    /// The next message to put on record, whether it is sent or not.
-    pub(crate) fn pop_record(&mut self) -> Option<Transmit<'_>> {
-        let entry = *self.entries.get(self.recorded)?;
+    /// What is to be put on record, whether it is sent or not: lines with their newlines.
+    pub(crate) fn take_unrecorded(&mut self) -> &[u8] {
         let start = self.gone.saturating_add(self.recorded_bytes);
-        let end = start.saturating_add(entry.length);
-        self.recorded = self.recorded.saturating_add(1);
-        self.recorded_bytes = self.recorded_bytes.saturating_add(entry.length);
-        let line = self.log.get(start..end)?;
-        Some(Transmit {
-            eid: Some(entry.eid),
-            line,
-        })
-    }
-
-    /// How many bytes are to be put on record, with a newline for each line.
-    pub(crate) fn unrecorded_bytes(&self) -> usize {
-        let lines = self.entries.len().saturating_sub(self.recorded);
-        let before = self.gone.saturating_add(self.recorded_bytes);
-        self.log.len().saturating_sub(before).saturating_add(lines)
+        self.mark_recorded();
+        self.log.get(start..).unwrap_or_default()
     }
 
     /// Begins the record anew: everything that is kept comes again.
@@ -193,7 +179,8 @@ impl Outbox {
     /// The line written last.
     pub(crate) fn last_line(&self) -> Option<&[u8]> {
         let length = self.entries.back()?.length;
-        self.log.get(self.log.len().checked_sub(length)?..)
+        let line = self.log.get(self.log.len().checked_sub(length)?..)?;
+        line.strip_suffix(b"\n")
     }
 
     /// Whether the peer is so far behind that nothing more should be written.
@@ -211,6 +198,7 @@ impl Outbox {
     }
 
     fn added(&mut self, before: usize) {
+        self.log.push(b'\n');
         let length = self.log.len().saturating_sub(before);
         self.waiting_bytes = self.waiting_bytes.saturating_add(length);
         self.entries.push_back(Entry {
@@ -225,6 +213,11 @@ impl Outbox {
             self.sent_bytes = self.sent_bytes.saturating_add(entry.length);
             self.waiting_bytes = self.waiting_bytes.saturating_sub(entry.length);
         }
+    }
+
+    fn mark_recorded(&mut self) {
+        self.recorded = self.entries.len();
+        self.recorded_bytes = self.log.len().saturating_sub(self.gone);
     }
 
     fn drop_oldest(&mut self) {
@@ -321,18 +314,18 @@ mod tests {
     #[test]
     fn the_record_gets_everything_once() {
         let mut outbox = outbox(10_000, 10_000, 2);
-        let eid = |outbox: &mut Outbox| outbox.pop_record().and_then(|transmit| transmit.eid);
-        let lines = outbox.log.len() + 2;
-        assert_eq!(outbox.unrecorded_bytes(), lines);
-        assert_eq!(eid(&mut outbox), Some(1));
-        assert_eq!(outbox.unrecorded_bytes(), lines / 2);
+        let lines = |outbox: &mut Outbox| {
+            let lines = outbox.take_unrecorded();
+            assert!(lines.is_empty() || lines.ends_with(b"}\n"));
+            lines.iter().filter(|byte| **byte == b'\n').count()
+        };
+        assert_eq!(lines(&mut outbox), 2);
         assert_eq!(eids(&mut outbox), [1, 2]);
-        assert_eq!(eid(&mut outbox), Some(2));
-        assert_eq!(eid(&mut outbox), None);
+        assert_eq!(lines(&mut outbox), 0);
         outbox.push(Envelope::new("x", Timestamp::default()), Pong::new().into());
-        assert_eq!(eid(&mut outbox), Some(3));
+        assert_eq!(lines(&mut outbox), 1);
         outbox.record_again();
-        assert_eq!(eid(&mut outbox), Some(1));
+        assert_eq!(lines(&mut outbox), 3);
     }
 
     #[test]
@@ -353,7 +346,7 @@ mod tests {
         outbox.restore(7, b"seven");
         outbox.restore(8, b"eight");
         assert!(outbox.is_empty());
-        assert_eq!(outbox.pop_record(), None);
+        assert!(outbox.take_unrecorded().is_empty());
         outbox.push(Envelope::new("x", Timestamp::default()), Pong::new().into());
         assert_eq!(outbox.replay_after(7), None);
         assert_eq!(

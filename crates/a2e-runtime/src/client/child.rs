@@ -1,10 +1,12 @@
 //! A host that is started for one connection.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::process::Stdio;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::Join;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -25,6 +27,10 @@ struct Running {
     child: Child,
     group: Option<Pid>,
 }
+
+/// What the pipes hold, if the system lets them: with less, a long line is passed on in pieces, and
+/// each costs both sides a wake-up.
+const PIPE: usize = 1024 * 1024;
 
 /// From the end of its input to the first signal.
 const AFTER_EOF: Duration = Duration::from_secs(3);
@@ -50,6 +56,10 @@ impl ChildLink {
                 "the program has no standard input and output",
             ));
         };
+        for pipe in [input.as_fd(), output.as_fd()] {
+            // It works with less, too.
+            let _ = fcntl_setpipe_size(pipe, PIPE);
+        }
         let id = child.id().and_then(|id| i32::try_from(id).ok());
         Ok(Self {
             stream: Some(StreamLink::new(tokio::io::join(output, input))),

@@ -60,17 +60,11 @@ impl HostSession {
         session
     }
 
-    /// The next message to put on record. Ask again after every other call; a message that must
-    /// survive the process goes on record before it is sent.
+    /// What is to be put on record: lines with their newlines. Ask again after every other call; a
+    /// message that must survive the process goes on record before it is sent.
     #[must_use]
-    pub fn poll_record(&mut self) -> Option<Transmit<'_>> {
-        self.outbox.pop_record()
-    }
-
-    /// How many bytes [`HostSession::poll_record`] will give, with a newline for each line.
-    #[must_use]
-    pub fn unrecorded_bytes(&self) -> usize {
-        self.outbox.unrecorded_bytes()
+    pub fn take_unrecorded(&mut self) -> &[u8] {
+        self.outbox.take_unrecorded()
     }
 
     /// Begins the record anew: all messages that are kept come again.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use a2e_session::{CloseReason, HostEvent, HostSession, Limits, Saved};
 use a2e_wire::messages::tool::ToolEvent;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Host, call, counter, kinds, list, offer};
 
@@ -106,10 +106,12 @@ fn a_session_survives_its_process() {
     let mut host = Host::active(Limits::default());
     host.say(&json!({"type": "ping", "id": "p"}));
     host.say(&call("1"));
-    let mut written = Vec::new();
-    while let Some(record) = host.session.poll_record() {
-        written.push((record.eid.unwrap(), record.line.to_vec()));
-    }
+    let lines = host.session.take_unrecorded().split(|byte| *byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    let number = |line| serde_json::from_slice::<Value>(line).unwrap()["eid"].as_u64();
+    let written: Vec<_> = lines
+        .map(|line| (number(line).unwrap(), line.to_vec()))
+        .collect();
     let saved = Saved {
         session_id: host.session.session_id().clone(),
         accepted: host.session.accepted().to_vec(),
