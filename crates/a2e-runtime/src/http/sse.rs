@@ -56,6 +56,8 @@ pub(super) struct SseLink {
     mailboxes: Mailboxes,
     mailbox: Arc<Mailbox>,
     inbound: mpsc::Receiver<Result<Bytes, LineTooLong>>,
+    /// Whether those had their turn that may have lines too.
+    gathered: bool,
     /// Events that the stream has not taken yet.
     queued: Vec<u8>,
     /// The last event without a number: a reader cannot say whether it has it.
@@ -111,6 +113,7 @@ impl Mailboxes {
             mailboxes: self.clone(),
             mailbox,
             inbound,
+            gathered: false,
             queued: Vec::new(),
             unnumbered: Vec::new(),
             first,
@@ -187,6 +190,14 @@ impl Link for SseLink {
         cx: &mut Context<'_>,
         reader: &mut dyn Reader,
     ) -> Poll<io::Result<Received>> {
+        // Posts that came together are served together, so that what comes of them is put on record and
+        // sent in one go: the connections that have one are waiting for their turn.
+        if !self.gathered && !self.inbound.is_empty() {
+            self.gathered = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.gathered = false;
         let mut received = false;
         loop {
             match self.inbound.poll_recv(cx) {
