@@ -1,8 +1,10 @@
 //! One session: a task that moves lines between its link and its state machine, and runs its
 //! requests. It outlives a link that breaks, and is given the next one.
 
+mod alarm;
 mod chronicle;
 mod decide;
+mod job;
 mod login;
 mod record;
 mod span;
@@ -33,6 +35,8 @@ use crate::plugin::{Outcome, SendError};
 use crate::retries::Piece;
 use crate::sessions::Place;
 
+use alarm::Alarm;
+use job::Bell;
 use login::{HandOver, Known};
 use work::Work;
 
@@ -118,6 +122,8 @@ pub(crate) struct Driver {
     known: Option<Known>,
     hand_over: Option<HandOver>,
     work: Vec<Work>,
+    /// Wakes this task for the sake of that work.
+    bell: Arc<Bell>,
     /// How many requests wait for their turn, as it was last counted.
     waiting: usize,
     /// What waits until the peer has caught up.
@@ -148,14 +154,6 @@ enum Input {
     Open,
     /// It has ended; the peer may still wait for answers, until then.
     Ended(Duration),
-}
-
-/// Wakes the task at a time. It may ring too early, never too late: setting it anew for each message
-/// would cost more than to look again.
-#[derive(Default)]
-struct Alarm {
-    sleep: Option<Pin<Box<Sleep>>>,
-    at: Option<Duration>,
 }
 
 /// Time for requests to finish when the peer has closed its side.
@@ -199,6 +197,7 @@ impl Driver {
             known: None,
             hand_over: None,
             work: Vec::new(),
+            bell: Arc::default(),
             waiting: 0,
             held: Vec::new(),
             asked: HashMap::new(),
@@ -259,6 +258,10 @@ impl Driver {
         while let Poll::Ready(Some(command)) = self.inbox.poll_recv(cx) {
             self.take_command(command);
             happened = true;
+        }
+        if !self.work.is_empty() {
+            self.bell.wakes(cx.waker());
+            happened |= self.go_on();
         }
         let now = self.now;
         if self.alarm.poll(cx, &self.host, self.deadline()).is_ready() {
@@ -497,34 +500,5 @@ impl Drop for Driver {
         }
         self.commit_records();
         self.count_waiting(0);
-    }
-}
-
-impl Alarm {
-    fn poll(&mut self, cx: &mut Waiting<'_>, host: &Host, at: Option<Duration>) -> Poll<()> {
-        let Some(at) = at else {
-            return Poll::Pending;
-        };
-        let clock = host.inner.clock;
-        if self.at.is_none_or(|set| at < set) {
-            let instant = clock.instant(at);
-            match &mut self.sleep {
-                Some(sleep) => sleep.as_mut().reset(instant),
-                None => self.sleep = Some(Box::pin(tokio::time::sleep_until(instant))),
-            }
-            self.at = Some(at);
-        }
-        let rings = |sleep: &mut Pin<Box<Sleep>>, cx: &mut Waiting<'_>| sleep.as_mut().poll(cx);
-        while let Some(sleep) = &mut self.sleep
-            && rings(sleep, cx).is_ready()
-        {
-            if at <= clock.now().monotonic {
-                self.at = None;
-                return Poll::Ready(());
-            }
-            self.at = Some(at);
-            sleep.as_mut().reset(clock.instant(at));
-        }
-        Poll::Pending
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as Waiting, Poll, Waker};
+use std::task::{Context as Waiting, Poll};
 use std::time::Duration;
 
 use a2e_session::{EventError, Failure, Request, Token, failures};
@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use tracing::Instrument;
 
 use super::chronicle::{ID_REUSED, RATE_LIMITED};
+use super::job::Job;
 use super::record::{self, Note};
 use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
@@ -28,7 +29,9 @@ pub(super) struct Work {
     token: Token,
     tag: Option<Tag>,
     started: Duration,
-    /// Its task, if it did not finish at once.
+    /// What is done for it, while it waits for the first time,
+    job: Option<Job>,
+    /// and then the task that does it.
     pub(super) task: Option<AbortHandle>,
     /// Where it is remembered, and by what; nowhere if another one is.
     remembered: Option<(Arc<Ledger>, Key)>,
@@ -66,6 +69,7 @@ impl Driver {
             token,
             tag: request.message.body.tag(),
             started: now,
+            job: None,
             task: None,
             remembered: None,
             held: None,
@@ -118,29 +122,47 @@ impl Driver {
             outcome
         };
         let job = job.instrument(span);
-        let mut job: BoxFuture<'static, _> = match trace {
+        let job: BoxFuture<'static, _> = match trace {
             Some(trace) => Box::pin(trace.within(job)),
             None => Box::pin(job),
         };
-        // Most requests finish at once; the others get a task of their own.
-        let mut nobody = Waiting::from_waker(Waker::noop());
-        match poll_caught(&mut job, &mut nobody) {
+        let mut job = Job::new(job, over, &self.bell);
+        match job.poll() {
             Poll::Ready(outcome) => {
                 self.add_work(work);
                 self.finish_work(token, outcome);
+                // It is over when it is answered.
+                drop(job);
             }
             Poll::Pending => {
-                let commands = self.commands.clone();
-                let task = tokio::spawn(async move {
-                    let _over = over;
-                    let outcome = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await;
-                    let finished = Command::Finished(token, Box::new(outcome));
-                    let _ = commands.send(finished).await;
-                });
-                work.task = Some(task.abort_handle());
+                work.job = Some(job);
                 self.add_work(work);
             }
         }
+    }
+
+    /// Goes on with the requests for which something has happened; says whether there were any.
+    pub(super) fn go_on(&mut self) -> bool {
+        let mut happened = false;
+        let is_awake = |work: &Work| work.job.as_ref().is_some_and(Job::is_awake);
+        while let Some(work) = self.work.iter_mut().find(|work| is_awake(work)) {
+            let token = work.token;
+            let Some(mut job) = work.job.take() else {
+                break;
+            };
+            match job.poll() {
+                Poll::Ready(outcome) => {
+                    // What it said before comes before its answer.
+                    while let Ok(command) = self.inbox.try_recv() {
+                        self.take_command(command);
+                    }
+                    self.finish_work(token, outcome);
+                }
+                Poll::Pending => work.task = Some(job.spawn(token, self.commands.clone())),
+            }
+            happened = true;
+        }
+        happened
     }
 
     /// Answers a request.

@@ -7,7 +7,7 @@ use a2e_runtime::{
     BoxFuture, CallOptions, ClientError, Context, Failure, Host, Outcome, Plugin, Serves,
 };
 use a2e_wire::messages::tool::{
-    ToolCallRequest, ToolDefinition, ToolListRequest, ToolListResponse,
+    ToolCallRequest, ToolDefinition, ToolEvent, ToolListRequest, ToolListResponse,
 };
 use a2e_wire::{Body, Capability, ErrorCode, Message, Tag, Unknown};
 use tokio::sync::Notify;
@@ -252,4 +252,82 @@ async fn a_plugin_that_does_not_answer_fails_its_request() {
         panic!("{outcome:?}")
     };
     assert_eq!(error.code, ErrorCode::RuntimeError);
+}
+
+fn answer() -> ToolListResponse<'static> {
+    ToolListResponse { tools: Vec::new() }
+}
+
+/// A tool that waits as often as it is told, and then answers or panics.
+fn late() -> impl Plugin {
+    Made {
+        name: "late",
+        priority: 9,
+        exclusive: true,
+        serves: Serves::Tags(vec![Tag::ToolCallRequest]),
+        handle: |request: Message<'static>, _| -> BoxFuture<'static, _> {
+            Box::pin(async move {
+                let Body::ToolCallRequest(call) = request.body else {
+                    return Ok(Outcome::Pass);
+                };
+                for _ in 0..call.timeout {
+                    tokio::task::yield_now().await;
+                }
+                assert!(call.tool_name != "bomb", "as it was asked to");
+                Ok(Outcome::answer(answer()))
+            })
+        },
+    }
+}
+
+/// The session's own task goes on with what waits once, another with what waits again.
+#[tokio::test]
+async fn however_often_a_request_waits_it_is_answered() {
+    let host = demo().plugin(late()).build();
+    let client = Transport::Memory.client(&host).await;
+    for waits in 0..4 {
+        let ask = |tool| {
+            let request = ToolCallRequest {
+                timeout: waits,
+                ..call(tool, "{}")
+            };
+            client.rpc(request, CallOptions::default())
+        };
+        ask("any").await.unwrap();
+        let outcome = ask("bomb").await;
+        let Err(ClientError::Host(error)) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(error.code, ErrorCode::RuntimeError);
+    }
+}
+
+/// What a request says beside its answer is heard in the order in which it was said.
+#[tokio::test]
+async fn events_after_an_answer_that_was_waited_for() {
+    let host = demo()
+        .plugin(Made {
+            name: "streams",
+            priority: 9,
+            exclusive: true,
+            serves: Serves::Tags(vec![Tag::ToolCallRequest]),
+            handle: |_, context: Context| -> BoxFuture<'static, _> {
+                Box::pin(async move {
+                    tokio::task::yield_now().await;
+                    context.keep_stream().await.unwrap();
+                    let over = context.over().clone();
+                    tokio::spawn(async move {
+                        over.cancelled().await;
+                        context.event(ToolEvent::new()).await.unwrap();
+                        context.end_stream().await.unwrap();
+                    });
+                    Ok(Outcome::answer(answer()))
+                })
+            },
+        })
+        .build();
+    let mut wire = Wire::connected(Transport::Memory, &host).await;
+    let request = r#"{"type":"tool/call/req","id":"c","tool_name":"t","arguments":{}}"#;
+    assert_eq!(wire.ask_line(request).await["type"], "tool/list/resp");
+    assert_eq!(wire.hear().await.unwrap()["type"], "tool/event");
 }
