@@ -1,13 +1,15 @@
 //! Time and randomness: the system's in a program, a test's own in a test.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use a2a_identity::{NoRandomness, Randomness};
 use a2a_session::Now;
 use a2a_wire::UnixSeconds;
 use tokio::time::Instant;
+
+use crate::standing::lock;
 
 /// Two clocks: tokio's, which never jumps, and the one on the wall.
 #[derive(Clone)]
@@ -70,13 +72,28 @@ impl fmt::Debug for Clock {
 #[derive(Clone)]
 pub struct Entropy(Arc<Fill>);
 
+/// Random bytes that wait to be used.
+struct Supply {
+    bytes: [u8; SUPPLY],
+    used: usize,
+}
+
+/// Bytes of an id: a session has several with every request.
+const SHORT: usize = 16;
+const SUPPLY: usize = 32 * SHORT;
+
 type Fill = dyn Fn(&mut [u8]) -> Result<(), NoRandomness> + Send + Sync;
 
 impl Entropy {
-    /// The system's.
+    /// The system's. What is as short as an id comes from a supply; secrets are longer, and nobody
+    /// has them before they are asked for.
     #[must_use]
     pub fn system() -> Self {
-        Self::new(|bytes| getrandom::fill(bytes).map_err(|_| NoRandomness))
+        let supply = Mutex::new(Supply::default());
+        Self::new(move |bytes| match bytes.len() <= SHORT {
+            true => lock(&supply).fill(bytes),
+            false => system(bytes),
+        })
     }
 
     /// Another source.
@@ -117,6 +134,38 @@ impl Entropy {
     }
 }
 
+impl Supply {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
+        if self.rest().len() < bytes.len() {
+            system(&mut self.bytes)?;
+            self.used = 0;
+        }
+        let (rest, length) = (self.bytes.get_mut(self.used..), bytes.len());
+        let next = rest.and_then(|rest| rest.get_mut(..length));
+        bytes.swap_with_slice(next.ok_or(NoRandomness)?);
+        self.used = self.used.saturating_add(length);
+        Ok(())
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.bytes.get(self.used..).unwrap_or_default()
+    }
+}
+
+impl Default for Supply {
+    fn default() -> Self {
+        let bytes = [0; SUPPLY];
+        Self {
+            used: bytes.len(),
+            bytes,
+        }
+    }
+}
+
+fn system(bytes: &mut [u8]) -> Result<(), NoRandomness> {
+    getrandom::fill(bytes).map_err(|_| NoRandomness)
+}
+
 impl Randomness for Entropy {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
         (self.0)(bytes)
@@ -126,5 +175,24 @@ impl Randomness for Entropy {
 impl fmt::Debug for Entropy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Entropy")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_id_comes_twice() {
+        let mut entropy = Entropy::system();
+        let mut seen = HashSet::new();
+        // Lengths that do and do not divide a supply, and one that passes it by.
+        for length in [8, SHORT - 1, SHORT, SHORT + 1].repeat(3 * SUPPLY / SHORT) {
+            let mut bytes = vec![0; length];
+            entropy.fill(&mut bytes).unwrap();
+            assert!(seen.insert(bytes));
+        }
     }
 }

@@ -307,7 +307,8 @@ impl Plugin for Agents {
     }
 
     fn clear(&self, session: &Session) {
-        if let Some(tree) = session.state::<Slot>().0.get() {
+        let slot = session.existing::<Slot>();
+        if let Some(tree) = slot.as_ref().and_then(|slot| slot.0.get()) {
             tree.end();
         }
     }

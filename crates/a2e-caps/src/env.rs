@@ -332,7 +332,9 @@ impl Plugin for Environments {
     }
 
     fn clear(&self, session: &Session) {
-        session.state::<Table>().clear();
+        if let Some(table) = session.existing::<Table>() {
+            table.clear();
+        }
     }
 }
 

@@ -93,6 +93,7 @@ impl Memory {
     }
 
     fn opened(&self, space: &Space, session: &Session) -> Result<Opened, Failure> {
+        session.state::<Used>();
         let agent = &session.identity().agent;
         let has = |list: &Option<Vec<String>>| list.as_ref().is_none_or(|all| all.contains(agent));
         Ok(Opened {
@@ -117,6 +118,10 @@ const NO_WRITE: &str = "unauthorized: this agent may not change what all agents 
                         can name it in `semantic_writers`";
 const NO_READ: &str = "this agent may not read what all agents share; the operator can name it in \
                        `semantic_readers`";
+
+/// A session that has had to do with memory.
+#[derive(Default)]
+struct Used;
 
 impl Opened {
     /// The tiers that are meant, as far as they may be read. A name that is none means episodic.
@@ -190,6 +195,9 @@ impl Plugin for Memory {
 
     /// What the session remembered for itself ends with it.
     fn clear(&self, session: &Session) {
+        if session.is_passing() && session.existing::<Used>().is_none() {
+            return;
+        }
         let Ok(memories) = self.memories(&Space::default(), session) else {
             return;
         };

@@ -298,7 +298,9 @@ impl Plugin for Procs {
     }
 
     fn clear(&self, session: &Session) {
-        session.state::<Table>().kill_all();
+        if let Some(table) = session.existing::<Table>() {
+            table.kill_all();
+        }
     }
 }
 

@@ -83,15 +83,17 @@ impl Host {
     /// Lets somebody ask who was found to be `identity` by other means than a handshake.
     #[must_use]
     pub fn stand_in(&self, identity: Identity) -> StandIn {
+        // Nobody knows it, so it may stand for the session's id as well.
+        let key = random_id();
         let at = At {
             host: self.clone(),
             settings: self.settings(),
-            hash: audit::session_hash(&random_id()).to_string(),
+            hash: audit::session_hash(&key).to_string(),
+            is_passing: true,
         };
-        // Nobody reads what is pushed.
-        let (commands, _) = mpsc::channel(1);
+        let commands = self.inner.nobody.clone();
         StandIn {
-            session: Arc::new(Session::new(at, identity, random_id(), commands)),
+            session: Arc::new(Session::new(at, identity, key, commands)),
             takes: Takes::Usual,
         }
     }

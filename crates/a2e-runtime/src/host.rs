@@ -6,7 +6,7 @@ use std::time::Duration;
 use a2e_session::{Failure, HostSession, Limits, failures};
 use a2e_wire::MAX_LINE;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -49,6 +49,8 @@ pub(crate) struct Inner {
     pub(crate) approvals: Option<Approvals>,
     /// Ends when the host is to stop.
     pub(crate) stopping: CancellationToken,
+    /// Where what is pushed to a stand-in goes: nobody reads it.
+    pub(crate) nobody: mpsc::Sender<Command>,
 }
 
 /// What a host is built from. A session keeps what it began with.
@@ -214,6 +216,7 @@ impl HostBuilder {
                 retries: Retries::default(),
                 metrics: Metrics::default(),
                 stopping: CancellationToken::new(),
+                nobody: mpsc::channel(1).0,
             }),
         }
     }

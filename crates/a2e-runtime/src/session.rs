@@ -30,6 +30,8 @@ pub(crate) struct At {
     pub(crate) settings: Arc<Settings>,
     /// Names the session where its id must not stand.
     pub(crate) hash: String,
+    /// Whether nobody can come back to it, after a restart or otherwise.
+    pub(crate) is_passing: bool,
 }
 
 impl std::fmt::Debug for At {
@@ -74,6 +76,20 @@ impl Session {
     /// Names the session in records.
     pub(crate) fn hash(&self) -> &str {
         &self.at.hash
+    }
+
+    /// Whether all that was ever done in it was done by this process, and nobody comes back to it.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        self.at.is_passing
+    }
+
+    /// What a plugin keeps for this session, if it was ever asked for.
+    #[must_use]
+    pub fn existing<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = states.get(&TypeId::of::<T>())?;
+        Arc::clone(state).downcast::<T>().ok()
     }
 
     /// What a plugin keeps for this session: one value of each type, made when first asked for, gone

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a_net::{Call, ChunkRefused, Chunks, HandlerError, Server};
-use a2e_runtime::{Host, StandIn, TraceContext};
-use a2e_wire::Body;
+use a2e_runtime::{Failure, Host, StandIn, TraceContext};
 use a2e_wire::messages::skill::SkillCallRequest;
 use a2e_wire::messages::tool::ToolCallRequest;
+use a2e_wire::{Body, MessageId};
 use canonical::Value;
 use policy::IntentName;
 use tokio::sync::mpsc;
@@ -173,30 +173,44 @@ fn request(target: &Target, call: &mut Call) -> Result<Body<'static>, HandlerErr
     })
 }
 
-/// Asks, and gives events on while the answer is not there.
+/// Asks, and gives events on to a peer that wants them.
 async fn converse(
     stand_in: &StandIn,
     request: Body<'static>,
     call: &mut Call,
 ) -> Result<Body<'static>, HandlerError> {
-    let (events, mut heard) = mpsc::channel(EVENTS);
-    let events = call.chunks.is_open().then_some(events);
-    let mut asking = pin!(stand_in.ask(call.request_id.clone(), request, events));
-    let answer = loop {
-        tokio::select! {
-            biased;
-            Some(event) = heard.recv() => tell(&mut call.chunks, &event).await,
-            answer = &mut asking => break answer,
-        }
+    let id = call.request_id.clone();
+    let answer = match call.chunks.is_open() {
+        true => listen(stand_in, id, request, &mut call.chunks).await,
+        false => stand_in.ask(id, request, None).await,
     };
-    while let Ok(event) = heard.try_recv() {
-        tell(&mut call.chunks, &event).await;
-    }
     answer.map_err(|failure| {
         tracing::info!(code = %failure.code, "a peer is refused: {}", failure.message);
         tracing::Span::current().record("error", failure.code.as_str());
         to_refusal(&failure)
     })
+}
+
+/// Asks, and gives events on while the answer is not there.
+async fn listen(
+    stand_in: &StandIn,
+    id: impl Into<MessageId<'static>>,
+    request: Body<'static>,
+    chunks: &mut Chunks,
+) -> Result<Body<'static>, Failure> {
+    let (events, mut heard) = mpsc::channel(EVENTS);
+    let mut asking = pin!(stand_in.ask(id, request, Some(events)));
+    let answer = loop {
+        tokio::select! {
+            biased;
+            Some(event) = heard.recv() => tell(chunks, &event).await,
+            answer = &mut asking => break answer,
+        }
+    };
+    while let Ok(event) = heard.try_recv() {
+        tell(chunks, &event).await;
+    }
+    answer
 }
 
 /// Sends an event as a part of the answer.

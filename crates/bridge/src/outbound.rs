@@ -1,6 +1,8 @@
 //! Peers, as the A2E side asks them.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a_identity::{Did, Peer};
@@ -24,20 +26,44 @@ pub struct Outbound<C: Couriers> {
     client: Client<C>,
     /// For ids of traces.
     entropy: Entropy,
+    /// DIDs that were asked, so that they are not read again: a key is a point to be found on its
+    /// curve.
+    known: Mutex<HashMap<String, Did>>,
 }
+
+/// DIDs that are known at once; as many as a configuration is likely to have.
+const KNOWN: usize = 256;
 
 impl<C: Couriers> Outbound<C> {
     /// Asks with this client.
     #[must_use]
-    pub const fn new(client: Client<C>, entropy: Entropy) -> Self {
-        Self { client, entropy }
+    pub fn new(client: Client<C>, entropy: Entropy) -> Self {
+        Self {
+            client,
+            entropy,
+            known: Mutex::default(),
+        }
+    }
+
+    fn did(&self, text: &str) -> Result<Did, Failure> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(did) = known().get(text) {
+            return Ok(did.clone());
+        }
+        let did = Did::parse(text, Peer::Profile).map_err(|error| {
+            let text = format!("`{text}` cannot be asked: {error}");
+            Failure::new(ErrorCode::InvalidMessage, Namespace::Tool, text)
+        })?;
+        let mut known = known();
+        if known.len() >= KNOWN {
+            known.clear();
+        }
+        known.insert(text.to_owned(), did.clone());
+        Ok(did)
     }
 
     async fn call(&self, asked: PeerRequest) -> Result<PeerAnswer, Failure> {
-        let did = Did::parse(&asked.did, Peer::Profile).map_err(|error| {
-            let text = format!("`{}` cannot be asked: {error}", asked.did);
-            Failure::new(ErrorCode::InvalidMessage, Namespace::Tool, text)
-        })?;
+        let did = self.did(&asked.did)?;
         let inputs = to_tree(asked.inputs.raw()).map_err(|no_form| {
             let text = format!("the arguments cannot be sent to a peer: {no_form}");
             Failure::new(ErrorCode::SchemaViolation, Namespace::Tool, text)
@@ -58,7 +84,13 @@ impl<C: Couriers> Outbound<C> {
         if let Some(trace) = &trace {
             intent.insert("extensions", trace::extensions(trace));
         }
-        let (chunks, parts) = mpsc::channel(PARTS);
+        let (chunks, telling) = match asked.events {
+            Some(events) => {
+                let (chunks, parts) = mpsc::channel(PARTS);
+                (Some(chunks), Some(tell(parts, events)))
+            }
+            None => (None, None),
+        };
         let options = CallOptions {
             timeout: asked.timeout.max(Duration::from_millis(1)),
             encrypt: match asked.encrypt {
@@ -68,7 +100,7 @@ impl<C: Couriers> Outbound<C> {
             name_work: NameWork::Yes,
             // A tool that failed may have done something; its agent decides whether to call it again.
             failed_work: FailedWork::Leave,
-            chunks: asked.events.is_some().then_some(chunks),
+            chunks,
             correlation_id: Some(asked.request_id),
             setbacks: None,
         };
@@ -85,8 +117,11 @@ impl<C: Couriers> Outbound<C> {
             }
             called
         };
-        let telling = tell(parts, asked.events);
-        let (called, ()) = tokio::join!(calling.instrument(span), telling);
+        let calling = calling.instrument(span);
+        let called = match telling {
+            Some(telling) => tokio::join!(calling, telling).0,
+            None => calling.await,
+        };
         let answered = called.map_err(|error| to_failure(&asked.did, &error))?;
         Ok(PeerAnswer {
             result: to_raw(&answered.result),
@@ -103,10 +138,7 @@ impl<C: Couriers> Peers for Outbound<C> {
 }
 
 /// Tells of the parts of an answer as they come.
-async fn tell(mut parts: mpsc::Receiver<Provisional>, to: Option<mpsc::Sender<Event<'static>>>) {
-    let Some(to) = to else {
-        return;
-    };
+async fn tell(mut parts: mpsc::Receiver<Provisional>, to: mpsc::Sender<Event<'static>>) {
     let mut attempt = 1;
     while let Some(part) = parts.recv().await {
         if part.attempt != attempt {

@@ -231,6 +231,7 @@ impl Driver {
                     host: self.host.clone(),
                     settings: Arc::clone(&self.settings),
                     hash: audit::session_hash(id.as_str()).to_string(),
+                    is_passing: false,
                 },
                 identity,
                 key,
