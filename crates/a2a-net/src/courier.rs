@@ -172,13 +172,14 @@ impl Courier for Post {
                 http1.send(dialer, request).await
             }
             Carrier::Http2 => {
-                let request = targets.http2(place, session_id, message)?;
-                let response = http2.send(dialer, request).await?;
+                let head = || targets.http2(place, session_id);
+                let response = http2.send(dialer, head, message).await?;
                 http::reply(response, (), dialer.answer_bytes()).await
             }
             Carrier::Grpc => {
-                let request = targets.grpc(place, session_id, &message)?;
-                let response = http2.send(dialer, request).await?;
+                let head = || targets.grpc(place, session_id);
+                let message = carry::grpc::framed(&message);
+                let response = http2.send(dialer, head, message).await?;
                 grpc::reply(response, dialer.answer_bytes()).await
             }
             Carrier::WebSocket => sockets.send(dialer, targets, message).await,

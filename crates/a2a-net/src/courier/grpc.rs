@@ -5,11 +5,11 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
 
 use super::http::{QUEUE, media_type, too_large};
+use super::http2::Arriving;
 use crate::carry::grpc::{self, Bad};
 use crate::carry::peek::peek;
 use crate::transport::{CarryError, Reply};
@@ -21,7 +21,7 @@ const BINARY: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Reads a response.
-pub(super) async fn reply(response: Response<Incoming>, limit: usize) -> Result<Reply, CarryError> {
+pub(super) async fn reply(response: Response<Arriving>, limit: usize) -> Result<Reply, CarryError> {
     let (head, body) = response.into_parts();
     let is_grpc = media_type(&head.headers).starts_with(grpc::MEDIA_TYPE);
     if head.status != StatusCode::OK || !is_grpc {
@@ -59,7 +59,7 @@ pub(super) async fn reply(response: Response<Incoming>, limit: usize) -> Result<
 
 /// The messages of a response.
 struct Frames {
-    body: Incoming,
+    body: Arriving,
     buffer: BytesMut,
     limit: usize,
     trailers: HeaderMap,

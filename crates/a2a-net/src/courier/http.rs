@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use tokio::sync::mpsc;
@@ -72,19 +72,18 @@ impl Targets {
         session_id: Option<&str>,
         message: Bytes,
     ) -> Result<Request<Full<Bytes>>, CarryError> {
-        let mut request = post(self.target(place).path.clone(), session_id, message)?;
+        let mut request = post(self.target(place).path.clone(), session_id)?;
         let headers = request.headers_mut();
         headers.insert(header::HOST, self.host.clone());
-        Ok(request)
+        Ok(request.map(|()| Full::new(message)))
     }
 
     pub(super) fn http2(
         &self,
         place: Place,
         session_id: Option<&str>,
-        message: Bytes,
-    ) -> Result<Request<Full<Bytes>>, CarryError> {
-        post(self.target(place).url.clone(), session_id, message)
+    ) -> Result<Request<()>, CarryError> {
+        post(self.target(place).url.clone(), session_id)
     }
 
     /// A handshake message has one answer. What a request has is not known before it comes.
@@ -92,13 +91,12 @@ impl Targets {
         &self,
         place: Place,
         session_id: Option<&str>,
-        message: &[u8],
-    ) -> Result<Request<Full<Bytes>>, CarryError> {
+    ) -> Result<Request<()>, CarryError> {
         let uri = match place {
             Place::Handshake => &self.exchange,
             Place::Request | Place::Any => &self.exchange_stream,
         };
-        let mut request = post(uri.clone(), session_id, frames::framed(message))?;
+        let mut request = post(uri.clone(), session_id)?;
         let headers = request.headers_mut();
         let media_type = HeaderValue::from_static(frames::MEDIA_TYPE);
         headers.insert(header::CONTENT_TYPE, media_type);
@@ -114,12 +112,9 @@ impl Targets {
     }
 }
 
-fn post(
-    uri: Uri,
-    session_id: Option<&str>,
-    message: Bytes,
-) -> Result<Request<Full<Bytes>>, CarryError> {
-    let mut request = Request::new(Full::new(message));
+/// A request, without what it carries.
+fn post(uri: Uri, session_id: Option<&str>) -> Result<Request<()>, CarryError> {
+    let mut request = Request::new(());
     *request.method_mut() = Method::POST;
     *request.uri_mut() = uri;
     let headers = request.headers_mut();
@@ -145,11 +140,14 @@ impl Finished for () {
 }
 
 /// Reads a response.
-pub(super) async fn reply(
-    response: Response<Incoming>,
+pub(super) async fn reply<B: Body<Data = Bytes> + Send + Unpin + 'static>(
+    response: Response<B>,
     connection: impl Finished,
     limit: usize,
-) -> Result<Reply, CarryError> {
+) -> Result<Reply, CarryError>
+where
+    B::Error: Send,
+{
     let (head, body) = response.into_parts();
     let status = head.status;
     if status.is_redirection() {
@@ -194,7 +192,10 @@ pub(super) fn too_large(limit: usize) -> CarryError {
     CarryError::Foreign(format!("it is larger than {limit} bytes"))
 }
 
-async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, CarryError> {
+async fn whole(
+    mut body: impl Body<Data = Bytes> + Unpin,
+    limit: usize,
+) -> Result<Bytes, CarryError> {
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > limit {
         return Err(too_large(limit));
@@ -219,11 +220,14 @@ async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, CarryError> {
 }
 
 /// The lines of a body as they come. Whoever no longer reads them ends the request.
-fn lines(
-    mut body: Incoming,
+fn lines<B: Body<Data = Bytes> + Send + Unpin + 'static>(
+    mut body: B,
     connection: impl Finished,
     limit: usize,
-) -> mpsc::Receiver<Result<Bytes, CarryError>> {
+) -> mpsc::Receiver<Result<Bytes, CarryError>>
+where
+    B::Error: Send,
+{
     let (sender, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         let reading = async {

@@ -126,7 +126,7 @@ async fn connect(dialer: &Dialer) -> Result<SendRequest<Full<Bytes>>, CarryError
 }
 
 /// What a failure after the request may have left means.
-pub(super) fn broken(error: &hyper::Error) -> CarryError {
+fn broken(error: &hyper::Error) -> CarryError {
     match error.is_parse() || error.is_parse_too_large() {
         true => CarryError::Foreign("it is not HTTP".into()),
         false => CarryError::Broken,
