@@ -5,15 +5,19 @@
 //! body when it is asked for.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
-use h2::{Reason, RecvStream};
+use h2::{Ping, PingPong, Reason, RecvStream};
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Request, Response};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::dial::Dialer;
 use super::http::HEADER_BYTES;
@@ -21,7 +25,22 @@ use crate::transport::CarryError;
 
 /// The connection, if there is one. Who finds none makes it, and the others wait.
 #[derive(Default)]
-pub(super) struct Shared(Mutex<Option<SendRequest<Bytes>>>);
+pub(super) struct Shared(Arc<Mutex<Option<Live>>>);
+
+/// A connection that takes requests, as far as is known.
+#[derive(Clone)]
+struct Live {
+    requests: SendRequest<Bytes>,
+    pings: Arc<Mutex<PingPong>>,
+}
+
+/// A request that has no answer. If nobody waits for it any more, the peer is asked whether it is there
+/// at all: a connection that was cut without a word would take the next ones too, and give none back.
+struct Unanswered {
+    shared: Arc<Mutex<Option<Live>>>,
+    pings: Option<Arc<Mutex<PingPong>>>,
+    patience: Duration,
+}
 
 /// The body of a response.
 pub(super) struct Arriving {
@@ -49,7 +68,8 @@ impl Shared {
             let length = HeaderValue::from(message.len());
             request.headers_mut().insert(header::CONTENT_LENGTH, length);
             let (connection, is_fresh) = self.connection(dialer).await?;
-            let sent = match connection.ready().await {
+            let waiting = self.unanswered(&connection, dialer);
+            let sent = match connection.requests.ready().await {
                 Ok(mut connection) => connection.send_request(request, false),
                 Err(error) => Err(error),
             };
@@ -58,7 +78,7 @@ impl Shared {
                 Err(error) if is_fresh => return Err(dialer.failed(&error)),
                 // The server has closed it meanwhile, and nothing was sent.
                 Err(_) => {
-                    self.forget_closed().await;
+                    forget(&self.0, &connection.pings).await;
                     continue;
                 }
             };
@@ -73,6 +93,7 @@ impl Shared {
                 }
                 Err(_) => return Err(CarryError::Broken),
             };
+            waiting.answered();
             let left = declared(response.headers());
             return Ok(response.map(|stream| Arriving {
                 stream,
@@ -82,7 +103,7 @@ impl Shared {
         }
     }
 
-    async fn connection(&self, dialer: &Dialer) -> Result<(SendRequest<Bytes>, bool), CarryError> {
+    async fn connection(&self, dialer: &Dialer) -> Result<(Live, bool), CarryError> {
         let mut shared = self.0.lock().await;
         if let Some(connection) = shared.as_ref() {
             return Ok((connection.clone(), false));
@@ -95,16 +116,57 @@ impl Shared {
             .enable_push(false)
             .handshake(stream)
             .await;
-        let (requests, connection) = shaken.map_err(|error| dialer.failed(&error))?;
+        let (requests, mut connection) = shaken.map_err(|error| dialer.failed(&error))?;
+        let Some(pings) = connection.ping_pong() else {
+            return Err(CarryError::Broken);
+        };
         // Whoever waits for an answer sees it fail; it ends when nobody can send over it.
         tokio::spawn(connection);
-        *shared = Some(requests.clone());
-        Ok((requests, true))
+        let live = Live {
+            requests,
+            pings: Arc::new(Mutex::new(pings)),
+        };
+        *shared = Some(live.clone());
+        Ok((live, true))
     }
 
-    /// A connection that took no request is of no use, even if it does not know yet that it is closed.
-    async fn forget_closed(&self) {
-        self.0.lock().await.take();
+    fn unanswered(&self, over: &Live, dialer: &Dialer) -> Unanswered {
+        Unanswered {
+            shared: Arc::clone(&self.0),
+            pings: Some(Arc::clone(&over.pings)),
+            patience: dialer.reach().connect,
+        }
+    }
+}
+
+/// A connection that takes no request or gives no answer is of no use.
+async fn forget(shared: &Mutex<Option<Live>>, dead: &Arc<Mutex<PingPong>>) {
+    let mut shared = shared.lock().await;
+    shared.take_if(|live| Arc::ptr_eq(&live.pings, dead));
+}
+
+impl Unanswered {
+    fn answered(mut self) {
+        self.pings = None;
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let (Some(pings), Ok(runtime)) = (self.pings.take(), Handle::try_current()) else {
+            return;
+        };
+        let (shared, patience) = (Arc::clone(&self.shared), self.patience);
+        runtime.spawn(async move {
+            // One at a time; who comes meanwhile knows by the first.
+            let Ok(mut asked) = pings.try_lock() else {
+                return;
+            };
+            let answer = timeout(patience, asked.ping(Ping::opaque())).await;
+            if !matches!(answer, Ok(Ok(_))) {
+                forget(&shared, &pings).await;
+            }
+        });
     }
 }
 

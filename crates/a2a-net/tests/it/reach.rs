@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use a2a_net::courier::{Pool, Reach, Remote};
 use a2a_net::transport::{Carrier, CarryError, Courier, Place, Reply};
@@ -20,6 +21,7 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_util::sync::CancellationToken;
 
 use crate::echo::{Server, ask, request};
 
@@ -233,5 +235,56 @@ async fn connections_are_kept_and_shared() {
         ports.dedup();
         let most = if carrier == Carrier::Http1 { 2 } else { 1 };
         assert!(ports.len() <= most, "{carrier:?}: {ports:?}");
+    }
+}
+
+/// Passes everything on to a server; the first connection nothing any more from then on, without a word.
+async fn cut_off(to: SocketAddr, silence: CancellationToken) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let mut silences = Some(silence);
+        loop {
+            let (mut here, _) = listener.accept().await.unwrap();
+            let mut there = TcpStream::connect(to).await.unwrap();
+            let silence = silences.take().unwrap_or_default();
+            tokio::spawn(async move {
+                let passing = tokio::io::copy_bidirectional(&mut here, &mut there);
+                tokio::select! {
+                    _ = passing => {}
+                    () = silence.cancelled() => std::future::pending().await,
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_connection_that_was_cut_without_a_word_is_replaced() {
+    for carrier in [Carrier::Http2, Carrier::Grpc] {
+        let server = Server::start().await;
+        let silence = CancellationToken::new();
+        let address = cut_off(server.address, silence.clone()).await;
+        let reach = Reach {
+            connect: Duration::from_millis(500),
+            ..Reach::default()
+        };
+        let pool = Pool::new(server.tls(), &Remote::new("localhost", address), reach).unwrap();
+        let ask = || async {
+            let message = Bytes::from(request("r1", "echo").to_string());
+            let courier = pool.courier(carrier);
+            let asking = courier.send(Place::Request, None, message);
+            let answer = tokio::time::timeout(Duration::from_millis(500), asking).await;
+            answer.ok().map(Result::unwrap)
+        };
+        assert!(ask().await.is_some(), "{carrier:?}");
+        silence.cancel();
+        assert!(ask().await.is_none(), "{carrier:?}");
+        let mut asked = 0;
+        while ask().await.is_none() {
+            asked += 1;
+            assert!(asked < 20, "{carrier:?}");
+        }
     }
 }
