@@ -63,6 +63,12 @@ impl WebUrl {
         &self.host
     }
 
+    /// The host without brackets: what a certificate names.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// The port; 443 unless it says another.
     #[must_use]
     pub fn port(&self) -> u16 {

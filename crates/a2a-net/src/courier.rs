@@ -90,7 +90,7 @@ impl Remote {
     }
 
     /// What names it in a URL.
-    fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         let port = self.address.port();
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),

@@ -58,7 +58,7 @@ fn remote(route: &Route) -> Result<Remote, CarryError> {
         WebUrl::parse(url).map_err(|error| CarryError::Connect(format!("{url}: {error}")))
     };
     let (handshake, request) = (read(&route.handshake)?, read(&route.request)?);
-    let mut remote = Remote::new(handshake.host(), route.address);
+    let mut remote = Remote::new(handshake.name(), route.address);
     match route.carrier {
         Carrier::WebSocket => remote.websocket = handshake.path().to_owned(),
         // One service has one path, whatever the endpoint's.
@@ -74,5 +74,23 @@ fn remote(route: &Route) -> Result<Remote, CarryError> {
 impl fmt::Debug for Posts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Posts")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_version_six_has_its_brackets_once() {
+        let url = "https://[::1]:8443/a2a".to_owned();
+        let route = Route {
+            carrier: Carrier::Http2,
+            handshake: url.clone(),
+            request: url,
+            address: "[::1]:8443".parse().unwrap(),
+        };
+        assert_eq!(remote(&route).unwrap().host, "::1");
+        assert_eq!(remote(&route).unwrap().authority(), "[::1]:8443");
     }
 }

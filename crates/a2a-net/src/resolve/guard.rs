@@ -100,8 +100,7 @@ impl Guard {
     /// If there is none that may be connected to.
     pub async fn address(&self, url: &WebUrl) -> Result<SocketAddr, NotReachable> {
         let (host, port) = (url.host(), url.port());
-        let literal = host.trim_start_matches('[').trim_end_matches(']');
-        let literal: Option<IpAddr> = literal.parse().ok();
+        let literal: Option<IpAddr> = url.name().parse().ok();
         if self.reach.hosts.contains(host) {
             let found = self.addresses(host, literal).await?;
             let first = found.first().ok_or(NotReachable::NoAddress)?;

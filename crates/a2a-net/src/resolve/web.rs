@@ -128,7 +128,7 @@ impl Web {
         let Ok(Ok(stream)) = timeout(CONNECT, self.dial.connect(address)).await else {
             return Answer::Unreachable;
         };
-        let Ok(name) = ServerName::try_from(url.host().to_owned()) else {
+        let Ok(name) = ServerName::try_from(url.name().to_owned()) else {
             return Answer::Refused;
         };
         let connector = TlsConnector::from(Arc::clone(&self.tls));
