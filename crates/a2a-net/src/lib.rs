@@ -42,7 +42,7 @@ pub use home::{Home, Identity, Parts};
 pub use posts::Posts;
 pub use resolve::{
     Addresses, Connecting, Dial, Fetcher, Fetching, Guard, Loopback, Names, NotReachable, Reach,
-    Resolver, SystemNames, Tcp, Web,
+    Resolver, SystemNames, Tcp, Web, manifest_url,
 };
 pub use server::{
     Call, ChunkRefused, Chunks, Handler, HandlerError, Handling, PeerView, Server, ServerSettings,

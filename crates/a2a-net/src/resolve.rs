@@ -5,10 +5,12 @@
 
 mod fetch;
 mod guard;
+mod place;
 mod web;
 
 pub use self::fetch::{Fetcher, Fetching};
 pub use self::guard::{Addresses, Guard, Loopback, Names, NotReachable, Reach, SystemNames};
+pub use self::place::manifest_url;
 pub use self::web::{Connecting, Dial, Tcp, Web};
 
 use std::collections::BTreeMap;
@@ -26,12 +28,15 @@ use a2a_wire::{Manifest, limits, parse_document};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use self::place::Place;
 use crate::Clock;
 use crate::record::Recorder;
 use crate::standing::{Standing, lock};
 
 /// How long the keys of a DID document may be kept.
 const DOCUMENT: Duration = Duration::from_secs(3600);
+/// How long it is believed that a host shows no manifest.
+const NOT_SHOWN: Duration = Duration::from_secs(60);
 
 /// Finds out whom DIDs belong to.
 #[derive(Clone)]
@@ -105,9 +110,19 @@ impl Resolver {
         want: Want,
         freshness: Freshness,
     ) -> Result<Facts, ResolveError> {
-        if let Did::Key(key) = did
-            && self.place(did).is_none()
-        {
+        self.facts_at(did, want, freshness, self.said_place(did))
+            .await
+    }
+
+    /// The same, of an agent whose manifest is at this place.
+    async fn facts_at(
+        &self,
+        did: &Did,
+        want: Want,
+        freshness: Freshness,
+        place: Option<Place>,
+    ) -> Result<Facts, ResolveError> {
+        if let (Did::Key(key), None) = (did, &place) {
             return Ok(Facts {
                 root: RootKeys::DidKey(key.key().clone()),
                 manifest: None,
@@ -128,7 +143,7 @@ impl Resolver {
                 Lookup::Known(facts) => return Ok(facts),
                 Lookup::Failed(error) => return Err(error),
                 Lookup::Wait => {}
-                Lookup::Fetch => self.begin(did, want),
+                Lookup::Fetch => self.begin(did, want, place.clone()),
             }
             // What is under way is as new as can be.
             freshness = Freshness::Any;
@@ -161,14 +176,18 @@ impl Resolver {
         self.0.verify(&did, &root, &bytes)
     }
 
-    /// Finds out what a handshake needs.
-    pub(crate) async fn find(&self, need: &Need) -> Found {
+    /// Finds out what a handshake needs, of the server at an endpoint if it is a client's.
+    pub(crate) async fn find(&self, need: &Need, endpoint: Option<&str>) -> Found {
         match need {
             Need::Peer {
                 did,
                 want,
                 freshness,
-            } => Found::Peer(self.facts(did, *want, *freshness).await),
+            } => {
+                let place = self.said_place(did);
+                let place = place.or_else(|| Place::on_host(did, endpoint?));
+                Found::Peer(self.facts_at(did, *want, *freshness, place).await)
+            }
             Need::Issuers(dids) => Found::Issuers(self.issuers(dids).await),
         }
     }
@@ -198,19 +217,19 @@ impl Resolver {
         found
     }
 
-    fn place(&self, did: &Did) -> Option<String> {
-        lock(&self.0.places).get(&did.to_string()).cloned()
+    fn said_place(&self, did: &Did) -> Option<Place> {
+        let places = lock(&self.0.places);
+        places.get(&did.to_string()).cloned().map(Place::Said)
     }
 
     /// Fetches in a task of its own, so that it ends whoever waits.
-    fn begin(&self, did: &Did, want: Want) {
+    fn begin(&self, did: &Did, want: Want, place: Option<Place>) {
         let task = Task {
             inner: Arc::clone(&self.0),
             did: did.clone(),
             want,
             outcome: Err(ResolveError::Unavailable(did.to_string())),
         };
-        let place = self.place(did);
         tokio::spawn(async move {
             let outcome = task.inner.resolve(&task.did, want, place).await;
             task.finish(outcome);
@@ -255,26 +274,39 @@ impl Inner {
         &self,
         did: &Did,
         want: Want,
-        place: Option<String>,
+        place: Option<Place>,
     ) -> Result<(Facts, Duration), ResolveError> {
         let resolved = self.carry_out(did, want, place.is_some()).await?;
         if let Some(ids) = resolved.github {
             let kept = self.standing.remember_repository(did, ids).await;
             kept.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
         }
-        let (bytes, way) = match place {
-            Some(url) => {
+        let (bytes, way, keep_none) = match place {
+            Some(Place::Said(url)) => {
                 let answer = self.fetcher.fetch(&url, Document::Manifest).await;
-                (Some(body(&url, answer)?), Way::ByOperator)
+                (Some(body(&url, answer)?), Way::ByOperator, DOCUMENT)
             }
-            None => (resolved.manifest, Way::ByDid),
+            Some(Place::OfHost(url)) => {
+                let answer = self.fetcher.fetch(&url, Document::Manifest).await;
+                // A server that speaks the base specification alone need not show any.
+                let bytes = match answer {
+                    Answer::Status(400 | 401 | 403..=405 | 410) => None,
+                    Answer::Body(_)
+                    | Answer::Status(_)
+                    | Answer::Redirect
+                    | Answer::Unreachable
+                    | Answer::Refused => Some(body(&url, answer)?),
+                };
+                (bytes, Way::ByDid, NOT_SHOWN)
+            }
+            None => (resolved.manifest, Way::ByDid, DOCUMENT),
         };
         let manifest = bytes.map(|bytes| self.verify(did, &resolved.root, &bytes));
         let manifest = manifest.transpose()?;
         let now = self.clock.now().unix;
         let keep = manifest
             .as_ref()
-            .map_or(DOCUMENT, |manifest| time_to_live(manifest, way, now));
+            .map_or(keep_none, |manifest| time_to_live(manifest, way, now));
         if let Some(manifest) = &manifest {
             let kept = self.standing.renew(did, manifest).await;
             kept.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
@@ -290,7 +322,7 @@ impl Inner {
         Ok((facts, keep))
     }
 
-    /// Carries out the plan. With a place of the operator's only the keys are looked for.
+    /// Carries out the plan. If the manifest is elsewhere, only the keys are looked for.
     async fn carry_out(
         &self,
         did: &Did,

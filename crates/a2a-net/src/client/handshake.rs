@@ -239,13 +239,13 @@ impl<C: Couriers> Shaking<'_, C> {
         let home = &self.client.home;
         let now = home.clock.now();
         let mut random = home.entropy.clone();
-        let server = config.server.clone();
+        let (server, url) = (config.server.clone(), config.url.clone());
         let (mut state, hello) = ExpectChallenge::begin(home.own(), config, now, &mut random)?;
         state.sent(now);
         let challenge = self.exchange(hello, state.deadline()).await?;
         let now = home.clock.now();
         let step = state.handle_message(now, &challenge, &*home.standing);
-        let (mut state, proof) = self.find_out(step).await?;
+        let (mut state, proof) = self.find_out(step, &url).await?;
         home.standing
             .remember_nonce(&server, state.nonce_b().as_str());
         state.sent(home.clock.now());
@@ -266,6 +266,7 @@ impl<C: Couriers> Shaking<'_, C> {
     async fn find_out(
         &mut self,
         mut step: Result<ServerStep, Aborted>,
+        url: &str,
     ) -> Result<(Box<ExpectPolicy>, Vec<u8>), CallError> {
         let home = &self.client.home;
         loop {
@@ -275,7 +276,8 @@ impl<C: Couriers> Shaking<'_, C> {
                 Err(aborted) => return Err(self.aborted(aborted).await),
             };
             let nobody = Need::Issuers(Vec::new());
-            let found = home.resolver.find(check.need().unwrap_or(&nobody));
+            let need = check.need().unwrap_or(&nobody);
+            let found = home.resolver.find(need, Some(url));
             let found = timeout_at(home.clock.at(check.deadline()), found).await;
             let found = found.unwrap_or_else(|_| Found::Issuers([].into()));
             step = check.handle_found(home.clock.now(), found);

@@ -62,7 +62,7 @@ impl Inner {
     /// Finds out who a client is, within the time its handshake has.
     async fn find_out(&self, proving: Box<Proving>) -> Result<Reply, Box<Refused>> {
         let deadline = self.home.clock.at(proving.deadline());
-        let found = self.home.resolver.find(proving.need());
+        let found = self.home.resolver.find(proving.need(), None);
         let found = match timeout_at(deadline, found).await {
             Ok(found) => found,
             Err(_) => nothing(proving.need()),

@@ -6,6 +6,7 @@
 )]
 
 mod attacks;
+mod by_address;
 mod certificates;
 mod development;
 mod echo;

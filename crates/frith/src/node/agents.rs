@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use a2a_identity::{Did, Peer as Speaks, WebUrl};
+use a2a_identity::{Did, Peer as Speaks};
 use a2a_net::book::{Pages, parse_did};
 use a2a_net::courier::Reach as Taken;
 use a2a_net::listen::{Exposure, Limits, Listeners};
@@ -332,13 +332,6 @@ const fn baseline(baseline: Baseline) -> a2a_session::Baseline {
         Baseline::Bound => a2a_session::Baseline::Bound,
         Baseline::Refuse => a2a_session::Baseline::Refuse,
     }
-}
-
-/// The well-known place of a manifest, on the host of an endpoint.
-pub(crate) fn manifest_url(endpoint: &str) -> Result<String> {
-    let url = WebUrl::parse(endpoint)?;
-    let origin = url.origin().replacen("wss://", "https://", 1);
-    Ok(format!("{origin}/.well-known/agent-manifest.json"))
 }
 
 /// Whom the operator means: by DID, or by a name of the books.

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::{Did, VerifiedManifest, Want};
-use a2a_net::{CallError, CallOptions, Encrypt, Provisional, SessionState, SessionView, Speaker};
+use a2a_identity::{Did, VerifiedManifest, Want, WebUrl};
+use a2a_net::{
+    CallError, CallOptions, Encrypt, Provisional, SessionState, SessionView, Speaker, manifest_url,
+};
 use a2a_session::{Binding, Freshness};
 use a2e_runtime::operator::{News, Nothing, Operations};
 use canonical::Value;
 use tokio::sync::mpsc;
 
-use super::agents::{Agents, manifest_url, named};
+use super::agents::{Agents, named};
 use crate::peer::asked::{
     Agreed, Answered, CALL, Call, Called, Failed, HELLO, Hello, Incoming, LOOK, Look, Part,
     SESSIONS, Said, Seen, SeenManifest, Session, Sessions, Setback, Shaken,
@@ -194,7 +196,8 @@ impl Agents {
     }
 
     async fn manifest_at(&self, url: &str) -> Result<Box<VerifiedManifest>, String> {
-        let url = manifest_url(url).map_err(text)?;
+        let url = WebUrl::parse(url).map_err(text)?;
+        let url = manifest_url(&url);
         let found = self.home.resolver().manifest_at(&url).await;
         found.map_err(|error| format!("{}: {error}", error.code()))
     }

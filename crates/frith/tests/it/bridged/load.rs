@@ -133,6 +133,38 @@ fn proved_with(pair: &Pair) -> Vec<Value> {
     shaken.map(|it| it["kid"].clone()).collect()
 }
 
+/// Adds a key to B's, and waits until others are shown it; it does not sign yet.
+fn rotate(pair: &Pair) -> Value {
+    let (status, out, error) = at(&pair.b, &["id", "rotate", "default"]);
+    assert_eq!(status, 0, "{out}{error}");
+    let new_key = keys(pair).1["keys"][1]["kid"].clone();
+    loop {
+        let manifest = pair.b.data().join("agent-manifest.json");
+        let shown = fs::read_to_string(manifest).unwrap();
+        if shown.contains(new_key.as_str().unwrap()) {
+            return new_key;
+        }
+    }
+}
+
+/// Has the hour pass at once until the new key signs.
+fn take_over(pair: &Pair, new_key: &Value) {
+    let (file, mut record) = keys(pair);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    record["keys"][1]["signs_from"] = json!(now.unwrap().as_secs() + 2);
+    let beside = file.with_extension("new");
+    fs::write(&beside, record.to_string()).unwrap();
+    fs::rename(&beside, &file).unwrap();
+    loop {
+        let all = records(&pair.b.data());
+        let changed = all.iter().find(|it| it["event_type"] == "key_change");
+        if let Some(changed) = changed {
+            assert_eq!(changed["kid"], *new_key, "{changed}");
+            return;
+        }
+    }
+}
+
 /// From the first word of a new key until it signs, no call in a session that is open fails, and nobody has
 /// to tell the node.
 #[test]
@@ -140,36 +172,34 @@ fn a_new_key_takes_over_while_calls_go_on() {
     let pair = Pair::start("", OFTEN);
     let mut new_key = Value::Null;
     let ids = under_load(&pair, || {
-        let (status, out, error) = at(&pair.b, &["id", "rotate", "default"]);
-        assert_eq!(status, 0, "{out}{error}");
-        let (file, mut record) = keys(&pair);
-        new_key = record["keys"][1]["kid"].clone();
-        // Others are shown it before it signs.
-        loop {
-            let manifest = pair.b.data().join("agent-manifest.json");
-            let shown = fs::read_to_string(manifest).unwrap();
-            if shown.contains(new_key.as_str().unwrap()) {
-                break;
-            }
-        }
-        // The hour until it does passes at once.
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        record["keys"][1]["signs_from"] = json!(now.unwrap().as_secs() + 2);
-        let beside = file.with_extension("new");
-        fs::write(&beside, record.to_string()).unwrap();
-        fs::rename(&beside, &file).unwrap();
-        loop {
-            let all = records(&pair.b.data());
-            let changed = all.iter().find(|it| it["event_type"] == "key_change");
-            if let Some(changed) = changed {
-                assert_eq!(changed["kid"], new_key, "{changed}");
-                break;
-            }
-        }
+        new_key = rotate(&pair);
+        take_over(&pair, &new_key);
     });
     told_alike(&pair, &ids);
     let before = proved_with(&pair);
     assert!(!before.contains(&new_key), "{before:?}");
+    intact(&[&pair.a, &pair.b]);
+}
+
+/// A knows B, a did:key, by its address alone: B's manifest there says which keys are its own, while the
+/// new one is only shown and when it signs.
+#[test]
+fn a_new_key_is_believed_in_new_sessions() {
+    let pair = Pair::start("", OFTEN);
+    let shake = || {
+        let (status, out, error) = at(&pair.a, &["peer", "hello", pair.b.at("did")]);
+        assert_eq!(status, 0, "{out}{error}");
+        proved_with(&pair).pop().unwrap_or_default()
+    };
+    let new_key = rotate(&pair);
+    assert_ne!(shake(), new_key);
+    take_over(&pair, &new_key);
+    assert_eq!(shake(), new_key);
+    let refreshed = records(&pair.a.data());
+    let refreshed = refreshed.iter().filter(|it| {
+        it["event_type"] == "manifest_refresh" && it["remote_agent_did"] == pair.b.at("did")
+    });
+    assert!(refreshed.count() >= 1, "it is on record");
     intact(&[&pair.a, &pair.b]);
 }
 
