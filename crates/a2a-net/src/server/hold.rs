@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2a_identity::{KeySet, Seen};
+use a2a_identity::{Did, KeySet, Peer, Pins, Seen};
 use a2a_session::{Directory as _, EndReason, times};
 
 use super::Inner;
@@ -13,7 +13,9 @@ use crate::standing::{Rules, lock};
 impl Inner {
     /// Goes on with other rules, and ends what they do not allow.
     pub(super) fn set_rules(self: &Arc<Self>, rules: Rules) {
+        let before = self.home.standing.rules();
         self.home.standing.set_rules(rules);
+        self.forget_changed_pins(&before.pins);
         self.home.recorder.policy_changed();
         let mut agents: BTreeMap<String, Vec<Arc<Live>>> = BTreeMap::new();
         for live in self.sessions.all() {
@@ -30,6 +32,16 @@ impl Inner {
                     self.end(live, EndReason::Ended);
                 }
             }
+        }
+    }
+
+    /// What is cached of an agent was held against the pins of its time: accepted, or refused.
+    fn forget_changed_pins(&self, before: &BTreeMap<String, Pins>) {
+        let now = &self.home.standing.rules().pins;
+        let all = before.keys().chain(now.keys());
+        let changed = all.filter(|did| before.get(*did) != now.get(*did));
+        for did in changed.filter_map(|did| Did::parse(did, Peer::Profile).ok()) {
+            self.home.resolver.forget(&did);
         }
     }
 

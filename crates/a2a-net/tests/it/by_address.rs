@@ -1,9 +1,9 @@
 //! A did:key that is known by its address alone: its manifest is where it is itself (profile §5, §8.3).
 
-use a2a_identity::Answer as Fetched;
+use a2a_identity::{Answer as Fetched, Pins};
 use a2a_net::*;
 use a2a_wire::ErrorCode;
-use canonical::{Object, Value};
+use canonical::{Digest, Object, Value};
 use serde_json::json;
 
 use crate::support::*;
@@ -126,5 +126,33 @@ async fn a_server_need_not_show_a_manifest() {
         let met = Met::new(identity(SERVER)).await;
         met.node.spy.publish(MANIFEST_URL, answer.clone());
         assert_eq!(met.shake().await, expected, "{answer:?}");
+    }
+}
+
+/// A pin holds as soon as the operator says so, whatever was found out before it.
+#[tokio::test]
+async fn a_pin_holds_for_what_is_cached() {
+    let met = Met::new(identity(SERVER)).await;
+    let shown = manifest(SERVER);
+    let hash = shown.digest_without(a2a_wire::NOT_HASHED);
+    met.shows(shown);
+    assert_eq!(met.shake().await, Ok(()));
+    let operator = Server::start(
+        std::sync::Arc::clone(&met.node.home),
+        ServerSettings::new().unwrap(),
+    );
+    for (pinned, expected) in [
+        (Digest::of(b"another"), Err(ErrorCode::InvalidManifest)),
+        (hash, Ok(())),
+    ] {
+        let pins = Pins {
+            manifest: Some(pinned),
+            keys: Vec::new(),
+        };
+        operator.set_rules(Rules {
+            pins: [(did(SERVER).to_string(), pins)].into(),
+            ..Rules::default()
+        });
+        assert_eq!(met.shake().await, expected);
     }
 }

@@ -118,6 +118,11 @@ impl Vetting {
 
     /// Goes as far as what is known allows.
     pub(crate) fn advance(&mut self, now: Now, rules: &TrustRules) -> Result<Progress, Failure> {
+        // The manifest that it names is the only one it can show: nobody needs to be asked for it.
+        let pinned = self.pins.manifest;
+        if pinned.is_some_and(|pinned| pinned != self.manifest_hash) {
+            return Err(ManifestError::Pin.into());
+        }
         let Some(root) = self.found.root.clone().or_else(|| self.own_root()) else {
             return Ok(Progress::Needs(self.need(Freshness::Any)));
         };
@@ -237,7 +242,7 @@ impl Vetting {
         }
         let Some(manifest) = &self.found.manifest else {
             return match (&self.did, rules.require_manifest) {
-                (Did::Key(did), RequireManifest::No) => self.check_pins(did.key()),
+                (Did::Key(did), RequireManifest::No) => self.check_key_pins(did.key()),
                 (Did::Key(_) | Did::Web(_) | Did::Github(_), _) => {
                     refused(Reason::ManifestRequired, "it has shown no manifest")
                 }
@@ -260,12 +265,10 @@ impl Vetting {
         }
     }
 
-    /// A did:key need not show its manifest. The one it names is then all there is to compare: it is
-    /// under the signature, so nobody else can have named it.
-    fn check_pins(&self, root: &VerifyingKey) -> Result<(), Failure> {
-        let Pins { manifest, keys } = &self.pins;
-        let manifest_fits = manifest.is_none_or(|pinned| pinned == self.manifest_hash);
-        match manifest_fits && (keys.is_empty() || keys.contains(&root.digest())) {
+    /// A did:key need not show its manifest, and then has no key but its own.
+    fn check_key_pins(&self, root: &VerifyingKey) -> Result<(), Failure> {
+        let keys = &self.pins.keys;
+        match keys.is_empty() || keys.contains(&root.digest()) {
             true => Ok(()),
             false => Err(ManifestError::Pin.into()),
         }

@@ -223,6 +223,28 @@ fn an_agent_that_moved_is_called_where_it_is_now() {
     assert_eq!(status, 0, "{out}{error}");
 }
 
+/// Profile §4: a pin holds to the letter, also when the agent has only added a key. The operator takes the
+/// new manifest, and that holds at once.
+#[test]
+fn a_pinned_agent_that_rotated_is_added_again() {
+    let pair = Pair::start("{}");
+    pair.meet();
+    let hello = ["peer", "hello", "bob"];
+    assert_eq!(pair.ada(&hello).0, 0);
+    let manifest = pair.bob.data().join("agent-manifest.json");
+    let before = std::fs::read_to_string(&manifest).unwrap();
+    assert_eq!(at(&pair.bob, &["id", "rotate", "default"]).0, 0);
+    while std::fs::read_to_string(&manifest).unwrap() == before {}
+    let (status, out, error) = pair.ada(&hello);
+    assert_eq!(status, 1, "{out}{error}");
+    assert!(out.contains("INVALID_MANIFEST"), "{out}");
+    assert!(out.contains("`frith peer remove bob`"), "{out}");
+    assert_eq!(pair.ada(&["peer", "remove", "bob"]).0, 0);
+    pair.meet();
+    let (status, out, error) = pair.ada(&hello);
+    assert_eq!(status, 0, "{out}{error}");
+}
+
 #[test]
 fn a_node_may_keep_to_itself() {
     let folder = tempfile::tempdir().unwrap();
