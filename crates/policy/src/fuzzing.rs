@@ -44,7 +44,7 @@ fn policies(first: &[u8], second: &[u8]) {
     };
     assert!(merged.rate().is_within(own.rate()));
     assert!(merged.data_retention() <= own.data_retention());
-    for pattern in own.allowed_intents().iter().chain(merged.allowed_intents()) {
+    for pattern in own.allowed_intents().chain(merged.allowed_intents()) {
         let Ok(name) = IntentName::parse(pattern.as_str().trim_end_matches(".*")) else {
             continue;
         };

@@ -15,7 +15,7 @@
 //! shares a value between tasks locks it. It enforces nothing by itself and writes no records; it
 //! answers, and others act on the answer.
 //!
-//! Reading order: `intent`, `pattern`, [`object`](Policy), `accept`; `rate`, `buckets`, `repeat`;
+//! Reading order: `intent`, `pattern`, `patterns`, [`object`](Policy), `accept`; `rate`, `buckets`, `repeat`;
 //! `call`, [`rules`](Rules), `rules/config`, `rules/tighten`; `glob` and `condition` are what rules
 //! are made of.
 //!
@@ -53,6 +53,7 @@ mod intent;
 pub mod limits;
 mod object;
 mod pattern;
+mod patterns;
 mod rate;
 mod repeat;
 mod retention;

@@ -3,8 +3,11 @@
 mod merge;
 mod read;
 
+use std::sync::Arc;
+
 use canonical::{Number, Object, Value};
 
+use crate::patterns::IntentPatterns;
 use crate::{Error, IntentList, IntentName, IntentPattern, Rate, Retention};
 
 /// What an agent states: any part of a policy. A manifest's `policy`, a client's `policy_request`,
@@ -16,8 +19,8 @@ pub struct Policy {
     rate: Option<Rate>,
     session_timeout: Option<u32>,
     max_payload_size: Option<u64>,
-    allowed_intents: Option<Vec<IntentPattern>>,
-    blocked_intents: Option<Vec<IntentPattern>>,
+    allowed_intents: Option<IntentPatterns>,
+    blocked_intents: Option<IntentPatterns>,
     data_retention: Option<Retention>,
     require_encryption: Option<bool>,
     max_concurrent_sessions: Option<u32>,
@@ -30,12 +33,13 @@ pub struct EffectivePolicy {
     rate: Rate,
     session_timeout: u32,
     max_payload_size: u64,
-    allowed_intents: Vec<IntentPattern>,
-    blocked_intents: Vec<IntentPattern>,
+    allowed_intents: IntentPatterns,
+    blocked_intents: IntentPatterns,
     data_retention: Retention,
     require_encryption: bool,
     max_concurrent_sessions: u32,
-    extensions: Option<Object<'static>>,
+    /// Its own, which every session shares.
+    extensions: Option<Arc<Object<'static>>>,
 }
 
 /// Why an intent is refused: `POLICY_VIOLATION`.
@@ -69,7 +73,7 @@ impl Policy {
             max_concurrent_sessions: self
                 .max_concurrent_sessions
                 .unwrap_or(default.max_concurrent_sessions),
-            extensions: self.extensions,
+            extensions: self.extensions.map(Arc::new),
         };
         policy.checked()
     }
@@ -88,8 +92,8 @@ impl Policy {
         put("rate_period", count(self.rate.map(Rate::period)));
         put("session_timeout", count(self.session_timeout));
         put("max_payload_size", self.max_payload_size.map(number));
-        put("allowed_intents", self.allowed_intents.as_deref().map(list));
-        put("blocked_intents", self.blocked_intents.as_deref().map(list));
+        put("allowed_intents", self.allowed_intents.as_ref().map(list));
+        put("blocked_intents", self.blocked_intents.as_ref().map(list));
         let retention = self.data_retention;
         put("data_retention", retention.map(|it| text(it.as_str())));
         put(
@@ -155,9 +159,8 @@ impl Policy {
         requested: &IntentName,
         handler: Option<&IntentName>,
     ) -> Result<(), IntentRefused> {
-        let allowed = self.allowed_intents.as_deref().unwrap_or_default();
-        let blocked = self.blocked_intents.as_deref().unwrap_or_default();
-        check_lists(allowed, blocked, requested, handler)
+        let lists = (&self.allowed_intents, &self.blocked_intents);
+        check_lists(lists.0.as_ref(), lists.1.as_ref(), requested, handler)
     }
 }
 
@@ -168,8 +171,8 @@ impl Default for EffectivePolicy {
             rate: Rate::DEFAULT,
             session_timeout: 3600,
             max_payload_size: 1_048_576,
-            allowed_intents: Vec::new(),
-            blocked_intents: Vec::new(),
+            allowed_intents: IntentPatterns::default(),
+            blocked_intents: IntentPatterns::default(),
             data_retention: Retention::Day,
             require_encryption: false,
             max_concurrent_sessions: 100,
@@ -186,7 +189,7 @@ impl EffectivePolicy {
     /// If the policy is too large for it.
     pub fn with_salt(mut self, salt: &str) -> Result<Self, Error> {
         let extensions = self.extensions.get_or_insert_default();
-        extensions.insert("salt", text(salt));
+        Arc::make_mut(extensions).insert("salt", text(salt));
         self.checked()
     }
 
@@ -208,7 +211,7 @@ impl EffectivePolicy {
             data_retention: Some(self.data_retention),
             require_encryption: Some(self.require_encryption),
             max_concurrent_sessions: Some(self.max_concurrent_sessions),
-            extensions: self.extensions.clone(),
+            extensions: self.extensions.as_deref().cloned(),
         }
     }
 
@@ -223,7 +226,7 @@ impl EffectivePolicy {
         handler: Option<&IntentName>,
     ) -> Result<(), IntentRefused> {
         let (allowed, blocked) = (&self.allowed_intents, &self.blocked_intents);
-        check_lists(allowed, blocked, requested, handler)
+        check_lists(Some(allowed), Some(blocked), requested, handler)
     }
 
     /// Whether a body of this many bytes is small enough: smaller than `max_payload_size`.
@@ -251,15 +254,15 @@ impl EffectivePolicy {
     }
 
     /// The intents that are allowed; none means all.
-    #[must_use]
-    pub fn allowed_intents(&self) -> &[IntentPattern] {
-        &self.allowed_intents
+    pub fn allowed_intents(&self) -> impl Iterator<Item = IntentPattern<&str>> {
+        self.allowed_intents.iter()
     }
 
-    /// The intents that are blocked.
+    /// Bytes that its lists take in memory: all of it that a client can make large.
     #[must_use]
-    pub fn blocked_intents(&self) -> &[IntentPattern] {
-        &self.blocked_intents
+    pub fn size(&self) -> usize {
+        let (allowed, blocked) = (self.allowed_intents.size(), self.blocked_intents.size());
+        allowed.saturating_add(blocked)
     }
 
     /// How long payload data is kept.
@@ -287,21 +290,21 @@ impl EffectivePolicy {
 }
 
 fn check_lists(
-    allowed: &[IntentPattern],
-    blocked: &[IntentPattern],
+    allowed: Option<&IntentPatterns>,
+    blocked: Option<&IntentPatterns>,
     requested: &IntentName,
     handler: Option<&IntentName>,
 ) -> Result<(), IntentRefused> {
     let resolved = handler.unwrap_or(requested);
-    let blocks = |pattern: &IntentPattern| {
+    let blocks = |pattern: IntentPattern<&str>| {
         let list = IntentList::Blocked;
         pattern.matches(requested, list) || pattern.matches(resolved, list)
     };
-    if blocked.iter().any(blocks) {
+    if blocked.is_some_and(|blocked| blocked.iter().any(blocks)) {
         return Err(IntentRefused::Blocked);
     }
-    let allows = |pattern: &IntentPattern| pattern.matches(resolved, IntentList::Allowed);
-    match allowed.is_empty() || allowed.iter().any(allows) {
+    let allows = |pattern: IntentPattern<&str>| pattern.matches(resolved, IntentList::Allowed);
+    match allowed.is_none_or(|allowed| allowed.is_empty() || allowed.iter().any(allows)) {
         true => Ok(()),
         false => Err(IntentRefused::NotAllowed),
     }
@@ -316,7 +319,7 @@ fn text(text: &str) -> Value<'static> {
     Value::String(text.to_owned().into())
 }
 
-fn list(patterns: &[IntentPattern]) -> Value<'static> {
+fn list(patterns: &IntentPatterns) -> Value<'static> {
     let texts = patterns.iter().map(|pattern| text(pattern.as_str()));
     Value::Array(texts.collect())
 }

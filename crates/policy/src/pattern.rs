@@ -7,8 +7,8 @@ use crate::{Error, IntentName, Problem, limits};
 
 /// A pattern of `allowed_intents` or `blocked_intents`, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct IntentPattern {
-    text: String,
+pub struct IntentPattern<T = String> {
+    text: T,
     form: Form,
 }
 
@@ -31,6 +31,17 @@ pub enum IntentList {
     Blocked,
 }
 
+impl Form {
+    /// That of a text which is a pattern.
+    fn of(text: &str) -> Self {
+        match text.strip_suffix(".*") {
+            _ if text == "*" => Self::All,
+            Some(prefix) => Self::Under(prefix.len()),
+            None => Self::Name(base_length(text).unwrap_or(text.len())),
+        }
+    }
+}
+
 impl IntentPattern {
     /// Reads a pattern: `*`, `a.b.*`, or a name with or without a version.
     ///
@@ -46,15 +57,26 @@ impl IntentPattern {
             .into());
         }
         let text = text.to_ascii_lowercase();
-        let form = match text.strip_suffix(".*") {
-            _ if text == "*" => Form::All,
-            Some(prefix) if check_labels(prefix).is_ok() => Form::Under(prefix.len()),
-            None if check_labels(&text).is_ok() => Form::Name(base_length(&text)?),
+        match text.strip_suffix(".*") {
+            _ if text == "*" => {}
+            Some(prefix) if check_labels(prefix).is_ok() => {}
+            None if check_labels(&text).is_ok() => drop(base_length(&text)?),
             Some(_) | None => return Err(FORM.into()),
-        };
+        }
+        let form = Form::of(&text);
         Ok(Self { text, form })
     }
+}
 
+impl<'a> IntentPattern<&'a str> {
+    /// A pattern that was read before.
+    pub(crate) fn known(text: &'a str) -> Self {
+        let form = Form::of(text);
+        Self { text, form }
+    }
+}
+
+impl<T: AsRef<str>> IntentPattern<T> {
     /// Whether a name fits, if the pattern stands in this list.
     #[must_use]
     pub fn matches(&self, name: &IntentName, list: IntentList) -> bool {
@@ -75,20 +97,20 @@ impl IntentPattern {
     /// The pattern in lower case.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.text.as_ref()
     }
 
     /// What both patterns allow, as one pattern; less where no pattern says it (`a.*` and `b` allow
     /// both `a.b` and `a.x.b`; `a.b` is the answer).
-    pub(crate) fn intersection(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn intersection(&self, other: &Self) -> Option<IntentPattern> {
         match (self.form, other.form) {
-            (Form::All, _) => Some(other.clone()),
-            (_, Form::All) => Some(self.clone()),
+            (Form::All, _) => Some(other.owned()),
+            (_, Form::All) => Some(self.owned()),
             (Form::Under(_), Form::Under(_)) => {
                 if self.base() == other.base() || is_under(self.base(), other.base()) {
-                    return Some(self.clone());
+                    return Some(self.owned());
                 }
-                is_under(other.base(), self.base()).then(|| other.clone())
+                is_under(other.base(), self.base()).then(|| other.owned())
             }
             (Form::Under(_), Form::Name(_)) => other.name_under(self.base()),
             (Form::Name(_), Form::Under(_)) => self.name_under(other.base()),
@@ -96,20 +118,27 @@ impl IntentPattern {
         }
     }
 
+    fn owned(&self) -> IntentPattern {
+        IntentPattern {
+            text: self.as_str().to_owned(),
+            form: self.form,
+        }
+    }
+
     /// The part of a pattern that is a name which lies under a prefix.
-    fn name_under(&self, prefix: &str) -> Option<Self> {
+    fn name_under(&self, prefix: &str) -> Option<IntentPattern> {
         if is_under(self.base(), prefix) {
-            return Some(self.clone());
+            return Some(self.owned());
         }
         // A single label fits the last label of any name; of those under the prefix one is named.
         // But one such as `v2` would become its version, and another intent.
         if self.base().contains('.') || is_version(self.base()) {
             return None;
         }
-        Self::parse(&format!("{prefix}.{}", self.text)).ok()
+        IntentPattern::parse(&format!("{prefix}.{}", self.as_str())).ok()
     }
 
-    fn shared_name(&self, other: &Self) -> Option<Self> {
+    fn shared_name(&self, other: &Self) -> Option<IntentPattern> {
         let base = match (self.fits_base(other.base()), other.fits_base(self.base())) {
             (true, _) => other.base(),
             (false, true) => self.base(),
@@ -120,7 +149,7 @@ impl IntentPattern {
             (a, b) => a.or(b),
         };
         let text = version.map_or_else(|| base.to_owned(), |version| format!("{base}.{version}"));
-        Self::parse(&text).ok()
+        IntentPattern::parse(&text).ok()
     }
 
     fn fits_base(&self, base: &str) -> bool {
@@ -132,14 +161,16 @@ impl IntentPattern {
     fn base(&self) -> &str {
         match self.form {
             Form::All => "",
-            Form::Under(length) | Form::Name(length) => self.text.get(..length).unwrap_or_default(),
+            Form::Under(length) | Form::Name(length) => {
+                self.as_str().get(..length).unwrap_or_default()
+            }
         }
     }
 
     fn version(&self) -> Option<&str> {
         match self.form {
             Form::All | Form::Under(_) => None,
-            Form::Name(length) => self.text.get(length..)?.strip_prefix('.'),
+            Form::Name(length) => self.as_str().get(length..)?.strip_prefix('.'),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::read::TOO_MANY_PATTERNS;
 use super::{EffectivePolicy, Policy};
+use crate::patterns::IntentPatterns;
 use crate::{Error, IntentPattern, limits};
 
 impl EffectivePolicy {
@@ -22,15 +23,15 @@ impl EffectivePolicy {
         policy.max_payload_size = least(self.max_payload_size, size);
         let sessions = request.max_concurrent_sessions;
         policy.max_concurrent_sessions = least(self.max_concurrent_sessions, sessions);
-        policy.blocked_intents = union(
-            &self.blocked_intents,
-            request.blocked_intents.as_deref().unwrap_or_default(),
-        )?;
-        let asked = request.allowed_intents.as_deref().unwrap_or_default();
-        match intersection(&self.allowed_intents, asked)? {
-            Some(allowed) => policy.allowed_intents = allowed,
-            // No pattern is left, and an empty list would mean all of them.
-            None => policy.blocked_intents = vec![IntentPattern::parse("*")?],
+        if let Some(asked) = &request.blocked_intents {
+            policy.blocked_intents = union(&self.blocked_intents, asked)?;
+        }
+        if let Some(asked) = &request.allowed_intents {
+            match intersection(&self.allowed_intents, asked)? {
+                Some(allowed) => policy.allowed_intents = allowed,
+                // No pattern is left, and an empty list would mean all of them.
+                None => policy.blocked_intents = [IntentPattern::parse("*")?].into_iter().collect(),
+            }
         }
         policy.checked()
     }
@@ -62,28 +63,29 @@ fn least<T: Ord>(own: T, asked: Option<T>) -> T {
 }
 
 /// The own patterns, then those of the other side that are new.
-fn union(own: &[IntentPattern], asked: &[IntentPattern]) -> Result<Vec<IntentPattern>, Error> {
-    let mut known: BTreeSet<&IntentPattern> = own.iter().collect();
-    let fresh = asked.iter().filter(|pattern| known.insert(pattern));
-    let all: Vec<_> = own.iter().chain(fresh).cloned().collect();
+fn union(own: &IntentPatterns, asked: &IntentPatterns) -> Result<IntentPatterns, Error> {
+    let mut known: BTreeSet<IntentPattern<&str>> = own.iter().collect();
+    let fresh = asked.iter().filter(|pattern| known.insert(pattern.clone()));
+    let all: Vec<_> = own.iter().chain(fresh).collect();
     match all.len() > limits::INTENT_PATTERNS {
         true => Err(Error::at("blocked_intents", TOO_MANY_PATTERNS)),
-        false => Ok(all),
+        false => Ok(all.into_iter().collect()),
     }
 }
 
 /// What both lists allow; `None` if that is nothing.
 fn intersection(
-    own: &[IntentPattern],
-    asked: &[IntentPattern],
-) -> Result<Option<Vec<IntentPattern>>, Error> {
+    own: &IntentPatterns,
+    asked: &IntentPatterns,
+) -> Result<Option<IntentPatterns>, Error> {
     if own.is_empty() || asked.is_empty() {
         let one = if own.is_empty() { asked } else { own };
-        return Ok(Some(one.to_vec()));
+        return Ok(Some(one.clone()));
     }
+    let asked: Vec<_> = asked.iter().collect();
     let mut shared = BTreeSet::new();
-    for own in own {
-        for asked in asked {
+    for own in own.iter() {
+        for asked in &asked {
             shared.extend(own.intersection(asked));
         }
         if shared.len() > limits::INTENT_PATTERNS {

@@ -3,6 +3,7 @@
 use canonical::{Object, Value};
 
 use super::Policy;
+use crate::patterns::IntentPatterns;
 use crate::{Error, IntentPattern, Problem, Rate, Retention, limits};
 
 impl Policy {
@@ -99,7 +100,7 @@ fn integer(value: &Value<'_>, most: u64) -> Result<u64, Error> {
     }
 }
 
-fn patterns(value: &Value<'_>, slot: &mut Option<Vec<IntentPattern>>) -> Result<(), Error> {
+fn patterns(value: &Value<'_>, slot: &mut Option<IntentPatterns>) -> Result<(), Error> {
     let Value::Array(list) = value else {
         return Err(Problem::mistyped("an array", value).into());
     };
