@@ -70,8 +70,8 @@ pub use jws::{JwsError, Peer, Signed, Verified, sign};
 pub use key::{SigningKey, VerifyingKey, WeakKey};
 pub use keyset::{DEPRECATION, Key, KeyProblem, KeySet, KeySetError, KeyStatus, MAX_KEYS};
 pub use manifest::{
-    MAX_AGE, ManifestCheck, ManifestError, Pins, Seen, VerifiedManifest, sign_manifest,
-    verify_manifest,
+    FoldedManifest, MAX_AGE, ManifestCheck, ManifestError, Pins, Seen, VerifiedManifest,
+    sign_manifest, verify_manifest,
 };
 pub use pem::KeyFileError;
 pub use random::{NoRandomness, Randomness};

@@ -1,6 +1,7 @@
 //! Manifests: signed, and verified in the order of profile §5.
 
 mod error;
+mod folded;
 
 use a2a_wire::{
     DidText, FieldError, Kid, Manifest, ManifestPayload, NOT_HASHED, Read as _, UnixSeconds,
@@ -9,6 +10,7 @@ use a2a_wire::{
 use canonical::{Digest, Object, Value};
 
 pub use self::error::ManifestError;
+pub use self::folded::FoldedManifest;
 
 use crate::jws::{Signed, sign};
 use crate::url::WebUrl;
@@ -67,8 +69,14 @@ pub struct Pins {
 /// A manifest that its agent has signed. Only [`verify_manifest`] makes one.
 #[derive(Clone, PartialEq)]
 pub struct VerifiedManifest {
-    did: Did,
     manifest: Manifest,
+    proven: Proven,
+}
+
+/// What the signature of a manifest proves.
+#[derive(Clone, PartialEq)]
+struct Proven {
+    did: Did,
     hash: Digest,
     timestamp: UnixSeconds,
     keys: KeySet,
@@ -80,7 +88,7 @@ impl VerifiedManifest {
     /// Whose it is.
     #[must_use]
     pub const fn did(&self) -> &Did {
-        &self.did
+        &self.proven.did
     }
 
     /// What it says.
@@ -92,48 +100,48 @@ impl VerifiedManifest {
     /// `manifest_hash`.
     #[must_use]
     pub const fn hash(&self) -> Digest {
-        self.hash
+        self.proven.hash
     }
 
     /// The agent's keys.
     #[must_use]
     pub const fn keys(&self) -> &KeySet {
-        &self.keys
+        &self.proven.keys
     }
 
     /// The key that signed it.
     #[must_use]
     pub const fn signer(&self) -> &Key {
-        &self.signer
+        &self.proven.signer
     }
 
     /// When it was signed.
     #[must_use]
     pub const fn timestamp(&self) -> UnixSeconds {
-        self.timestamp
+        self.proven.timestamp
     }
 
     /// Whether its signature has the header of the profile, rather than a baseline peer's.
     #[must_use]
     pub const fn is_profile(&self) -> bool {
-        self.is_profile
+        self.proven.is_profile
     }
 
     /// What to remember now that it is accepted. A signature over the same content may be older
     /// than the one remembered; then the newer time stays.
     #[must_use]
     pub fn seen(&self, last: Option<Seen>) -> Seen {
-        let newer = last.filter(|last| last.hash == self.hash && last.timestamp > self.timestamp);
-        newer.unwrap_or(Seen {
-            hash: self.hash,
-            timestamp: self.timestamp,
-        })
+        let Proven {
+            hash, timestamp, ..
+        } = self.proven;
+        let newer = last.filter(|last| last.hash == hash && last.timestamp > timestamp);
+        newer.unwrap_or(Seen { hash, timestamp })
     }
 }
 
 impl std::fmt::Debug for VerifiedManifest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "VerifiedManifest({}, {})", self.did, self.hash)
+        write!(f, "VerifiedManifest({}, {})", self.did(), self.hash())
     }
 }
 
@@ -207,13 +215,15 @@ pub fn verify_manifest(
         }
     }
     Ok(VerifiedManifest {
-        did: check.did.clone(),
-        timestamp: payload.timestamp,
-        keys: keys.signed_at(payload.timestamp),
         manifest,
-        hash,
-        signer,
-        is_profile,
+        proven: Proven {
+            did: check.did.clone(),
+            timestamp: payload.timestamp,
+            keys: keys.signed_at(payload.timestamp),
+            hash,
+            signer,
+            is_profile,
+        },
     })
 }
 

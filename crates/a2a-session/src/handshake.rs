@@ -4,6 +4,7 @@ pub(crate) mod claim;
 pub(crate) mod client;
 pub(crate) mod evidence;
 mod hello;
+mod inline;
 #[cfg(test)]
 mod model;
 pub(crate) mod payloads;

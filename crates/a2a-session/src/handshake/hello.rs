@@ -7,11 +7,12 @@ use a2a_identity::{Did, DidError, KeySet, Randomness};
 use a2a_wire::{
     Challenge, ChallengePayload, DidText, Digest, ErrorCode, Extensions, Hello, KeyExchange, Kind,
     Message, NOT_HASHED, Nonce, PROFILE, Read as _, Reason, Received, Transcript, Version,
-    Write as _, WrongForm,
+    Write as _, WrongForm, limits,
 };
 use canonical::{Object, Value};
 use policy::EffectivePolicy;
 
+use super::inline::Inline;
 use super::reply::Party;
 use super::vetting::{Findings, Vetting, baseline_not_allowed};
 use super::{Deadline, Features, Half, features, sign_message};
@@ -210,9 +211,6 @@ impl<'m> Claimed<'m> {
 
     /// Check 7.
     fn vet(&self, did: Did, directory: &dyn Directory) -> Result<Vetting, Failure> {
-        let invalid = |cause: String| {
-            Failure::new(ErrorCode::InvalidManifest, cause).because(Reason::ManifestInvalid)
-        };
         let manifest_hash = self.hello.manifest_hash.parse();
         let manifest_hash =
             manifest_hash.map_err(|error| invalid(format!("manifest_hash: {error}")))?;
@@ -230,7 +228,7 @@ impl<'m> Claimed<'m> {
             binding: self.opening.binding,
             claimed,
             manifest_hash,
-            inline: inline.map(canonical_bytes),
+            inline: inline.map(canonical_bytes).map(Inline::Claimed),
             pins: directory.pins(&did),
             last: directory.last_seen(&did),
             ask_about_key: false,
@@ -250,10 +248,12 @@ impl<'m> Claimed<'m> {
         let Some(manifest) = inline else {
             return Ok(());
         };
+        // Written out, numbers can be longer than they came.
+        if vetting.inline.as_ref().map_or(0, Inline::size) > limits::MANIFEST {
+            return Err(invalid("the manifest sent along is larger than 64 KiB"));
+        }
         if manifest.digest_without(NOT_HASHED) != vetting.manifest_hash {
-            let cause = "the manifest sent along is not the one named";
-            let failure = Failure::new(ErrorCode::InvalidManifest, cause);
-            return Err(failure.because(Reason::ManifestInvalid));
+            return Err(invalid("the manifest sent along is not the one named"));
         }
         vetting.verify_inline_now(now, &config.trust)
     }
@@ -277,10 +277,7 @@ impl<'m> Claimed<'m> {
         let Some(stated) = stated else {
             return Ok(policy);
         };
-        let wrong = |error: policy::Error| {
-            let failure = Failure::new(ErrorCode::InvalidManifest, format!("policy: {error}"));
-            failure.because(Reason::ManifestInvalid)
-        };
+        let wrong = |error: policy::Error| invalid(format!("policy: {error}"));
         let stated = policy::Policy::read(stated, ceiling).map_err(wrong)?;
         policy.tightened_by_manifest(&stated).map_err(wrong)
     }
@@ -375,7 +372,13 @@ impl Greeting {
 }
 
 pub(crate) fn canonical_bytes(object: &Object<'static>) -> Vec<u8> {
-    Value::Object(object.clone()).to_canonical()
+    let mut bytes = Value::Object(object.clone()).to_canonical();
+    bytes.shrink_to_fit();
+    bytes
+}
+
+fn invalid(cause: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
+    Failure::new(ErrorCode::InvalidManifest, cause).because(Reason::ManifestInvalid)
 }
 
 fn not_a_did(error: &DidError) -> Failure {

@@ -13,6 +13,7 @@ use policy::EffectivePolicy;
 
 use super::evidence::{Established, PeerVerified, PolicyAccepted, ProofValid};
 use super::hello::{ExpectProof, wire_policy};
+use super::inline::Inline;
 use super::payloads::{Bound, Stated, is_did, same_digest};
 use super::reply::Party;
 use super::{Deadline, Features, Half, sign_message};
@@ -39,7 +40,18 @@ pub(crate) struct ExpectAcceptPolicy {
     pub(crate) deadline: Deadline,
 }
 
+/// Bytes that a handshake under way takes at most beside what its client can make large: it is
+/// mostly names and ten keys.
+pub(super) const STATE_SIZE: usize = 8 * 1024;
+
 impl ExpectProof {
+    /// Bytes that it takes.
+    pub(super) fn size(&self) -> usize {
+        STATE_SIZE
+            .saturating_add(self.vetting.inline.as_ref().map_or(0, Inline::size))
+            .saturating_add(self.policy.size())
+    }
+
     /// Whom HELLO said it is from.
     pub(super) fn party(&self) -> Party {
         Party {

@@ -10,6 +10,7 @@ use super::Deadline;
 use super::claim::{Accept, Arriving, Claim, Greet, Names, Next, Prove, Step, Worked, misplaced};
 use super::evidence::PeerVerified;
 use super::hello::Claimed;
+use super::proof::STATE_SIZE;
 use super::reply::{Cause, Proving, Refused, Reply};
 use super::slots::{Places, Sessions, agent_key};
 use super::table::{Table, Ticket};
@@ -321,6 +322,3 @@ impl Server {
         }
     }
 }
-
-/// Bytes that a handshake under way takes beside its HELLO.
-const STATE_SIZE: usize = 2048;

@@ -119,10 +119,16 @@ impl Table {
         self.slots.insert(ticket, slot);
     }
 
-    /// Puts the first state in the place taken for it; `false` if its time is up.
+    /// Puts the first state in the place taken for it; `false` if its time is up. From now on it
+    /// counts for what it keeps, which may be more than came.
     pub(crate) fn put_proof(&mut self, ticket: Ticket, state: Box<ExpectProof>) -> bool {
-        let deadline = state.deadline;
-        self.put(ticket, State::Proof(state), deadline).is_some()
+        let (deadline, size) = (state.deadline, state.size());
+        let Some(slot) = self.put(ticket, State::Proof(state), deadline) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut slot.size, size);
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(size);
+        true
     }
 
     /// Takes the state out that a PROOF claims. Its place stays until the outcome is known.

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use a2a_identity::{
     Decision, Did, Issuer, Key, KeySet, KeyStatus, ManifestCheck, ManifestError, Outcome, Pins,
     ResolveError, RootKeys, Seen, TrustLevel, VerifiedManifest, VerifyingKey, Want, decide,
-    verify_manifest,
 };
 use a2a_wire::{DidText, Digest, ErrorCode, PROFILE, Reason};
 use canonical::Value;
 
 use super::evidence::PeerVerified;
+use super::inline::Inline;
 use crate::Now;
 use crate::config::{RequireManifest, TrustRules};
 use crate::failure::{Binding, Failure, unverified};
@@ -78,7 +78,7 @@ pub(crate) struct Vetting {
     pub(crate) claimed: KeySet,
     pub(crate) manifest_hash: Digest,
     /// The manifest it sent along.
-    pub(crate) inline: Option<Vec<u8>>,
+    pub(crate) inline: Option<Inline>,
     pub(crate) pins: Pins,
     pub(crate) last: Option<Seen>,
     /// Whether to ask about a did:key too: its manifest may be known from elsewhere.
@@ -159,8 +159,11 @@ impl Vetting {
         let Did::Key(key) = &self.did else {
             return Ok(());
         };
-        let root = RootKeys::DidKey(key.key().clone());
-        self.verify_inline(now, &root, rules)
+        if let Some(inline) = self.inline.take() {
+            let root = RootKeys::DidKey(key.key().clone());
+            self.inline = Some(inline.verify(&self.check(now, &root, rules))?);
+        }
+        Ok(())
     }
 
     /// Whether nobody needs to be asked about this DID.
@@ -187,7 +190,11 @@ impl Vetting {
     }
 
     /// Asks for those who vouch. Who does not come back counts as not found, so it is asked once.
+    /// What was sent along waits as text again.
     fn need_issuers(&mut self, dids: Vec<Did>) -> Progress {
+        if self.inline.is_some() {
+            self.found.manifest = None;
+        }
         for did in &dids {
             self.found.issuers.insert(did.to_string(), Issuer::Failed);
         }
@@ -206,16 +213,13 @@ impl Vetting {
         Ok(Progress::Needs(self.need(Freshness::Newer)))
     }
 
-    fn verify_inline(
-        &mut self,
+    const fn check<'a>(
+        &'a self,
         now: Now,
-        root: &RootKeys,
+        root: &'a RootKeys,
         rules: &TrustRules,
-    ) -> Result<(), Failure> {
-        let Some(inline) = &self.inline else {
-            return Ok(());
-        };
-        let check = ManifestCheck {
+    ) -> ManifestCheck<'a> {
+        ManifestCheck {
             did: &self.did,
             root,
             now: now.unix,
@@ -223,9 +227,7 @@ impl Vetting {
             max_age: rules.max_manifest_age,
             last: self.last,
             pins: &self.pins,
-        };
-        self.found.manifest = Some(Box::new(verify_manifest(inline, &check)?));
-        Ok(())
+        }
     }
 
     fn check_manifest(
@@ -238,7 +240,9 @@ impl Vetting {
             Err(Failure::new(ErrorCode::InvalidManifest, cause).because(reason))
         };
         if self.found.manifest.is_none() {
-            self.verify_inline(now, root, rules)?;
+            let check = self.check(now, root, rules);
+            let shown = self.inline.as_ref().map(|inline| inline.read(&check));
+            self.found.manifest = shown.transpose()?;
         }
         let Some(manifest) = &self.found.manifest else {
             return match (&self.did, rules.require_manifest) {

@@ -146,17 +146,53 @@ fn threat_36_nobody_is_locked_out_by_name() {
     world.shake(CLIENT);
 }
 
+/// What one takes is what it keeps: its text as it is written out, and 8 KiB.
 #[test]
 fn half_open_handshakes_have_a_limit_in_bytes() {
-    let mut world = roomy(|config| config.limits.half_open_bytes = 10_000);
+    let room = 100_000;
+    let mut world = roomy(|config| config.limits.half_open_bytes = room);
     let (_, hello) = world.begin(CLIENT);
-    let size = hello.len() + 2048;
-    for _ in 0..10_000 / size {
+    let shown = &json(&hello)["extensions"]["manifest"];
+    let size = shown.to_string().len() + 8 * 1024;
+    // Each needs room for all of its HELLO while it is looked at.
+    for _ in 0..=(room - 8 * 1024 - hello.len()) / size {
         let (_, hello) = world.begin(CLIENT);
         sent(world.serve(&hello));
     }
     let (_, hello) = world.begin(CLIENT);
     refused(&mut world, &hello, ErrorCode::ServiceUnavailable, None);
+}
+
+/// A number may be written in four letters that is kept in twenty.
+#[test]
+fn what_grows_when_it_is_written_out_counts_as_it_is_kept() {
+    let of_web = |world: &mut World, numbers: usize| {
+        let (_, hello) = world.begin(CLIENT);
+        let numbers = vec!["1e20"; numbers].join(",");
+        let mut hello = json(&hello);
+        hello["agent_did"] = "did:web:web.example.com".into();
+        let manifest = format!("{{\"metadata\":{{\"n\":[{numbers}]}}}}");
+        let tree = canonical::Value::parse(manifest.as_bytes()).unwrap();
+        hello["manifest_hash"] = tree.digest().to_string().into();
+        hello["extensions"]["manifest"] = "HERE".into();
+        // As it is, since other libraries would write the numbers out.
+        hello
+            .to_string()
+            .replace("\"HERE\"", &manifest)
+            .into_bytes()
+    };
+    let mut world = roomy(|config| config.limits.half_open_bytes = 80_000);
+    let hello = of_web(&mut world, 2000);
+    assert!(hello.len() < 12_000);
+    sent(world.serve(&hello));
+    let hello = of_web(&mut world, 2000);
+    sent(world.serve(&hello));
+    let hello = of_web(&mut world, 2000);
+    refused(&mut world, &hello, ErrorCode::ServiceUnavailable, None);
+    // No manifest is as large as that.
+    let mut world = roomy(|_| {});
+    let hello = of_web(&mut world, 4000);
+    refused(&mut world, &hello, ErrorCode::InvalidManifest, None);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod handshake_limits;
 mod handshake_server;
 mod held;
 mod link;
+mod memory;
 mod seed004;
 mod session_answers;
 mod session_policy;

@@ -234,8 +234,16 @@ impl World {
         seed: u8,
         config: ClientConfig,
     ) -> (ExpectChallenge, Vec<u8>) {
+        self.begin_as(own(seed), config)
+    }
+
+    pub(crate) fn begin_as(
+        &mut self,
+        own: Arc<Own>,
+        config: ClientConfig,
+    ) -> (ExpectChallenge, Vec<u8>) {
         let now = self.now();
-        ExpectChallenge::begin(own(seed), Arc::new(config), now, &mut self.random).unwrap()
+        ExpectChallenge::begin(own, Arc::new(config), now, &mut self.random).unwrap()
     }
 
     /// Gives a message to the server, which may ask who someone is.

@@ -15,6 +15,7 @@ use crate::config::{Baseline, Directory};
 use crate::failure::{Binding, Failure, bad_field, replayed, skewed, unverified, violation};
 use crate::handshake::evidence::{PeerVerified, ProofValid};
 use crate::handshake::hello::canonical_bytes;
+use crate::handshake::inline::Inline;
 use crate::handshake::payloads::{Bound, Stated, is_did};
 use crate::handshake::vetting::{Findings, Found, Need, Progress, Vetting, baseline_not_allowed};
 use crate::handshake::{Features, sign_message};
@@ -174,7 +175,7 @@ impl Attempt {
             binding,
             claimed,
             manifest_hash,
-            inline: inline.map(canonical_bytes),
+            inline: inline.map(canonical_bytes).map(Inline::Claimed),
             pins: directory.pins(&did),
             last: directory.last_seen(&did),
             ask_about_key: true,
