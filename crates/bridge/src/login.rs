@@ -141,6 +141,9 @@ impl<A: Authenticator> DidLogin<A> {
                 let facts = facts.map_err(|_| Refused::Unknown("the DID cannot be looked up"))?;
                 match (facts.root, facts.manifest) {
                     (RootKeys::Manifest, Some(manifest)) => return Ok(manifest.keys().clone()),
+                    (RootKeys::Document(keys), Some(manifest)) => {
+                        return in_force(&keys, manifest.keys());
+                    }
                     (root, _) => root,
                 }
             }
@@ -215,6 +218,25 @@ impl<A: Authenticator> Authenticator for DidLogin<A> {
     fn recognise(&self, login: &Login) -> Option<Identity> {
         self.others.recognise(login)
     }
+}
+
+/// The keys of a document, in the state that the agent's manifest says: one that it has revoked does
+/// not sign, nor one whose name it gives to another.
+fn in_force(document: &KeySet, listed: &KeySet) -> Result<KeySet, Refused> {
+    let state = |key: &Key| {
+        let twin = |other: &&Key| other.kid == key.kid || other.key == key.key;
+        match listed.iter().find(twin) {
+            None => Some(key.clone()),
+            Some(twin) if twin.key == key.key => Some(Key {
+                status: twin.status,
+                expires_at: twin.expires_at,
+                ..key.clone()
+            }),
+            Some(_) => None,
+        }
+    };
+    let keys = document.iter().filter_map(state).collect();
+    KeySet::new(keys).map_err(|_| Refused::Credential("its manifest has given up its keys"))
 }
 
 /// Tokens have no dots; a JWS has two.

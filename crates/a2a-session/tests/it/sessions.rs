@@ -1,5 +1,7 @@
 //! Requests (threats, section E; profile §10.3).
 
+use std::sync::Arc;
+
 use a2a_session::*;
 use a2a_wire::{ErrorCode, Reason};
 use serde_json::json;
@@ -7,7 +9,9 @@ use serde_json::json;
 use crate::adversary::{
     CONTROL, ERROR, REQUEST, bad_forms, check_error, edit, forge, payload, resign,
 };
-use crate::support::{CLIENT, Duo, MALLORY, echo, json, text};
+use crate::support::{
+    CLIENT, Duo, MALLORY, UNIX, World, did, draft, echo, json, jwk, key, signed, text,
+};
 
 /// G1, G4 and the record of a refusal in a session, and that the session goes on (G5).
 fn refused(duo: &mut Duo, message: &[u8], code: ErrorCode, reason: Option<Reason>) -> Refusal {
@@ -153,7 +157,7 @@ fn threat_94_splices() {
     );
     // For another server.
     let asked = duo.ask(echo());
-    let audience = crate::support::did(MALLORY).to_string();
+    let audience = did(MALLORY).to_string();
     let foreign = resign::<REQUEST>(&asked.message, CLIENT, |it| {
         it["audience"] = json!(audience)
     });
@@ -448,6 +452,37 @@ fn threat_55_a_key_that_is_revoked() {
         duo.refused(&asked.message).failure.code,
         ErrorCode::SessionExpired
     );
+}
+
+/// Profile §3, §10.3: a session takes requests from any key of its snapshot, so each of them ends it; one
+/// that was revoked before it began, or that it never knew, does not.
+#[test]
+fn threat_55_any_key_that_a_session_takes_requests_from() {
+    let (spare, lost, other) = (50, 51, 52);
+    let mut keys = [jwk("k", CLIENT), jwk("spare", spare), jwk("lost", lost)];
+    keys[2]["status"] = json!("revoked");
+    let draft = draft(&did(CLIENT).to_string(), &keys, "agent1.example.com");
+    let manifest = signed(&draft, "k", CLIENT, UNIX - 100);
+    let own = Own::new(manifest, "k".parse().unwrap(), key(CLIENT)).unwrap();
+    let (mut world, own) = (World::new(), Arc::new(own));
+    for (seed, expected) in [
+        (CLIENT, Some(EndReason::KeyRevoked)),
+        (spare, Some(EndReason::KeyRevoked)),
+        (lost, None),
+        (other, None),
+    ] {
+        let shaken = world.shake_as(Arc::clone(&own), world.client_config());
+        let limits = SessionLimits::default();
+        let mut session = ServerSession::new(world.now(), *shaken.server, limits);
+        let revoked = a2a_identity::Key {
+            kid: "any".parse().unwrap(),
+            key: key(seed).verifying_key(),
+            status: a2a_identity::KeyStatus::Revoked,
+            expires_at: None,
+        };
+        session.keys_changed(&a2a_identity::KeySet::new(vec![revoked]).unwrap());
+        assert_eq!(session.is_over(), expected, "{seed}");
+    }
 }
 
 #[test]

@@ -298,7 +298,11 @@ impl World {
     }
 
     pub(crate) fn shake_with(&mut self, seed: u8, config: ClientConfig) -> Shaken {
-        let (client, hello) = self.begin_with(seed, config);
+        self.shake_as(own(seed), config)
+    }
+
+    pub(crate) fn shake_as(&mut self, own: Arc<Own>, config: ClientConfig) -> Shaken {
+        let (client, hello) = self.begin_as(own, config);
         let challenge = sent(self.serve(&hello));
         let (client, proof) = self.challenged(client, &challenge).unwrap();
         let policy = sent(self.serve(&proof));

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use a2a_identity::{Did, DidKey, SigningKey, sign};
-use a2a_net::Clock;
+use a2a_identity::{Answer, Did, DidKey, Document, SigningKey, sign, sign_manifest};
 use a2a_net::book::{Block, Book, Books};
+use a2a_net::{Clock, Entropy, Fetcher, Fetching, Home, Parts, Rules};
 use a2a_wire::{AuditPayload, Count, Digest, Kid, UnixSeconds};
 use a2e_runtime::{Authenticator, BoxFuture, Identity, Login, Proven, Source};
 use a2e_wire::messages::base::HandshakeReason;
 use bridge::{DidLogin, MAX_AGE, Names, login_token};
+use canonical::{Object, Value, base64url};
 use policy::TrustLevel;
+use serde_json::json;
 use store::{Limits, Memory, Store};
 
 const NOW: i64 = 1_770_000_000;
@@ -270,4 +272,88 @@ async fn a_did_that_nobody_can_look_up_is_an_error_of_the_host() {
     let token = world.token_of(&web, &world.host, NOW, 1);
     let refused = log_in(&host, &token).await.unwrap_err();
     assert_eq!(refused, HandshakeReason::ServerError);
+}
+
+/// The host of did:web:ada.example.com: a document with two keys, and a manifest that says more of them.
+struct Web {
+    manifest: Object<'static>,
+}
+
+const WEB: &str = "did:web:ada.example.com";
+
+/// What is said of the agent whose keys are of these seeds, signed by the first.
+fn manifest(did: &Did, keys: serde_json::Value, seed: u8) -> Object<'static> {
+    let draft = json!({
+        "manifest_version": "1.0", "agent_did": did.to_string(), "agent_id": "ada", "public_keys": keys,
+        "endpoints": [{"type": "handshake", "url": "https://ada.example.com/a2a/handshake"}],
+    });
+    let text = draft.to_string();
+    let tree = Value::parse(text.as_bytes()).unwrap().into_owned();
+    let mut tree = tree.as_object().unwrap().clone();
+    let (kid, key) = (
+        format!("k{seed}").parse().unwrap(),
+        SigningKey::from_seed(&[seed; 32]),
+    );
+    sign_manifest(&mut tree, &kid, &key, UnixSeconds(NOW - 100)).unwrap();
+    tree
+}
+
+fn jwk(seed: u8, status: &str) -> serde_json::Value {
+    let bytes = SigningKey::from_seed(&[seed; 32])
+        .verifying_key()
+        .to_bytes();
+    json!({"kid": format!("k{seed}"), "kty": "EC", "key": base64url::encode(&bytes), "status": status})
+}
+
+impl Fetcher for Web {
+    fn fetch<'a>(&'a self, url: &'a str, _: Document) -> Fetching<'a> {
+        let answer = match url.strip_prefix("https://ada.example.com/.well-known/") {
+            Some("did.json") => {
+                let keys = json!([jwk(1, "active"), jwk(2, "active")]);
+                let document = json!({"agent_did": WEB, "public_keys": keys, "endpoints": []});
+                Answer::Body(document.to_string().into_bytes())
+            }
+            Some("agent-manifest.json") => {
+                Answer::Body(Value::Object(self.manifest.clone()).to_canonical())
+            }
+            _ => Answer::Status(404),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// Profile §3: a revoked key verifies nothing, whatever the document of the DID still lists.
+#[tokio::test]
+async fn a_key_that_the_manifest_revokes_does_not_log_in() {
+    let world = World::new();
+    let web: Did = WEB.parse().unwrap();
+    let names = Names::default();
+    names.set([(web.clone(), "ada".to_owned())]);
+    for (status, comes_in) in [("active", true), ("revoked", false), ("deprecated", true)] {
+        let clock = Clock::with_wall(|| Duration::from_secs(NOW.unsigned_abs()));
+        let own = manifest(&of_seed(9), json!([jwk(9, "active")]), 9);
+        let key = SigningKey::from_seed(&[9; 32]);
+        let parts = Parts {
+            identity: a2a_net::Identity::new(own, "k9".parse().unwrap(), key).unwrap(),
+            rules: Rules::default(),
+            trust: Default::default(),
+            store: world.store.clone(),
+            log: None,
+            clock: clock.clone(),
+            entropy: Entropy::system(),
+        };
+        let said = manifest(&web, json!([jwk(1, "active"), jwk(2, status)]), 1);
+        let home = Home::open(parts, Web { manifest: said }).await.unwrap();
+        let (own, books) = (world.host.to_text().unwrap(), Arc::clone(&world.books));
+        let store = Store::new(Memory::new(Limits::default()));
+        let host = DidLogin::new(Tokens, own, names.clone(), books, store).with_clock(clock);
+        host.resolve_with(home.resolver().clone());
+        for (seed, expected) in [(1, true), (2, comes_in)] {
+            let key = SigningKey::from_seed(&[seed; 32]);
+            let signer = (&format!("k{seed}").parse().unwrap(), &key);
+            let token = login_token(&web, &world.host, UnixSeconds(NOW), &random(seed), signer);
+            let outcome = log_in(&host, &token.unwrap()).await;
+            assert_eq!(outcome.is_ok(), expected, "{seed} {status}: {outcome:?}");
+        }
+    }
 }

@@ -32,11 +32,15 @@ impl ServerSession {
         self.end_refused(now, |_, _| Err(blocked()))
     }
 
-    /// Ends the session if a newer set of the peer's keys revokes the one it uses.
+    /// Ends the session if a newer set of the peer's keys revokes one that it takes requests from:
+    /// that is each key which the peer had when the session began, not the one of PROOF alone.
     pub fn keys_changed(&mut self, keys: &KeySet) {
-        let used = self.terms.proof.key();
-        let revoked = |key: &Key| key.key == used.key && key.status == KeyStatus::Revoked;
-        if keys.iter().any(revoked) {
+        let is_revoked = |key: &Key| key.status == KeyStatus::Revoked;
+        let taken = |revoked: &Key| {
+            let mut known = self.terms.peer.keys().iter();
+            known.any(|known| known.key == revoked.key && !is_revoked(known))
+        };
+        if keys.iter().any(|key| is_revoked(key) && taken(key)) {
             self.over.get_or_insert(EndReason::KeyRevoked);
         }
     }
