@@ -25,7 +25,7 @@ impl Rules {
     ///
     /// `capabilities` are all there are, each with what happens to its calls if no section says so.
     /// A rule that names another one is an error, for it would never match. Calls of other
-    /// capabilities are denied, unless a section has a `default`.
+    /// capabilities are denied, whatever rules there are, unless a section has a `default`.
     ///
     /// # Errors
     /// All that is wrong, each with its place.
@@ -265,10 +265,14 @@ fn known(layers: &[Layer<'_>], capability: &str, rules: &[Rule], built_in: Effec
 
 fn other(layers: &[Layer<'_>], rules: &[Rule]) -> Known {
     let stated = layers.iter().find_map(layer_default);
+    // A rule that names no capability is about all there are; only who has a word for the rest, too,
+    // lets it speak for them.
+    let fits = |rule: &Rule| stated.is_some() && rule.matcher.capabilities == Capabilities::Any;
+    let rules = candidates(rules, fits);
     let (default, label) = stated.unwrap_or_else(|| (Effect::Deny, BUILT_IN.to_owned()));
     Known {
         capability: String::new(),
-        rules: candidates(rules, |rule| rule.matcher.capabilities == Capabilities::Any),
+        rules,
         default,
         label,
     }

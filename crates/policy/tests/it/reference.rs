@@ -38,6 +38,10 @@ pub(crate) fn decide(
     built_in: &[(&str, Effect)],
     sample: &Sample,
 ) -> (Effect, String) {
+    let is_known = built_in.iter().any(|(name, _)| *name == sample.capability);
+    if !is_known && config.default.is_none() {
+        return (Effect::Deny, "built-in".into());
+    }
     for (index, rule) in config.rules.iter().enumerate() {
         let label = rule
             .id

@@ -95,9 +95,12 @@ fn defaults_by_capability() {
         decide(&silent, LOCAL, "unheard_of", "x").effect,
         Effect::Deny
     );
-    // A rule for all capabilities is for that one too.
-    let all = rules(&json!({"rules": [{"name": "x", "then": "allow"}]}));
-    assert_eq!(decide(&all, LOCAL, "unheard_of", "x").effect, Effect::Allow);
+    // A rule for all capabilities is for those there are; with a default, for that one too.
+    let mut all = json!({"rules": [{"name": "x", "then": "allow"}]});
+    let effect = |all: &serde_json::Value| decide(&rules(all), LOCAL, "unheard_of", "x").effect;
+    assert_eq!(effect(&all), Effect::Deny);
+    all["default"] = json!("hold");
+    assert_eq!(effect(&all), Effect::Allow);
 }
 
 #[test]
