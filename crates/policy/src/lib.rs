@@ -73,7 +73,7 @@ pub use rate::{Exceeded, Rate, TokenBucket};
 pub use repeat::{Repeat, RepeatBreaker};
 pub use retention::{Lifetime, Retention};
 pub use rules::{
-    Decision, Effect, Layer, Loosening, Reason, RepeatConfig, RuleConfig, Rules, RulesConfig,
-    tightens,
+    Calls, Decision, Effect, Layer, Loosening, Reason, RepeatConfig, RuleConfig, Rules,
+    RulesConfig, tightens,
 };
 pub use trust::TrustLevel;

@@ -15,7 +15,7 @@ use crate::{Call, Rate, Repeat};
 
 pub use compile::Layer;
 pub use config::{RepeatConfig, RuleConfig, RulesConfig};
-pub use tighten::{Loosening, tightens};
+pub use tighten::{Calls, Loosening, tightens};
 
 /// What happens to a call. A stricter effect is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]

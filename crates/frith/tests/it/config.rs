@@ -170,6 +170,28 @@ fn a_file_that_changes_only_tightens() {
     assert_eq!(call(), 0);
 }
 
+/// A rule that holds what was allowed needs no word of the operator, whatever capability it is for;
+/// one that allows what was held does.
+#[test]
+fn a_hold_in_a_file_that_changes_is_tighter() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let demo = "plugins: [{name: demo, type: demo}]\n";
+    let ask =
+        |then: &str| format!("{demo}policy: {{rules: [{{id: ask, name: echo, then: {then}}}]}}\n");
+    write(folder, "frith.yaml", demo);
+    let mut node = Logged::start(folder);
+    let mut change = |text: &str, said: &[&str]| {
+        write(folder, "frith.yaml", text);
+        said.iter().for_each(|said| node.until(said));
+    };
+    let (taken, kept) = ("read the configuration again", "kept the old rules");
+    change(&ask("hold"), &[taken]);
+    change(demo, &[kept, taken]);
+    change(&ask("deny"), &[taken]);
+    change(&ask("hold"), &[kept, taken]);
+}
+
 /// The log is in a file if that is said, and a reload finds it again after somebody has moved it.
 #[test]
 fn a_log_in_a_file_is_begun_anew_when_it_was_moved() {

@@ -19,8 +19,6 @@ pub(super) enum Capabilities {
     #[default]
     Any,
     Of(Vec<String>),
-    /// Those that no one knows; only a default is about them.
-    Unknown,
 }
 
 /// A set of trust levels.
@@ -39,7 +37,8 @@ impl Matcher {
             && fits(self.dids.as_deref(), agent.did)
     }
 
-    /// Whether everything that matches the other matches this. May be false although it is so.
+    /// Whether every call of a capability that both are about and that matches the other matches
+    /// this. May be false although it is so.
     pub(super) fn covers(&self, other: &Self) -> bool {
         globs_cover(self.names.as_deref(), other.names.as_deref())
             && globs_cover(self.agents.as_deref(), other.agents.as_deref())
@@ -49,13 +48,12 @@ impl Matcher {
                 (Some(own), Some(other)) => own.contains(other),
                 (Some(_), None) => false,
             }
-            && self.capabilities.covers(&other.capabilities)
     }
 
-    /// Whether nothing matches both. May be false although it is so.
+    /// Whether no call of a capability that both are about matches both. May be false although it is
+    /// so.
     pub(super) fn is_disjoint(&self, other: &Self) -> bool {
-        self.capabilities.is_disjoint(&other.capabilities)
-            || globs_disjoint(self.names.as_deref(), other.names.as_deref())
+        globs_disjoint(self.names.as_deref(), other.names.as_deref())
             || globs_disjoint(self.agents.as_deref(), other.agents.as_deref())
             || globs_disjoint(self.dids.as_deref(), other.dids.as_deref())
             || matches!((self.trust, other.trust), (Some(a), Some(b)) if !a.overlaps(b))
@@ -67,25 +65,6 @@ impl Capabilities {
         match self {
             Self::Any => true,
             Self::Of(names) => names.iter().any(|name| name == capability),
-            Self::Unknown => false,
-        }
-    }
-
-    fn covers(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Any, _) | (Self::Unknown, Self::Unknown) => true,
-            (Self::Of(_), Self::Of(names)) => names.iter().all(|name| self.includes(name)),
-            (Self::Of(_), Self::Any | Self::Unknown) | (Self::Unknown, Self::Any | Self::Of(_)) => {
-                false
-            }
-        }
-    }
-
-    fn is_disjoint(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Any, _) | (_, Self::Any) | (Self::Unknown, Self::Unknown) => false,
-            (Self::Of(_), Self::Of(names)) => !names.iter().any(|name| self.includes(name)),
-            (Self::Of(_), Self::Unknown) | (Self::Unknown, Self::Of(_)) => true,
         }
     }
 }

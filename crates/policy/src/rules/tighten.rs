@@ -1,31 +1,36 @@
 //! Whether new rules are at least as strict as old ones.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use super::matcher::{Capabilities, Matcher};
-use super::{Effect, Rules};
+use super::matcher::Matcher;
+use super::{Effect, Known, Rules};
 
 /// Why new rules may allow what old ones do not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Loosening {
     /// A rule or default lets calls through for which there was no such rule before.
-    #[error("`{new}` may {effect} calls that nothing before did as a whole")]
+    #[error("`{new}` may {effect} {calls} that nothing before did as a whole")]
     Unfounded {
         /// The new rule, or the place of the default.
         new: String,
         /// What it does.
         effect: Effect,
+        /// Which calls these are.
+        calls: Calls,
     },
     /// A rule or default lets calls through that an old one would have caught first.
     #[error(
-        "`{new}` may {effect} calls that `{old}` of before caught first, and nothing before `{new}` \
-         catches all of these now"
+        "`{new}` may {effect} {calls} that `{old}` of before caught first, and nothing \
+         before `{new}` catches all of these now"
     )]
     Uncaught {
         /// The new rule, or the place of the default.
         new: String,
         /// What it does.
         effect: Effect,
+        /// Which calls these are.
+        calls: Calls,
         /// The old rule.
         old: String,
     },
@@ -37,17 +42,27 @@ pub enum Loosening {
     Repeat,
 }
 
+/// Calls that are decided about by the same rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Calls {
+    /// Those of a capability that one side knows.
+    Of(String),
+    /// Those of capabilities that nobody knows.
+    OfUnknown,
+}
+
 /// Whether new rules tighten old ones: whether every call is decided at least as strictly
 /// (allow < hold < deny) as before, whatever its arguments. Without an error it is so; with one it
 /// may be so all the same, for when in doubt this is a loosening.
 ///
-/// The rule, exactly. The defaults count as rules without conditions after all others, one for each
-/// capability that either side knows and one for all the rest. A rule *covers* another if it names
-/// nothing that the other does not, and all patterns of the other fit into its own; and if it has no
-/// condition or the same one. Two rules are *apart* if a capability, a trust level or the fixed ends
-/// of patterns keep any call from matching both. Then each new rule that does not deny needs an old
-/// rule that covers it and is no stricter; and of the old rules before the first such one, each that
-/// is stricter or has a condition (since a condition that fails denies) must
+/// The rule, exactly. Each capability that either side knows is looked at by itself, and so are all
+/// the rest together: with the rules that may match its calls, and its default as a rule without
+/// conditions after them. A rule *covers* another if it names nothing that the other does not, and
+/// all patterns of the other fit into its own; and if it has no condition or the same one. Two rules
+/// are *apart* if a trust level or the fixed ends of patterns keep any call from matching both. Then
+/// each new rule that does not deny needs an old rule that covers it and is no stricter; and of the
+/// old rules before the first such one, each that is stricter or has a condition (since a condition
+/// that fails denies) must
 ///
 /// - be apart from the new rule, or
 /// - be covered by a new rule that comes before the new rule, or
@@ -59,7 +74,14 @@ pub enum Loosening {
 /// # Errors
 /// The first reason to think that something is looser.
 pub fn tightens(old: &Rules, new: &Rules) -> Result<(), Loosening> {
-    compare(&parts(old, new), &parts(new, old))?;
+    let mut seen = BTreeSet::new();
+    for calls in all_calls(old, new) {
+        let (before, after) = (calls.known(old), calls.known(new));
+        // Most capabilities have the same rules as others have.
+        if seen.insert((before.key(), after.key())) {
+            compare(&parts(old, before), &parts(new, after), &calls)?;
+        }
+    }
     match (old.rate, new.rate) {
         (Some(old), Some(new)) if !new.is_within(old) => return Err(Loosening::Rate),
         (Some(_), None) => return Err(Loosening::Rate),
@@ -72,9 +94,35 @@ pub fn tightens(old: &Rules, new: &Rules) -> Result<(), Loosening> {
     }
 }
 
+impl Calls {
+    fn known<'r>(&self, rules: &'r Rules) -> &'r Known {
+        match self {
+            Self::Of(name) => rules.known(name),
+            Self::OfUnknown => &rules.other,
+        }
+    }
+}
+
+impl std::fmt::Display for Calls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Of(name) => write!(f, "calls of `{name}`"),
+            Self::OfUnknown => f.write_str("calls of unknown capabilities"),
+        }
+    }
+}
+
+impl Known {
+    /// What makes a capability another one to compare.
+    fn key(&self) -> (Vec<usize>, Effect) {
+        let indexes = self.rules.iter().map(|candidate| candidate.index);
+        (indexes.collect(), self.default)
+    }
+}
+
 /// A rule, or a default as one.
 struct Part<'a> {
-    matcher: Matcher,
+    matcher: Cow<'a, Matcher>,
     condition: Option<&'a str>,
     effect: Effect,
     label: &'a str,
@@ -94,40 +142,34 @@ impl Part<'_> {
     }
 }
 
-/// The rules of one side, then its defaults for what either side knows.
-fn parts<'a>(rules: &'a Rules, beside: &'a Rules) -> Vec<Part<'a>> {
-    let own = rules.rules.iter().map(|rule| Part {
-        matcher: rule.matcher.clone(),
+/// All calls, by what decides about them.
+fn all_calls(old: &Rules, new: &Rules) -> Vec<Calls> {
+    let both = old.known.iter().chain(&new.known);
+    let names: BTreeSet<&str> = both.map(|known| known.capability.as_str()).collect();
+    let known = names.into_iter().map(|name| Calls::Of(name.to_owned()));
+    known.chain([Calls::OfUnknown]).collect()
+}
+
+/// The rules of one side for a capability, then its default.
+fn parts<'a>(rules: &'a Rules, known: &'a Known) -> Vec<Part<'a>> {
+    let own = known.rules.iter();
+    let own = own.filter_map(|candidate| rules.rules.get(candidate.index));
+    let own = own.map(|rule| Part {
+        matcher: Cow::Borrowed(&rule.matcher),
         condition: rule.condition.as_ref().map(|condition| condition.as_str()),
         effect: rule.effect,
         label: &rule.label,
     });
-    let default = |capabilities: Capabilities, name: &str| {
-        let known = rules.known(name);
-        Part {
-            matcher: Matcher {
-                capabilities,
-                ..Matcher::default()
-            },
-            condition: None,
-            effect: known.default,
-            label: &known.label,
-        }
+    let default = Part {
+        matcher: Cow::Owned(Matcher::default()),
+        condition: None,
+        effect: known.default,
+        label: &known.label,
     };
-    let both = rules.known.iter().chain(&beside.known);
-    let names: BTreeSet<&str> = both.map(|known| known.capability.as_str()).collect();
-    let defaults = names
-        .into_iter()
-        .map(|name| default(Capabilities::Of(vec![name.to_owned()]), name));
-    let rest = Part {
-        effect: rules.other.default,
-        label: &rules.other.label,
-        ..default(Capabilities::Unknown, "")
-    };
-    own.chain(defaults).chain([rest]).collect()
+    own.chain([default]).collect()
 }
 
-fn compare(old: &[Part<'_>], new: &[Part<'_>]) -> Result<(), Loosening> {
+fn compare(old: &[Part<'_>], new: &[Part<'_>], calls: &Calls) -> Result<(), Loosening> {
     // For each old rule, the index of the first new one that covers it.
     let caught: Vec<usize> = old
         .iter()
@@ -146,6 +188,7 @@ fn compare(old: &[Part<'_>], new: &[Part<'_>]) -> Result<(), Loosening> {
             return Err(Loosening::Unfounded {
                 new: part.label.to_owned(),
                 effect: part.effect,
+                calls: calls.clone(),
             });
         };
         let before = old.iter().zip(&caught).take(end);
@@ -154,6 +197,7 @@ fn compare(old: &[Part<'_>], new: &[Part<'_>]) -> Result<(), Loosening> {
                 return Err(Loosening::Uncaught {
                     new: part.label.to_owned(),
                     effect: part.effect,
+                    calls: calls.clone(),
                     old: old.label.to_owned(),
                 });
             }

@@ -1,6 +1,6 @@
 //! A reload by file watch may only tighten.
 
-use policy::{Effect, Layer, Loosening, Rules, tightens};
+use policy::{Calls, Effect, Layer, Loosening, Rules, tightens};
 use serde_json::{Value as Json, json};
 
 use crate::{CAPABILITIES, config, rules};
@@ -69,6 +69,7 @@ fn what_loosens() {
         Loosening::Uncaught {
             new: "built-in".into(),
             effect: Effect::Allow,
+            calls: Calls::Of("tools".into()),
             old: "policy.rules[0]".into(),
         }
     );
@@ -97,14 +98,100 @@ fn what_loosens() {
     );
     assert_eq!(
         text.to_string(),
-        "`policy.rules[0]` may hold calls that `policy.rules[0]` of before caught first, and \
-         nothing before `policy.rules[0]` catches all of these now"
+        "`policy.rules[0]` may hold calls of `tools` that `policy.rules[0]` of before caught first, \
+         and nothing before `policy.rules[0]` catches all of these now"
     );
     let memory = json!({"capability": "memory", "name": "x", "then": "allow"});
     assert_eq!(
         looser(&json!([]), &json!([memory])).to_string(),
-        "`policy.rules[0]` may allow calls that nothing before did as a whole"
+        "`policy.rules[0]` may allow calls of `memory` that nothing before did as a whole"
     );
+}
+
+/// A rule without a capability is compared with what decided about each capability before.
+#[test]
+fn rules_for_all_capabilities() {
+    let ask = |then: &str| json!({"rules": [{"id": "ask", "name": "run*", "then": then}]});
+    let by = |default: &str, rules: &Json| {
+        let mut section = rules.clone();
+        section["default"] = json!(default);
+        section
+    };
+    let none = json!({});
+    for (old, new, good) in [
+        // Allow to hold, hold to allow, deny to hold, hold to deny.
+        (by("allow", &none), by("allow", &ask("hold")), true),
+        (by("allow", &ask("hold")), by("allow", &none), false),
+        (by("allow", &ask("hold")), by("allow", &ask("allow")), false),
+        (by("allow", &ask("deny")), by("allow", &ask("hold")), false),
+        (by("allow", &ask("hold")), by("allow", &ask("deny")), true),
+        (by("hold", &none), by("hold", &ask("hold")), true),
+        (by("hold", &none), by("hold", &ask("allow")), false),
+        (by("deny", &none), by("deny", &ask("hold")), false),
+        // The built-in defaults: memory, which they deny, would be held.
+        (none.clone(), ask("hold"), false),
+        (none.clone(), ask("deny"), true),
+        // Defaults of single capabilities.
+        (
+            json!({"default": "allow", "defaults": {"proc": "deny"}}),
+            json!({"default": "allow", "defaults": {"proc": "deny"}, "rules": ask("hold")["rules"]}),
+            false,
+        ),
+        (
+            json!({"default": "allow", "defaults": {"proc": "hold"}}),
+            json!({"default": "allow", "defaults": {"proc": "hold"}, "rules": ask("hold")["rules"]}),
+            true,
+        ),
+        // One rule for all instead of one for each, and back.
+        (
+            json!({"default": "allow", "rules": [
+                {"capability": "tools", "name": "run*", "then": "hold"},
+                {"capability": ["proc", "memory"], "name": "r*", "then": "hold"},
+            ]}),
+            by("allow", &ask("hold")),
+            false,
+        ),
+        (
+            by("allow", &ask("hold")),
+            json!({"default": "allow", "rules": [
+                {"capability": "tools", "name": "run*", "then": "hold"},
+                {"capability": ["proc", "memory"], "name": "r*", "then": "hold"},
+                {"name": "run*", "then": "hold"},
+            ]}),
+            true,
+        ),
+    ] {
+        let outcome = tightens(&rules(&old), &rules(&new));
+        assert_eq!(outcome.is_ok(), good, "{old} to {new}: {outcome:?}");
+    }
+    let reason = tightens(&rules(&none), &rules(&ask("hold"))).unwrap_err();
+    assert_eq!(
+        reason.to_string(),
+        "`ask` may hold calls of `memory` that nothing before did as a whole"
+    );
+}
+
+/// As a node has it: every capability there is, each allowed.
+#[test]
+fn a_hold_among_what_a_node_allows() {
+    let of = |json: &Json| {
+        let (config, place) = (config(json), "policy");
+        let layer = Layer {
+            place,
+            config: &config,
+        };
+        Rules::compile(
+            &[layer],
+            &[("tools", Effect::Allow), ("proc", Effect::Allow)],
+        )
+        .unwrap()
+    };
+    let ask = |then: &str| of(&json!({"rules": [{"id": "ask", "name": "run*", "then": then}]}));
+    let none = of(&json!({}));
+    assert_eq!(tightens(&none, &ask("hold")), Ok(()));
+    assert_eq!(tightens(&ask("hold"), &ask("deny")), Ok(()));
+    assert!(tightens(&ask("hold"), &none).is_err());
+    assert!(tightens(&ask("deny"), &ask("hold")).is_err());
 }
 
 /// A condition that fails denies, so a rule with one is never taken away lightly.
