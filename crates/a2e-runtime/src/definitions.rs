@@ -8,6 +8,7 @@
 
 mod known;
 mod names;
+mod owned;
 
 use std::sync::{Arc, Mutex as SyncMutex};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -57,7 +58,7 @@ pub enum Standing {
     },
     /// It is new, and came later than the others of its source, or could be taken for another tool.
     New,
-    /// It is new, and its source has [as many](MAX_PINNED) as it may.
+    /// It is new, and its source has [as many](MAX_PINNED) as it may, or [its agent](MAX_OWN_PINNED).
     TooMany,
 }
 
@@ -88,6 +89,10 @@ pub struct Changed {
 /// How many tools of one source are pinned. What is pinned stays so, or a source could change a tool
 /// by taking it away for a while.
 pub const MAX_PINNED: usize = 10_000;
+
+/// How many tools are pinned of all sources that one agent has added. A store has room for many agents,
+/// and none takes that of others.
+pub const MAX_OWN_PINNED: usize = 2_000;
 
 /// Larger definitions are pinned, but what has changed in them cannot be shown.
 pub const MAX_TEXT: usize = 256 * 1024;

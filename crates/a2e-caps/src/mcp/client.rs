@@ -117,7 +117,7 @@ impl Mcp {
             }
             Body::McpServerListRequest(request) => Outcome::answer(self.list(&request, context)),
             Body::McpServerUnregisterRequest(request) => {
-                Outcome::answer(self.unregister(request, context)?)
+                Outcome::answer(self.unregister(request, context).await?)
             }
             Body::McpResourceListRequest(request) => {
                 Outcome::answer(self.resources(request, context).await?)

@@ -63,30 +63,29 @@ impl Pinning {
         source: &Source,
         tools: Vec<Arc<dyn Tool>>,
     ) -> Result<Admitted, Error> {
-        let mut admitted = Admitted::default();
-        let source = source.to_string();
-        for tool in tools {
-            let name = tool.definition().name();
-            let text = tool.definition().pinned_text(tool.content().as_ref());
-            let shown = Shown {
-                source: &source,
-                name,
-                text: &text,
-            };
-            match self.definitions.compare(shown).await? {
-                Standing::Approved => admitted.tools.push(tool),
-                Standing::TooMany => {}
-                standing @ (Standing::Changed { .. } | Standing::New) => {
-                    admitted.quarantined.push(Quarantined {
-                        pin: pin(&source, name),
-                        offered: Digest::of(text.as_bytes()),
-                        approved: standing.approved(),
-                        tool,
-                    });
-                }
-            }
+        let (source, texts) = (source.to_string(), texts(&tools));
+        let mut standings = Vec::with_capacity(tools.len());
+        for shown in shown(&source, &tools, &texts) {
+            standings.push(self.definitions.compare(shown).await?);
         }
-        Ok(admitted)
+        Ok(parted(&source, tools, &texts, &standings))
+    }
+
+    /// The same for a source that an agent has added, within the share of that agent: `owner` is what
+    /// the names of all its sources begin with.
+    ///
+    /// # Errors
+    /// If the store fails; then nothing may be called.
+    pub async fn admit_owned(
+        &self,
+        owner: &str,
+        source: &Source,
+        tools: Vec<Arc<dyn Tool>>,
+    ) -> Result<Admitted, Error> {
+        let (source, texts) = (source.to_string(), texts(&tools));
+        let shown = shown(&source, &tools, &texts);
+        let standings = self.definitions.compare_owned(owner, &shown).await?;
+        Ok(parted(&source, tools, &texts, &standings))
     }
 }
 
@@ -123,6 +122,43 @@ impl Pinning {
             Standing::TooMany => Admitted::default(),
         })
     }
+}
+
+/// What each tool is pinned by.
+fn texts(tools: &[Arc<dyn Tool>]) -> Vec<String> {
+    let text = |tool: &Arc<dyn Tool>| tool.definition().pinned_text(tool.content().as_ref());
+    tools.iter().map(text).collect()
+}
+
+fn shown<'a>(source: &'a str, tools: &'a [Arc<dyn Tool>], texts: &'a [String]) -> Vec<Shown<'a>> {
+    let shown = tools.iter().zip(texts).map(|(tool, text)| Shown {
+        source,
+        name: tool.definition().name(),
+        text,
+    });
+    shown.collect()
+}
+
+fn parted(
+    source: &str,
+    tools: Vec<Arc<dyn Tool>>,
+    texts: &[String],
+    standings: &[Standing],
+) -> Admitted {
+    let mut admitted = Admitted::default();
+    for ((tool, text), standing) in tools.into_iter().zip(texts).zip(standings) {
+        match standing {
+            Standing::Approved => admitted.tools.push(tool),
+            Standing::TooMany => {}
+            Standing::Changed { .. } | Standing::New => admitted.quarantined.push(Quarantined {
+                pin: pin(source, tool.definition().name()),
+                offered: Digest::of(text.as_bytes()),
+                approved: standing.approved(),
+                tool,
+            }),
+        }
+    }
+    admitted
 }
 
 impl Admitted {

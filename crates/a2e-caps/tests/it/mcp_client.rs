@@ -13,7 +13,7 @@ use a2e_caps::shares::{Kind, Shares};
 use a2e_caps::tool::{Catalogue, Output, Pinning, Source, Tool};
 use a2e_caps::tools::{Settings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_runtime::definitions::Definitions;
+use a2e_runtime::definitions::{Definitions, MAX_OWN_PINNED};
 use a2e_runtime::{
     A2eError, AgentConfig, Calling, Client, ClientError, Guard, Handler, Host, HttpServer,
     serve_http,
@@ -262,6 +262,27 @@ async fn a_tool_that_changes_is_not_called() {
         "{}",
         error.message
     );
+}
+
+/// What one agent has registered takes no more room than its share, until it unregisters some of it.
+#[tokio::test]
+async fn servers_of_an_agent_share_what_is_pinned() {
+    let many = (0..MAX_OWN_PINNED).map(|number| constant(defined(&format!("t{number}")), json!(1)));
+    let large = Remote::start(many.collect()).await;
+    let small = Remote::start(vec![constant(defined("one"), json!(1))]).await;
+    let agent = agent(&[large.address, small.address]).await;
+    register(&agent, large.config("large")).await.unwrap();
+    register(&agent, small.config("small")).await.unwrap();
+    let served = names(&agent).await;
+    assert_eq!(served.len(), MAX_OWN_PINNED);
+    assert!(!served.contains(&"small__one".to_owned()));
+    for server_id in ["large", "small"] {
+        let server_id = server_id.into();
+        let unregister = McpServerUnregisterRequest { server_id };
+        agent.request(unregister).await.unwrap();
+    }
+    register(&agent, small.config("small")).await.unwrap();
+    assert!(names(&agent).await.contains(&"small__one".to_owned()));
 }
 
 /// A server of 2026-07-28 tells only whom it was asked to, and is asked before its tools are listed.

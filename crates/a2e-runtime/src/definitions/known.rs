@@ -12,10 +12,12 @@ use super::{Definitions, Shown, Standing, now, pin};
 /// What is known of all sources.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// How many tools each has.
+    /// How many tools each has; of an agent, by what the names of its sources begin with, all of them.
     pub(super) counts: HashMap<String, usize>,
     /// Those that have shown all they have.
     seen: HashSet<String>,
+    /// Those of agents that were shown and not taken away since.
+    pub(super) held: HashSet<String>,
     /// The names that were approved; read when the first is asked for.
     pub(super) names: Option<Names>,
 }
@@ -79,7 +81,7 @@ impl Definitions {
     }
 
     /// Whether all are what was approved, which is most often so and needs nobody to wait.
-    async fn are_unchanged(&self, all: &[Shown<'_>]) -> Result<bool, Error> {
+    pub(super) async fn are_unchanged(&self, all: &[Shown<'_>]) -> Result<bool, Error> {
         for shown in all {
             let known = self.pins.get(&pin(shown.source, shown.name)).await?;
             let hash = Hash(*Digest::of(shown.text.as_bytes()).as_bytes());

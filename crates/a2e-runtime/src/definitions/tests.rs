@@ -204,3 +204,79 @@ async fn a_source_adds_no_more_than_it_may_have() {
     );
     assert_eq!(all(&definitions, SOURCE, &["t0"]).await, [Standing::New]);
 }
+
+/// Shows tools of an agent's server, numbered; each says `x`.
+async fn own(
+    definitions: &Definitions,
+    source: &str,
+    numbers: std::ops::Range<usize>,
+) -> Vec<Standing> {
+    let names: Vec<String> = numbers.map(|number| format!("t{number}")).collect();
+    let shown = names.iter().map(|name| Shown {
+        source,
+        name,
+        text: "x",
+    });
+    let shown: Vec<Shown<'_>> = shown.collect();
+    let owner = source.split_inclusive('/').next().unwrap();
+    definitions.compare_owned(owner, &shown).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_has_a_share_and_its_own_make_room() {
+    let store = Store::new(Memory::new(Limits::default()));
+    let definitions = Definitions::new(&store).unwrap();
+    let (approved, full) = (Standing::Approved, Standing::TooMany);
+    let standings = own(&definitions, "mcp:a/one", 0..MAX_OWN_PINNED).await;
+    assert!(standings.iter().all(|standing| *standing == approved));
+    // One past it, of the same server and of another; what is known stays, and so do other agents.
+    assert_eq!(
+        own(
+            &definitions,
+            "mcp:a/one",
+            MAX_OWN_PINNED..MAX_OWN_PINNED + 1
+        )
+        .await,
+        [full]
+    );
+    assert_eq!(own(&definitions, "mcp:a/two", 0..1).await, [full]);
+    assert_eq!(own(&definitions, "mcp:a/one", 0..1).await, [approved]);
+    assert_eq!(own(&definitions, "mcp:ab/one", 0..1).await, [approved]);
+
+    // What was released goes, no more of it than is needed.
+    definitions.release("mcp:a/one").await;
+    assert_eq!(own(&definitions, "mcp:a/two", 0..2).await, [approved; 2]);
+    let left = definitions.approved("mcp:a/one").await.unwrap().len();
+    assert_eq!(left, MAX_OWN_PINNED - 2);
+
+    // So does what a process before has left, but nothing that this one was shown.
+    let definitions = Definitions::new(&store).unwrap();
+    assert_eq!(own(&definitions, "mcp:a/two", 0..2).await, [approved; 2]);
+    let standings = own(&definitions, "mcp:a/three", 0..MAX_OWN_PINNED).await;
+    let served = standings.iter().filter(|standing| **standing == approved);
+    assert_eq!(served.count(), MAX_OWN_PINNED - 2);
+    assert_eq!(definitions.approved("mcp:a/two").await.unwrap().len(), 2);
+    assert_eq!(definitions.approved("mcp:ab/one").await.unwrap().len(), 1);
+}
+
+/// A server that is taken away and comes back otherwise is not new.
+#[tokio::test]
+async fn what_was_released_is_compared_while_there_is_room() {
+    let definitions = definitions();
+    let source = "mcp:a/one";
+    let say = |text| Shown {
+        source,
+        name: "t",
+        text,
+    };
+    let standings = definitions
+        .compare_owned("mcp:a/", &[say("harmless")])
+        .await;
+    assert_eq!(standings.unwrap(), [Standing::Approved]);
+    definitions.release(source).await;
+    let standings = definitions
+        .compare_owned("mcp:a/", &[say("your keys")])
+        .await;
+    let approved = Digest::of(b"harmless");
+    assert_eq!(standings.unwrap(), [Standing::Changed { approved }]);
+}

@@ -96,8 +96,8 @@ impl Fleet {
         Ok(server)
     }
 
-    /// Removes a server of an agent's; says whether it had one of that name.
-    pub(super) fn remove(&self, agent: &str, name: &str) -> bool {
+    /// Removes a server of an agent's, if it has one of that name.
+    pub(super) fn remove(&self, agent: &str, name: &str) -> Option<Arc<Server>> {
         let mut servers = self.lock();
         let is_it = |server: &mut Arc<Server>| {
             server.owner.as_deref() == Some(agent) && server.settings.name == name
@@ -107,7 +107,7 @@ impl Fleet {
         if let Some(server) = &found {
             remove(server);
         }
-        found.is_some()
+        found
     }
 
     /// The servers that an agent may use, the operator's first.

@@ -131,7 +131,12 @@ impl Server {
             told.offered = offered(&tools);
         }
         let source = self.source();
-        let admitted = match self.ground.pinning.admit(&source, tools).await {
+        let pinning = &self.ground.pinning;
+        let admitted = match &self.owner {
+            Some(agent) => pinning.admit_owned(&owned(agent), &source, tools).await,
+            None => pinning.admit(&source, tools).await,
+        };
+        let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(error) => {
                 return tracing::error!(%error, server = self.name(), "its tools cannot be served");
@@ -196,11 +201,40 @@ impl Server {
         allowed.is_empty() || allowed.iter().any(is_it)
     }
 
+    /// Its agent has taken it away: what was approved of it need not be remembered for ever.
+    pub(super) async fn release(&self) {
+        let source = self.source().to_string();
+        self.ground.pinning.definitions().release(&source).await;
+    }
+
     /// What its tools are approved under. Each agent's own are apart from everybody's.
     fn source(&self) -> Source {
         Source::Mcp(match &self.owner {
-            Some(agent) => format!("{agent}/{}", self.name()),
+            Some(agent) => format!("{}{}", folder(agent), self.name()),
             None => self.name().to_owned(),
         })
+    }
+}
+
+/// What the sources of all servers of an agent begin with.
+fn owned(agent: &str) -> String {
+    Source::Mcp(folder(agent)).to_string()
+}
+
+/// Where the servers of an agent stand. No server of the operator's has an `@` in its name: an agent that
+/// is called like one of them must not have to do with its tools.
+fn folder(agent: &str) -> String {
+    format!("@{agent}/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_of_an_agent_are_nobody_elses() {
+        let operators = Source::Mcp("x".to_owned());
+        assert!(!format!("{operators}/x__tool").starts_with(&owned("x")));
+        assert!(!owned("xy").starts_with(&owned("x")));
     }
 }

@@ -112,13 +112,14 @@ impl Mcp {
         }
     }
 
-    pub(super) fn unregister(
+    pub(super) async fn unregister(
         &self,
         request: McpServerUnregisterRequest<'static>,
         context: &Context,
     ) -> Result<McpServerUnregisterResponse<'static>, Failure> {
         let (agent, id) = (&context.identity().agent, request.server_id.as_str());
-        if self.fleet.remove(agent, id) {
+        if let Some(server) = self.fleet.remove(agent, id) {
+            server.release().await;
             return Ok(McpServerUnregisterResponse {
                 ok: true,
                 server_id: request.server_id,
