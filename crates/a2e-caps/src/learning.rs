@@ -63,7 +63,7 @@ pub struct Learning {
     ledgers: Arc<Ledgers>,
 }
 
-/// More samples than this are prepared on a thread of their own.
+/// More samples than this, or components of them, are looked at on a thread where nobody else waits.
 const MANY: usize = 200;
 
 impl Default for Settings {
@@ -98,10 +98,11 @@ impl Learning {
     async fn feedback(
         &self,
         request: LearnFeedbackRequest<'static>,
-        ledger: &Ledger,
+        ledger: &Arc<Ledger>,
     ) -> Result<LearnFeedbackResponse, Failure> {
         let count = request.feedbacks.len();
-        let checked = samples::feedbacks(request.feedbacks, Teller::Agent)?;
+        let feedbacks = request.feedbacks;
+        let checked = checked(count, || samples::feedbacks(feedbacks, Teller::Agent)).await?;
         let last = checked.seen.last().and_then(|it| it.names.first());
         let last = last.cloned();
         ledger
@@ -124,7 +125,7 @@ impl Learning {
     async fn experience(
         &self,
         request: LearnExperienceRequest<'static>,
-        ledger: &Ledger,
+        ledger: &Arc<Ledger>,
     ) -> Result<LearnExperienceResponse, Failure> {
         let stored = i64::try_from(request.experiences.len()).unwrap_or(i64::MAX);
         self.live(request.experiences, Teller::Agent, ledger)
@@ -137,19 +138,10 @@ impl Learning {
         &self,
         experiences: Vec<Experience<'static>>,
         teller: Teller,
-        ledger: &Ledger,
+        ledger: &Arc<Ledger>,
     ) -> Result<(), Failure> {
-        let checked: Checked = match experiences.len() > MANY {
-            true => {
-                let made =
-                    tokio::task::spawn_blocking(move || samples::experiences(experiences, teller));
-                made.await.map_err(|error| {
-                    let text = error.to_string();
-                    Failure::new(ErrorCode::RuntimeError, Namespace::Learn, text)
-                })??
-            }
-            false => samples::experiences(experiences, teller)?,
-        };
+        let count = experiences.len();
+        let checked = checked(count, move || samples::experiences(experiences, teller)).await?;
         let count = u64::try_from(checked.samples.len()).unwrap_or(u64::MAX);
         let all = ledger
             .record(checked, self.settings.half_life)
@@ -170,7 +162,7 @@ impl Learning {
     async fn adapt(
         &self,
         request: LearnAdaptRequest<'static>,
-        ledger: &Ledger,
+        ledger: &Arc<Ledger>,
     ) -> Result<LearnAdaptResponse<'static>, Failure> {
         let name = &*request.component_name;
         let strategy = self.strategy(&request.strategy)?;
@@ -227,7 +219,9 @@ impl Learner for Learning {
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
             let ledger = self.ledgers.of(agent).await?;
-            let checked = samples::feedbacks(feedbacks, Teller::Environment)?;
+            let count = feedbacks.len();
+            let checked =
+                checked(count, || samples::feedbacks(feedbacks, Teller::Environment)).await?;
             ledger
                 .record(checked, self.settings.half_life)
                 .await
@@ -307,6 +301,33 @@ async fn records(
     components
         .map(|(name, component)| component.record(&name, weight(&name)))
         .collect()
+}
+
+/// Checks samples; many of them where nobody else waits for that.
+async fn checked(
+    count: usize,
+    check: impl FnOnce() -> Result<Checked, Failure> + Send + 'static,
+) -> Result<Checked, Failure> {
+    if count <= MANY {
+        return check();
+    }
+    let checked = tokio::task::spawn_blocking(check).await;
+    checked.unwrap_or_else(|error| {
+        let text = error.to_string();
+        Err(Failure::new(
+            ErrorCode::RuntimeError,
+            Namespace::Learn,
+            text,
+        ))
+    })
+}
+
+/// Does what computes for long, between waiting for a store, where nobody else waits for it.
+async fn at_leisure<T: Send + 'static>(
+    work: impl Future<Output = Result<T, store::Error>> + Send + 'static,
+) -> Result<T, store::Error> {
+    let runtime = tokio::runtime::Handle::current();
+    apart(move || runtime.block_on(work)).await
 }
 
 /// Does what takes a while where nobody else waits for it.

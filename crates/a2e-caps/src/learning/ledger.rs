@@ -1,28 +1,28 @@
 //! What one agent has learned: in memory for quick answers, in the store before any answer.
 
+mod record;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::{Value, json};
 use store::{Error, Learning, Refinement};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::component::{Component, number};
 use super::edits::{self, Edit, WEIGHTS};
 use super::entry::{Entry, shown, value};
 use super::proposal::{self, Proposal, Review};
-use super::samples::Checked;
 use super::strategy::{Random, Strategy};
-use super::{Settings, apart};
+use super::{MANY, Settings, apart, at_leisure};
 
 /// An agent's ledger.
 #[derive(Debug)]
 pub(super) struct Ledger {
     kept: Arc<dyn Learning>,
     /// One change at a time: what is in memory is what is in the store.
-    book: Mutex<Book>,
+    book: Arc<Mutex<Book>>,
     /// Read by whoever ranks, without waiting.
     weights: ArcSwap<BTreeMap<String, f64>>,
 }
@@ -80,7 +80,7 @@ impl Ledger {
         Ok(Self {
             kept,
             weights: ArcSwap::from_pointee(book.weights()),
-            book: Mutex::new(book),
+            book: Arc::new(Mutex::new(book)),
         })
     }
 
@@ -92,40 +92,6 @@ impl Ledger {
     /// The same of all.
     pub(super) fn weights(&self) -> Arc<BTreeMap<String, f64>> {
         self.weights.load_full()
-    }
-
-    /// Keeps samples; says how many of them all there are now.
-    pub(super) async fn record(&self, checked: Checked, half_life: Duration) -> Result<u64, Error> {
-        let mut book = self.book.lock().await;
-        let mut changed: BTreeMap<String, Component> = BTreeMap::new();
-        let mut new = 0_usize;
-        for observed in &checked.seen {
-            // The whole comes first: there is always room for it.
-            let whole = observed.is_whole.then_some(ALL).into_iter();
-            let all = whole.chain(observed.names.iter().map(|name| &**name));
-            for name in all {
-                let is_new = !book.components.contains_key(name) && !changed.contains_key(name);
-                if is_new && book.components.len() + new >= MAX_KNOWN {
-                    continue;
-                }
-                new += usize::from(is_new);
-                let component = changed.entry(name.to_owned()).or_insert_with(|| {
-                    let known = book.components.get(name);
-                    known.cloned().unwrap_or_default()
-                });
-                component.see(&observed.seen, half_life);
-            }
-        }
-        let components = changed
-            .iter_mut()
-            .map(|(name, component)| store::Component {
-                name: name.clone(),
-                known: component.written(),
-            });
-        let components = components.collect();
-        self.kept.record(checked.samples, components).await?;
-        book.components.extend(changed);
-        Ok(book.count())
     }
 
     /// What is known of a component; of all without a name.
@@ -164,12 +130,27 @@ impl Ledger {
     /// Learns from what there is: weights by a strategy, and whatever else is planned and approved.
     /// Says how many proposals were applied.
     pub(super) async fn adapt(
-        &self,
+        self: &Arc<Self>,
         name: &str,
         strategy: Strategy,
         settings: &Settings,
     ) -> Result<usize, Error> {
-        let mut book = self.book.lock().await;
+        let book = Arc::clone(&self.book).lock_owned().await;
+        let (is_large, ledger) = (book.components.len() > MANY, Arc::clone(self));
+        let (name, settings) = (name.to_owned(), *settings);
+        let adapted = async move { ledger.adapt_in(book, &name, (strategy, &settings)).await };
+        match is_large {
+            true => at_leisure(adapted).await,
+            false => adapted.await,
+        }
+    }
+
+    async fn adapt_in(
+        &self,
+        mut book: OwnedMutexGuard<Book>,
+        name: &str,
+        (strategy, settings): (Strategy, &Settings),
+    ) -> Result<usize, Error> {
         let mut proposals = self.weighed(&book, name, (strategy, settings));
         let others = book.planned(name, "local", settings.min_experiences);
         // Weights are the strategy's, and what is as wanted needs no change.
@@ -194,7 +175,7 @@ impl Ledger {
     }
 
     pub(super) async fn apply(&self, proposal: &Proposal) -> Result<Outcome, Error> {
-        self.apply_to(&mut self.book.lock().await, proposal).await
+        self.apply_to(&mut *self.book.lock().await, proposal).await
     }
 
     /// Takes a refinement back: the state is what it was before it, to the byte.
@@ -284,11 +265,7 @@ impl Ledger {
         proposals.collect()
     }
 
-    async fn apply_to(
-        &self,
-        book: &mut MutexGuard<'_, Book>,
-        proposal: &Proposal,
-    ) -> Result<Outcome, Error> {
+    async fn apply_to(&self, book: &mut Book, proposal: &Proposal) -> Result<Outcome, Error> {
         let before = book.value();
         let applied = edits::apply(&before, &proposal.edits);
         let failed = applied.failed.len();
