@@ -14,7 +14,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
     CustomNotification, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
     Implementation, InputRequest, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam, Root,
+    ProtocolVersion, ResourceUpdatedNotificationParam, Root,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -154,32 +154,6 @@ impl ClientHandler for Handler {
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         Ok(ElicitResult::new(ElicitationAction::Decline))
-    }
-
-    async fn on_progress(
-        &self,
-        params: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        let server = self.server.upgrade();
-        let progress = server.and_then(|server| server.calls.progress(&params.progress_token));
-        let Some(progress) = progress else {
-            return;
-        };
-        let message = params.message.unwrap_or_default();
-        match params.total.filter(|total| *total > 0.0) {
-            Some(total) => {
-                let percent = (params.progress / total * 100.0).clamp(0.0, 100.0);
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "it is between 0 and 100"
-                )]
-                let percent = percent as u8;
-                progress.progress(percent, &message).await;
-            }
-            None => progress.status(&message).await,
-        }
     }
 
     async fn on_logging_message(

@@ -27,7 +27,7 @@ pub(super) struct Server {
     /// The agent who has registered it; nobody for those of the configuration.
     pub(super) owner: Option<Arc<str>>,
     pub(super) ground: Arc<Ground>,
-    pub(super) calls: Calls,
+    pub(super) calls: Arc<Calls>,
     /// Places for notifications that are being passed on.
     pub(super) telling: Arc<Semaphore>,
     /// What of its resources agents are told of.
@@ -97,7 +97,7 @@ impl Server {
             settings,
             owner,
             ground,
-            calls: Calls::default(),
+            calls: Arc::default(),
             telling: Arc::new(Semaphore::new(MAX_TELLING)),
             subscribed: Subscribed::default(),
             link: tokio::sync::Mutex::default(),

@@ -168,15 +168,15 @@ impl Server {
     ) -> Result<ServerResult, ServiceError> {
         let peer = connection.peer();
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let options =
-            PeerRequestOptions::with_timeout(self.settings.timeout).reset_timeout_on_progress();
+        let options = PeerRequestOptions::no_options();
         let started = std::time::Instant::now();
         let handle = peer.send_cancellable_request(request, options).await?;
-        let _listening = self
-            .calls
-            .listen(handle.progress_token.clone(), call.progress.clone());
+        let listening = self.calls.listen(handle.progress_token.clone());
         let asked = Asked::new(peer.clone(), handle.id.clone());
-        let answer = handle.await_response().await;
+        let timeout = self.settings.timeout;
+        let answer = handle.await_response();
+        let answer = listening.wait(answer, timeout, &call.progress).await;
+        let answer = answer.ok_or(ServiceError::Timeout { timeout })?;
         asked.answered();
         self.told().round_trip = started.elapsed();
         answer

@@ -1,22 +1,30 @@
-//! Connections that say when they end.
+//! Connections that say when they end, and how far calls are.
+
+use std::sync::Arc;
 
 use rmcp::RoleClient;
+use rmcp::model::{JsonRpcMessage, JsonRpcNotification, ServerNotification};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A connection that says when it ends.
+use super::calls::Calls;
+
+/// A connection that says when it ends, and tells calls of their progress: here messages come in their
+/// order, while rmcp has a task for each notification, however many there are.
 pub(super) struct Watched<T> {
     inner: T,
+    calls: Arc<Calls>,
     ended: Option<DropGuard>,
 }
 
 impl<T> Watched<T> {
     /// The same connection, and what ends with it.
-    pub(super) fn new(inner: T) -> (Self, CancellationToken) {
+    pub(super) fn new(inner: T, calls: Arc<Calls>) -> (Self, CancellationToken) {
         let ended = CancellationToken::new();
         let watched = Self {
             inner,
+            calls,
             ended: Some(ended.clone().drop_guard()),
         };
         (watched, ended)
@@ -34,11 +42,25 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let received = self.inner.receive().await;
-        if received.is_none() {
-            self.ended = None;
+        loop {
+            match self.inner.receive().await {
+                Some(JsonRpcMessage::Notification(told)) => match told.notification {
+                    ServerNotification::ProgressNotification(said) => self.calls.hear(said.params),
+                    notification => {
+                        let told = JsonRpcNotification {
+                            notification,
+                            ..told
+                        };
+                        return Some(JsonRpcMessage::Notification(told));
+                    }
+                },
+                None => {
+                    self.ended = None;
+                    return None;
+                }
+                received => return received,
+            }
         }
-        received
     }
 
     async fn close(&mut self) -> Result<(), T::Error> {
