@@ -20,7 +20,7 @@ use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
 use a2e_runtime::config::{McpCommand, McpPlace, McpServer};
 use a2e_runtime::definitions::Definitions;
-use a2e_runtime::{AgentConfig, Calling, Client, ClientError, Handler, Host, Source};
+use a2e_runtime::{AgentConfig, Calling, Client, ClientError, Handler, Host, Limits, Source};
 use a2e_wire::messages::mcp::McpPromptListRequest;
 use benches::median;
 use benches::pin::Cpus;
@@ -34,12 +34,19 @@ use rmcp::service::{ClientLifecycleMode, ClientServiceExt, RequestContext, Runni
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{RoleClient, RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Value, json};
-use store::{Limits, Memory, Store};
+use store::{Memory, Store};
+
+/// As in `frith`, for both sides of the comparison.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// What a host in the caller's process may add to a call, in per cent.
 const AT_MOST: f64 = 30.0;
+
+/// Calls at once, where there are several.
+const FLIGHT: usize = 64;
 
 /// How often everybody has a turn, and how many calls one has.
 #[derive(Clone, Copy)]
@@ -137,7 +144,7 @@ async fn report(effort: Effort) -> Fallible<()> {
         "  {:16} {:>9} {:>9} {:>9} {:>9}",
         "", "rmcp", "frith", "adds", "at most"
     );
-    for (name, flight) in [("one at a time", 1), ("64 in flight", 64)] {
+    for (name, flight) in [("one at a time", 1), ("64 in flight", FLIGHT)] {
         let (mut rmcp, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..effort.rounds {
             rmcp.push(time(effort.calls, flight, || ask_rmcp(&direct)).await?);
@@ -211,7 +218,7 @@ fn host(program: &Path, folder: &Path) -> Fallible<Host> {
     let web = Web::new(HttpClient::new(HttpSettings::default()), &[])?;
     let catalogue = Arc::new(Catalogue::default());
     let pinning = Pinning::new(Definitions::new(&Store::new(Memory::new(
-        Limits::default(),
+        store::Limits::default(),
     )))?);
     let ground = Ground::new(workplace, web, Arc::clone(&catalogue), pinning);
     let fleet = Fleet::new(ground);
@@ -220,7 +227,16 @@ fn host(program: &Path, folder: &Path) -> Fallible<Host> {
     fleet.configure(&[McpServer::new("s".to_owned(), place)], None);
     let tools = Tools::new(catalogue, ToolSettings::default())?;
     let mcp = Mcp::new(fleet, Placement::named("mcp"));
-    Ok(Host::builder().plugin(tools).plugin(mcp).build())
+    // As many calls at once as the other side makes.
+    let limits = Limits {
+        max_parallel: FLIGHT,
+        ..Limits::default()
+    };
+    Ok(Host::builder()
+        .limits(limits)
+        .plugin(tools)
+        .plugin(mcp)
+        .build())
 }
 
 fn agent() -> AgentConfig {

@@ -43,7 +43,7 @@ const RULES: &[Rule] = &[
     rule("sandbox", &[], &[]),
     rule("a2e-session", &["a2e-wire"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
     rule("a2e-runtime", &["a2e-wire", "a2e-session", "policy", "audit", "store", "canonical"], &[]),
-    rule("a2e-caps", &["a2e-wire", "a2e-runtime", "policy", "store", "sandbox", "canonical"], &[]),
+    rule("a2e-caps", &["a2e-wire", "a2e-runtime", "policy", "store", "sandbox", "canonical", "strict-json"], &[]),
     rule("a2a-identity", &["canonical", "a2a-wire"], &[ASYNC, CLOCK, SOCKETS]),
     rule("a2a-session", &["a2a-wire", "a2a-identity", "policy", "canonical"], &[ASYNC, CLOCK, SOCKETS]),
     rule("a2a-net", &["a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical", "strict-json"], &[]),

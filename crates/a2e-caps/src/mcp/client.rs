@@ -4,6 +4,7 @@
 //! `<server>__<tool>`, and are called with `tool/call/req`. Reading order: [`Fleet`], `server` (the
 //! connection, and how it comes back), `handler` (what servers ask), `tool`, `requests`.
 
+mod answer;
 mod calls;
 mod child;
 mod dial;
@@ -17,6 +18,7 @@ mod pushes;
 mod requests;
 mod server;
 mod sse;
+mod streams;
 mod subscribe;
 mod told;
 mod tool;

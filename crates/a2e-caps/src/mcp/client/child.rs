@@ -8,17 +8,16 @@ use a2e_runtime::config::{McpCommand, Network};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use rmcp::transport::async_rw::AsyncRwTransport;
-use sandbox::{Child, Command, Input, Output, Stdin};
+use sandbox::{Child, Command, Input, Output};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
-use super::http::MAX_MESSAGE;
+use super::streams::{Direct, Streams};
 use crate::shares::Share;
 use crate::workplace::Workplace;
 
 /// A program and its two streams.
 pub(super) struct ChildTransport {
-    streams: AsyncRwTransport<RoleClient, Output, Stdin>,
+    streams: Streams,
     child: Child,
     /// It is one of the programs of its agent, if it has one.
     _share: Option<Share>,
@@ -80,12 +79,18 @@ impl ChildTransport {
         if let Some(stderr) = child.stderr.take() {
             tokio::spawn(log(name.to_owned(), stderr));
         }
-        let streams = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE);
         Ok(Self {
-            streams,
+            streams: Streams::new(stdout, stdin),
             child,
             _share: share,
         })
+    }
+}
+
+impl ChildTransport {
+    /// The streams, for calls of tools.
+    pub(super) fn direct(&self) -> Arc<Direct> {
+        Arc::clone(self.streams.direct())
     }
 }
 
@@ -117,7 +122,7 @@ impl Transport<RoleClient> for ChildTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), std::io::Error>> + Send + 'static {
-        self.streams.send(item)
+        self.streams.send(&item)
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -125,7 +130,7 @@ impl Transport<RoleClient> for ChildTransport {
     }
 
     async fn close(&mut self) -> Result<(), std::io::Error> {
-        self.streams.close().await?;
+        self.streams.close().await;
         // Dropping it ends it, with all it has started.
         let _ = tokio::time::timeout(ENDING, self.child.wait()).await;
         Ok(())

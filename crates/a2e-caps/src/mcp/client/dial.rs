@@ -59,7 +59,10 @@ impl Server {
             McpPlace::Command(command) => {
                 let (owner, workplace) = (self.owner.as_ref(), &self.ground.workplace);
                 let child = ChildTransport::start(self.name(), command, owner, workplace);
-                self.begin(child.await?, lifecycle).await
+                let child = child.await?;
+                let direct = child.direct();
+                let begun = self.begin(child, lifecycle).await?;
+                Ok(begun.with(direct))
             }
             McpPlace::Http(at) => {
                 let config = StreamableHttpClientTransportConfig::with_uri(at.url.as_str())
@@ -117,6 +120,11 @@ impl Server {
             ClientInitializeError::ExpectedInitResult(_) => NotBegun::Confused,
             error => NotBegun::Other(error.to_string()),
         })?;
-        Ok(Connection { running, ended })
+        Ok(Connection {
+            running,
+            ended,
+            direct: None,
+            meta: String::new(),
+        })
     }
 }

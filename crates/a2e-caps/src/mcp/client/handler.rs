@@ -14,7 +14,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
     CustomNotification, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
     Implementation, InputRequest, ListRootsResult, LoggingMessageNotificationParam,
-    ProtocolVersion, ResourceUpdatedNotificationParam, Root,
+    ProtocolVersion, RequestMetaObject, ResourceUpdatedNotificationParam, Root,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -46,6 +46,20 @@ impl Handler {
             server: Arc::downgrade(server),
             samplings: Semaphore::new(MAX_SAMPLINGS),
         }
+    }
+
+    /// What each request of the newer era says of who sends it: members of `_meta`, each with its comma.
+    pub(super) fn meta(&self) -> String {
+        let info = self.get_info();
+        let mut meta = RequestMetaObject::default();
+        meta.set_protocol_version(ProtocolVersion::V_2026_07_28);
+        meta.set_client_info(info.client_info);
+        meta.set_client_capabilities(info.capabilities);
+        let text = serde_json::to_string(&meta).unwrap_or_default();
+        let members = text
+            .strip_prefix('{')
+            .and_then(|text| text.strip_suffix('}'));
+        members.map_or_else(String::new, |members| format!("{members},"))
     }
 
     /// Asks an agent's model, on behalf of the server.

@@ -17,6 +17,7 @@ use super::Ground;
 use super::calls::Calls;
 use super::handler::Handler;
 use super::login::Login;
+use super::streams::Direct;
 use super::subscribe::Subscribed;
 use super::told::Told;
 
@@ -53,6 +54,10 @@ struct Link {
 pub(super) struct Connection {
     pub(super) running: RunningService<RoleClient, Handler>,
     pub(super) ended: CancellationToken,
+    /// The way past rmcp, if it is one to a program,
+    pub(super) direct: Option<Arc<Direct>>,
+    /// and what requests say over it of themselves: members of `_meta`, each with its comma.
+    pub(super) meta: String,
 }
 
 /// What to do about a connection that is over.
@@ -293,6 +298,19 @@ impl Server {
 }
 
 impl Connection {
+    /// The same, with a way for calls of tools.
+    pub(super) fn with(self, direct: Arc<Direct>) -> Self {
+        let meta = match self.is_newer() {
+            true => self.handler().meta(),
+            false => String::new(),
+        };
+        Self {
+            direct: Some(direct),
+            meta,
+            ..self
+        }
+    }
+
     pub(super) fn peer(&self) -> &Peer<RoleClient> {
         self.running.peer()
     }

@@ -1,22 +1,25 @@
 //! Tools of MCP servers, as tools of this host.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use a2e_runtime::{BoxFuture, Session};
-use a2e_wire::ErrorCode;
+use a2e_wire::{ErrorCode, Raw};
 use canonical::Digest;
 use rmcp::ServiceError;
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, ContentBlock,
-    ErrorCode as RpcCode, InputRequiredResult, InputResponses, JsonObject, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode as RpcCode,
+    InputRequiredResult, InputResponses, JsonObject, NumberOrString, ProgressToken, ServerResult,
     Tool as McpDefinition,
 };
 use rmcp::service::PeerRequestOptions;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::answer::{is_question, output};
 use super::calls::Asked;
 use super::server::{Connection, Server};
+use super::streams::Direct;
 use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
 
 /// A tool of a server.
@@ -126,50 +129,112 @@ impl Tool for McpTool {
             })?;
             self.check()?;
             let result = self.server.call(&connection, &self.name, &call).await?;
-            output(result)
+            output(&result)
         })
     }
 }
 
+/// What a server is asked for, and has been told beside it.
+struct Question<'a> {
+    name: &'a str,
+    arguments: &'a Raw<'static>,
+    /// What the server has said that it wants to be told again,
+    state: Option<String>,
+    /// and what it wanted to know.
+    inputs: Option<InputResponses>,
+}
+
+/// What comes of a question.
+enum Answer {
+    /// A result, as it was written.
+    Result(String),
+    Wanted(InputRequiredResult),
+    Other,
+}
+
 impl Server {
+    /// Calls a tool: gives its result, as it was written.
     async fn call(
         self: &Arc<Self>,
         connection: &Connection,
         name: &str,
         call: &Call,
-    ) -> Result<CallToolResult, ToolFailure> {
-        let arguments: JsonObject = call.arguments.read()?;
-        let mut params = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
+    ) -> Result<String, ToolFailure> {
+        let mut question = Question {
+            name,
+            arguments: call.arguments.raw(),
+            state: None,
+            inputs: None,
+        };
         let _place = self.calls.enter(call.progress.session());
         for _ in 0..MAX_ROUNDS {
-            let answer = self.ask(connection, params.clone(), call).await;
-            match answer.map_err(|error| self.failure(name, &error))? {
-                ServerResult::CallToolResult(result) => return Ok(result),
-                ServerResult::InputRequiredResult(wanted) => {
-                    params.request_state.clone_from(&wanted.request_state);
+            let started = std::time::Instant::now();
+            let answer = match &connection.direct {
+                Some(direct) => self.ask_directly(connection, direct, &question, call).await,
+                None => self.ask(connection, &question, call).await,
+            };
+            let answer = answer.map_err(|error| self.failure(name, &error))?;
+            self.told().round_trip = started.elapsed();
+            match answer {
+                Answer::Result(result) => return Ok(result),
+                Answer::Wanted(wanted) => {
+                    question.state.clone_from(&wanted.request_state);
                     let inputs = inputs(connection, wanted, call.progress.session()).await;
-                    params.input_responses = Some(inputs.map_err(|error| {
+                    question.inputs = Some(inputs.map_err(|error| {
                         ToolFailure::with_code(ErrorCode::McpProtocolError, error.message)
                     })?);
                 }
-                _ => break,
+                Answer::Other => break,
             }
         }
         let text = format!("`{name}` was answered with something that is no result of a tool");
         Err(ToolFailure::with_code(ErrorCode::McpProtocolError, text))
     }
 
-    /// Asks once. Whoever drops this cancels it at the server.
+    /// Asks once, over the streams of a program. Whoever drops this cancels it at the server.
+    async fn ask_directly(
+        &self,
+        connection: &Connection,
+        direct: &Arc<Direct>,
+        question: &Question<'_>,
+        call: &Call,
+    ) -> Result<Answer, ServiceError> {
+        let begun = direct.begin().ok_or(ServiceError::TransportClosed)?;
+        let line = question.line(&begun.id(), &connection.meta);
+        let id = NumberOrString::String(begun.id().into());
+        let listening = self.calls.listen(ProgressToken(id.clone()));
+        let asked = Asked::new(connection.peer().clone(), id);
+        let sent = begun.send(line).await;
+        sent.map_err(|_| ServiceError::TransportClosed)?;
+        let timeout = self.settings.timeout;
+        let answer = begun.answer();
+        let answer = listening.wait(answer, timeout, &call.progress).await;
+        let answer = answer.ok_or(ServiceError::Timeout { timeout })?;
+        asked.answered();
+        let result = answer
+            .ok_or(ServiceError::TransportClosed)?
+            .map_err(ServiceError::McpError)?;
+        if is_question(&result)
+            && let Ok(wanted) = serde_json::from_str(&result)
+        {
+            return Ok(Answer::Wanted(wanted));
+        }
+        Ok(match result.starts_with('{') {
+            true => Answer::Result(result),
+            false => Answer::Other,
+        })
+    }
+
+    /// Asks once, by rmcp. Whoever drops this cancels it at the server.
     async fn ask(
         &self,
         connection: &Connection,
-        params: CallToolRequestParams,
+        question: &Question<'_>,
         call: &Call,
-    ) -> Result<ServerResult, ServiceError> {
+    ) -> Result<Answer, ServiceError> {
         let peer = connection.peer();
-        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(question.params()));
         let options = PeerRequestOptions::no_options();
-        let started = std::time::Instant::now();
         let handle = peer.send_cancellable_request(request, options).await?;
         let listening = self.calls.listen(handle.progress_token.clone());
         let asked = Asked::new(peer.clone(), handle.id.clone());
@@ -178,8 +243,14 @@ impl Server {
         let answer = listening.wait(answer, timeout, &call.progress).await;
         let answer = answer.ok_or(ServiceError::Timeout { timeout })?;
         asked.answered();
-        self.told().round_trip = started.elapsed();
-        answer
+        Ok(match answer? {
+            ServerResult::CallToolResult(result) => match serde_json::to_string(&result) {
+                Ok(result) => Answer::Result(result),
+                Err(_) => Answer::Other,
+            },
+            ServerResult::InputRequiredResult(wanted) => Answer::Wanted(wanted),
+            _ => Answer::Other,
+        })
     }
 
     fn failure(&self, name: &str, error: &ServiceError) -> ToolFailure {
@@ -235,59 +306,30 @@ async fn inputs(
     Ok(inputs)
 }
 
-/// A result in the form that agents of A2E know.
-fn output(result: CallToolResult) -> Result<Output, ToolFailure> {
-    let texts = result.content.iter().filter_map(ContentBlock::as_text);
-    let texts: Vec<&str> = texts.map(|text| text.text.as_str()).collect();
-    let text = texts.join("\n");
-    let mut data = Map::new();
-    data.insert("content".into(), json!(result.content));
-    let images: Vec<Value> = result
-        .content
-        .iter()
-        .filter_map(ContentBlock::as_image)
-        .map(|image| json!({"data": image.data, "mimeType": image.mime_type}))
-        .collect();
-    if !images.is_empty() {
-        data.insert("images".into(), images.into());
+impl Question<'_> {
+    /// As rmcp has it.
+    fn params(&self) -> CallToolRequestParams {
+        let arguments: JsonObject = self.arguments.deserialize().unwrap_or_default();
+        let mut params = CallToolRequestParams::new(self.name.to_owned()).with_arguments(arguments);
+        params.request_state.clone_from(&self.state);
+        params.input_responses.clone_from(&self.inputs);
+        params
     }
-    if let Some(structured) = result.structured_content {
-        data.insert("structured".into(), structured);
-    }
-    let error = result
-        .is_error
-        .unwrap_or_default()
-        .then(|| match text.is_empty() {
-            true => "the tool failed and does not say why".to_owned(),
-            false => text.clone(),
-        });
-    data.insert("text".into(), text.into());
-    Ok(Output {
-        error,
-        ..Output::new(&Value::Object(data))?
-    })
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_have_their_text_and_their_parts() {
-        let mut result = CallToolResult::success(vec![
-            ContentBlock::text("one"),
-            ContentBlock::image("aGk=", "image/png"),
-            ContentBlock::text("two"),
-        ]);
-        let made = output(result.clone()).unwrap();
-        let data: Value = made.data.deserialize().unwrap();
-        assert_eq!(data["text"], "one\ntwo");
-        assert_eq!(data["images"][0]["mimeType"], "image/png");
-        assert_eq!(data["content"].as_array().unwrap().len(), 3);
-        assert_eq!(made.error, None);
-        result.is_error = Some(true);
-        assert_eq!(output(result).unwrap().error.as_deref(), Some("one\ntwo"));
-        let silent = CallToolResult::error(Vec::new());
-        assert!(output(silent).unwrap().error.is_some());
+    /// As a message. `meta` is what all requests of the connection say of it.
+    fn line(&self, id: &str, meta: &str) -> Vec<u8> {
+        let name = json!(self.name);
+        let mut line = format!(
+            r#"{{"jsonrpc":"2.0","id":"{id}","method":"tools/call","params":{{"_meta":{{{meta}"progressToken":"{id}"}},"name":{name},"arguments":"#
+        );
+        line.push_str(self.arguments.as_str());
+        if let Some(state) = &self.state {
+            let _ = write!(line, r#","requestState":{}"#, json!(state));
+        }
+        if let Some(inputs) = &self.inputs {
+            let _ = write!(line, r#","inputResponses":{}"#, json!(inputs));
+        }
+        line.push_str("}}");
+        line.into_bytes()
     }
 }
