@@ -21,8 +21,19 @@ pub struct Mcp {
     pub servers: Vec<McpServer>,
     /// The files that servers were read from.
     pub imported: Vec<PathBuf>,
+    /// What stands in those files and cannot be used.
+    pub left_out: Vec<LeftOut>,
     /// Hosts that servers may be at although their addresses are not public.
     pub private_hosts: Vec<String>,
+}
+
+/// A server of a `.mcp.json` that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// What it is called there.
+    pub name: String,
+    /// Which file that is, and what is wrong with it.
+    pub why: String,
 }
 
 /// How an MCP server is reached, and what of it is let through.
@@ -152,7 +163,10 @@ impl Reader<'_> {
             };
             for file in files.into_iter().flatten() {
                 match import(&file, self.surroundings) {
-                    Ok(servers) => mcp.servers.extend(servers),
+                    Ok((servers, left_out)) => {
+                        mcp.servers.extend(servers);
+                        mcp.left_out.extend(left_out);
+                    }
                     Err(text) => drop(field.wrong::<()>(&text)),
                 }
                 mcp.imported.push(file);
@@ -264,8 +278,25 @@ pub fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 64 && name.bytes().all(is_letter) && !name.contains("__")
 }
 
-/// Reads the servers of a `.mcp.json`, as other programs write it.
-fn import(file: &Path, surroundings: &Surroundings<'_>) -> Result<Vec<McpServer>, String> {
+/// What of a `.mcp.json` cannot be used.
+///
+/// # Errors
+/// In words, why nothing of it can.
+pub fn left_out(file: &Path) -> Result<Vec<LeftOut>, String> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let surroundings = Surroundings {
+        folder: Path::new("."),
+        variable: &variable,
+    };
+    import(file, &surroundings).map(|(_, left_out)| left_out)
+}
+
+/// Reads the servers of a `.mcp.json`, as other programs write it. One that cannot be used hurts no
+/// other: the file is not the operator's alone.
+fn import(
+    file: &Path,
+    surroundings: &Surroundings<'_>,
+) -> Result<(Vec<McpServer>, Vec<LeftOut>), String> {
     let shown = file.display();
     let cannot =
         |error: &dyn std::fmt::Display| format!("names {shown}, which cannot be read: {error}");
@@ -280,14 +311,21 @@ fn import(file: &Path, surroundings: &Surroundings<'_>) -> Result<Vec<McpServer>
     let servers = json.get("mcpServers").or_else(|| json.get("servers"));
     let servers = servers.and_then(Value::as_object);
     let servers = servers.ok_or_else(|| cannot(&"it has no `mcpServers`"))?;
-    let server = |(name, entry): (&String, &Value)| {
-        let wrong = |text: &str| format!("names {shown}, where `{name}` {text}");
-        if !is_name(name) {
-            return Err(wrong(NAME));
+    let (mut good, mut left_out) = (Vec::new(), Vec::new());
+    for (name, entry) in servers {
+        let server = match is_name(name) {
+            true => imported(name, entry, surroundings),
+            false => Err(NAME.to_owned()),
+        };
+        match server {
+            Ok(server) => good.push(server),
+            Err(text) => left_out.push(LeftOut {
+                name: name.clone(),
+                why: format!("{shown}: `{name}` {text}"),
+            }),
         }
-        imported(name, entry, surroundings).map_err(|text| wrong(&text))
-    };
-    servers.iter().map(server).collect()
+    }
+    Ok((good, left_out))
 }
 
 fn imported(
@@ -370,7 +408,8 @@ mod tests {
         }}"#;
         std::fs::write(&file, text).unwrap();
         let variable = |name: &str| (name == "KEY").then(|| "k".to_owned());
-        let servers = import(&file, &surroundings(&variable)).unwrap();
+        let (servers, left_out) = import(&file, &surroundings(&variable)).unwrap();
+        assert!(left_out.is_empty(), "{left_out:?}");
         let of = |name: &str| servers.iter().find(|server| server.name == name).unwrap();
         let McpPlace::Command(git) = &of("git").place else {
             panic!("{servers:?}")
@@ -405,9 +444,16 @@ mod tests {
         ] {
             let file = folder.path().join("mcp.json");
             std::fs::write(&file, text).unwrap();
-            let said = import(&file, &surroundings(&nothing)).unwrap_err();
+            let said = match import(&file, &surroundings(&nothing)) {
+                Ok((_, left_out)) => left_out.into_iter().map(|it| it.why).collect(),
+                Err(said) => said,
+            };
             assert!(said.contains(wrong), "{text}: {said}");
         }
+        let file = folder.path().join("mcp.json");
+        std::fs::write(&file, r#"{"mcpServers": {"a": {}, "b": {"command": "x"}}}"#).unwrap();
+        let (good, left_out) = import(&file, &surroundings(&nothing)).unwrap();
+        assert_eq!((good.len(), left_out.len()), (1, 1));
         let long = "x".repeat(64);
         assert!(is_name(&long) && !is_name(&format!("{long}x")) && !is_name(""));
     }

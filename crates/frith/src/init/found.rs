@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use a2e_caps::skills::Checked;
-use a2e_runtime::config::Imported;
+use a2e_runtime::config::{Imported, left_out_of_import};
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
@@ -109,7 +109,10 @@ impl Found {
         if !self.add(folder, NAME, &plugin) {
             return;
         }
-        let names: Vec<&str> = servers.keys().map(String::as_str).collect();
+        let broken = left_out_of_import(&folder.join(NAME)).unwrap_or_default();
+        let is_good = |name: &&String| broken.iter().all(|it| it.name != **name);
+        let names: Vec<&str> = servers.keys().filter(is_good).map(String::as_str).collect();
+        self.left_out.extend(broken.into_iter().map(|it| it.why));
         self.imported.push(format!(
             "{NAME}: {} (in the sandbox, without a network; docs/mcp.md says how to give them one)",
             names.join(", ")

@@ -24,7 +24,7 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     write("config.yaml", python);
     write(
         ".mcp.json",
-        r#"{"mcpServers": {"files": {"command": "npx", "env": {"KEY": "${NOT_SET_HERE:-k}"}}}}"#,
+        r#"{"mcpServers": {"files": {"command": "npx", "env": {"KEY": "${NOT_SET_HERE:-k}"}}, "odd": {}}}"#,
     );
     write("skills/pdf/SKILL.md", "---\nname: pdf\n---\n");
     let skill = "---\nname: cut\ndescription: Cuts\n---\nCut it.\n";
@@ -41,6 +41,7 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     for part in [
         "`plugins[1].type`",
         "unknown key `x`",
+        "`odd` has neither `command` nor `url`",
         "skills/pdf/SKILL.md: ",
     ] {
         assert!(left.contains(part), "{part} in {left}");
