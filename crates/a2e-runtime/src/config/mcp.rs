@@ -71,6 +71,8 @@ pub struct McpCommand {
     pub words: Vec<String>,
     /// The folder it starts in; the workspace unless given.
     pub cwd: Option<PathBuf>,
+    /// The folder of the file that names it, in which it starts instead if the sandbox shows it that.
+    pub beside: Option<PathBuf>,
     /// Its variables.
     pub env: Vec<(String, Secret)>,
     /// What it can reach.
@@ -134,12 +136,24 @@ impl McpCommand {
         Self {
             words,
             cwd: None,
+            beside: None,
             env: Vec::new(),
             network: Network::None,
             readable: Vec::new(),
             writable: Vec::new(),
             memory: None,
         }
+    }
+}
+
+impl McpServer {
+    /// The same, of a file.
+    fn beside(mut self, file: &Path) -> Self {
+        if let McpPlace::Command(command) = &mut self.place {
+            let file = std::path::absolute(file);
+            command.beside = file.ok().and_then(|file| Some(file.parent()?.to_owned()));
+        }
+        self
     }
 }
 
@@ -318,7 +332,7 @@ fn import(
             false => Err(NAME.to_owned()),
         };
         match server {
-            Ok(server) => good.push(server),
+            Ok(server) => good.push(server.beside(file)),
             Err(text) => left_out.push(LeftOut {
                 name: name.clone(),
                 why: format!("{shown}: `{name}` {text}"),
@@ -416,6 +430,7 @@ mod tests {
         };
         assert_eq!(git.words, ["uvx", "mcp-server-git", "--repo=."]);
         assert_eq!(git.env, [("KEY".to_owned(), Secret::new("k"))]);
+        assert_eq!(git.beside.as_deref(), Some(folder.path()));
         let McpPlace::Http(docs) = &of("docs").place else {
             panic!("{servers:?}")
         };

@@ -1,6 +1,7 @@
 //! Servers that are programs: they run in the sandbox, and end with their connection.
 
 use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use a2e_runtime::config::{McpCommand, Network};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use sandbox::{Child, Command, Input, Output};
+use sandbox::{Child, Command, Input, Output, Profile};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
 use super::streams::{Direct, Streams};
@@ -48,7 +49,7 @@ impl ChildTransport {
         let command = Command {
             program: program.into(),
             args: args.iter().map(Into::into).collect(),
-            cwd: told.cwd.clone().unwrap_or_else(|| workplace.folder.clone()),
+            cwd: folder(told, &workplace.profile, &workplace.folder),
             env: told
                 .env
                 .iter()
@@ -85,6 +86,18 @@ impl ChildTransport {
             _share: share,
         })
     }
+}
+
+/// The folder a program starts in: as told, or beside the file that names it, which its words may be
+/// about, if the sandbox shows it that.
+fn folder(told: &McpCommand, profile: &Profile, workspace: &Path) -> PathBuf {
+    let shown = [&profile.readable, &profile.writable];
+    let own = [&told.readable, &told.writable];
+    let mut shown = shown.into_iter().chain(own).flatten();
+    let beside = told.beside.as_deref();
+    let beside = beside.filter(|beside| shown.any(|shown| beside.starts_with(shown)));
+    let folder = told.cwd.as_deref().or(beside);
+    folder.unwrap_or(workspace).to_owned()
 }
 
 impl ChildTransport {
@@ -134,5 +147,27 @@ impl Transport<RoleClient> for ChildTransport {
         // Dropping it ends it, with all it has started.
         let _ = tokio::time::timeout(ENDING, self.child.wait()).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_starts_beside_the_file_that_names_it_if_it_sees_that() {
+        let mut profile = Profile::default();
+        let mut told = McpCommand::new(vec!["python3".into(), "server.py".into()]);
+        told.beside = Some("/home/me/project".into());
+        let folder_of = |told: &McpCommand, profile: &Profile| {
+            folder(told, profile, Path::new("/work"))
+                .display()
+                .to_string()
+        };
+        assert_eq!(folder_of(&told, &profile), "/work");
+        profile.readable.push("/home/me/project".into());
+        assert_eq!(folder_of(&told, &profile), "/home/me/project");
+        told.cwd = Some("/elsewhere".into());
+        assert_eq!(folder_of(&told, &profile), "/elsewhere");
     }
 }
