@@ -5,6 +5,7 @@
 
 mod a2a;
 mod audit;
+mod block;
 mod chains;
 mod commands;
 mod components;

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::tree::{Entry, Kind, Location, Node};
-use super::{Config, Overrides, Problem, Surroundings, sections, yaml};
+use super::{Config, Overrides, Problem, Surroundings, block, sections, yaml};
 
 /// What became of a foreign configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -170,17 +170,7 @@ fn remove(node: &mut Node, at: Location) -> bool {
 /// What was kept, as YAML: a line for each key, and for each plugin.
 impl std::fmt::Display for Imported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (name, value) in &self.kept {
-            match value.as_array() {
-                Some(list) if !list.is_empty() => {
-                    writeln!(f, "{name}:")?;
-                    list.iter()
-                        .try_for_each(|element| writeln!(f, "  - {element}"))?;
-                }
-                _ => writeln!(f, "{name}: {value}")?,
-            }
-        }
-        Ok(())
+        block::members(f, &self.kept, 0)
     }
 }
 
@@ -269,6 +259,32 @@ logging: {level: DEBUG}
     fn what_is_written_reads_the_same() {
         let imported = import(PYTHON);
         assert_eq!(import(&imported.to_string()).kept, imported.kept);
+    }
+
+    #[test]
+    fn it_is_written_in_blocks() {
+        let kept =
+            json!({"a": {"b": [1, {"c": "x y", "d": []}, [true, "true"]]}, "e": {}, "f g": "h"});
+        let imported = Imported {
+            kept: kept.as_object().unwrap().clone(),
+            left_out: Vec::new(),
+        };
+        let text = imported.to_string();
+        let lines = [
+            "a:",
+            "  b:",
+            "    - 1",
+            "    - c: \"x y\"",
+            "      d: []",
+            "    -",
+            "      - true",
+            "      - \"true\"",
+            "e: {}",
+            "\"f g\": h",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+        let read: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(read, kept);
     }
 
     #[test]

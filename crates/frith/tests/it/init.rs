@@ -55,9 +55,12 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     let (status, out, _) = frith_in(folder, &["config", "check"], "");
     assert_eq!(status, 0, "{out}");
     let text = std::fs::read_to_string(folder.join("frith.yaml")).unwrap();
-    assert!(text.contains("host_id: \"mine\"\n"), "{text}");
-    assert!(text.contains("\"import\":\".mcp.json\""), "{text}");
-    assert!(text.contains("\"folders\":[\".claude/skills\"]"), "{text}");
+    assert!(text.contains("host_id: mine\n"), "{text}");
+    assert!(text.contains("import: \".mcp.json\"\n"), "{text}");
+    assert!(
+        text.contains("folders:\n      - \".claude/skills\"\n"),
+        "{text}"
+    );
     assert!(text.contains("\npolicy: {rules: "), "{text}");
     // Once is enough, and what is there stays.
     let (status, _, error) = frith_in(folder, &init, "");
