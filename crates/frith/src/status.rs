@@ -12,7 +12,7 @@ use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
 use crate::database::size;
 use crate::keystore::now;
-use crate::screen::plain;
+use crate::screen::{count, plain};
 use crate::token::age;
 
 /// What is wrong is said, and is in the exit status.
@@ -45,6 +45,9 @@ pub(crate) struct NodeStatus {
     pub(crate) pending_tools: usize,
     /// Nothing, if there is none around what agents run.
     pub(crate) sandbox: Option<Guards>,
+    /// The MCP servers of the configuration.
+    #[serde(default)]
+    pub(crate) servers: Vec<McpServer>,
     /// Nothing, if it speaks with no other agents.
     pub(crate) peers: Option<Peers>,
     pub(crate) store: StoreFiles,
@@ -59,6 +62,16 @@ pub(crate) struct Guards {
     pub(crate) landlock: u8,
     /// Whether memory is counted for all processes of a command together.
     pub(crate) tree_memory: bool,
+}
+
+/// An MCP server that the node uses.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct McpServer {
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) tools: i64,
+    /// Why it cannot be used, since it last could.
+    pub(crate) problem: Option<String>,
 }
 
 /// Other agents.
@@ -132,6 +145,9 @@ fn lines(status: &NodeStatus, now: u64) -> Vec<String> {
         }
     }
     add("sessions", sessions(status));
+    for (number, line) in servers(&status.servers).into_iter().enumerate() {
+        add(if number == 0 { "servers" } else { "" }, line);
+    }
     add(
         "peers",
         match &status.peers {
@@ -184,6 +200,38 @@ fn sessions(status: &NodeStatus) -> String {
     text
 }
 
+/// How many MCP servers there are, and what to do about each that is not there.
+fn servers(servers: &[McpServer]) -> Vec<String> {
+    if servers.is_empty() {
+        return Vec::new();
+    }
+    let failed: Vec<_> = servers.iter().filter(|it| it.problem.is_some()).collect();
+    let all = count(
+        u64::try_from(servers.len()).unwrap_or(u64::MAX),
+        "MCP server",
+        "MCP servers",
+    );
+    let mut lines = vec![format!("{all}, {} not there", failed.len())];
+    for McpServer {
+        name,
+        state,
+        problem,
+        ..
+    } in failed
+    {
+        let problem = problem.as_deref().unwrap_or_default();
+        // Some say themselves what to do.
+        let next = match problem.contains("`frith ") {
+            true => String::new(),
+            false => format!("; mend it, or `{name}` under `mcp.servers` of the configuration"),
+        };
+        lines.push(format!(
+            "{name} ({state}): {problem}{next}; it is tried again"
+        ));
+    }
+    lines
+}
+
 fn calls(count: usize) -> String {
     match count {
         1 => "1 call is".to_owned(),
@@ -225,6 +273,11 @@ mod tests {
                 landlock: 4,
                 tree_memory: false,
             }),
+            servers: vec![
+                server("files", None),
+                server("gone", Some("nobody listens at 127.0.0.1:9")),
+                server("shut", Some("log in with `frith mcp login shut`")),
+            ],
             peers: None,
             store: StoreFiles {
                 bytes: 2048,
@@ -239,6 +292,15 @@ mod tests {
         }
     }
 
+    fn server(name: &str, problem: Option<&str>) -> McpServer {
+        McpServer {
+            name: name.to_owned(),
+            state: problem.map_or("ready", |_| "error").to_owned(),
+            tools: 1,
+            problem: problem.map(str::to_owned),
+        }
+    }
+
     #[test]
     fn what_is_said() {
         let mut status = status();
@@ -247,6 +309,9 @@ mod tests {
             "frith 1.0 is up (process 7, started 3 minutes ago)",
             "did      did:key:x",
             "sessions 2; 1 call is held (`frith approve list`); 2 tools not served",
+            "servers  3 MCP servers, 2 not there",
+            "         gone (error): nobody listens at 127.0.0.1:9; mend it, or `gone` under `mcp.servers`",
+            "         shut (error): log in with `frith mcp login shut`; it is tried",
             "peers    none",
             "Landlock 4 or higher, memory of each process",
             "store    2.0 KiB, and 0 B",

@@ -14,6 +14,7 @@ use a2e_caps::mcp::client::{Fleet, Ground, Mcp as McpPlugin};
 use a2e_caps::tool::Pinning;
 use a2e_runtime::HostBuilder;
 use a2e_runtime::config::{Mcp, Plugin};
+use a2e_wire::messages::mcp::McpServerInfo;
 use anyhow::{Result, bail};
 #[cfg(feature = "mcp")]
 use sandbox::Profile;
@@ -104,6 +105,19 @@ impl Capabilities {
     #[cfg(feature = "mcp")]
     pub(crate) fn fleet(&self) -> Arc<OnceLock<Arc<Fleet>>> {
         Arc::clone(&self.fleet)
+    }
+
+    /// How the operator's servers are, whenever that is asked.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<McpServerInfo<'static>> + use<> {
+        let fleet = self.fleet();
+        move || fleet.get().map(|fleet| fleet.states()).unwrap_or_default()
+    }
+
+    /// There are none.
+    #[cfg(not(feature = "mcp"))]
+    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<McpServerInfo<'static>> + use<> {
+        Vec::new
     }
 
     /// Has those who speak MCP told of skills that change.

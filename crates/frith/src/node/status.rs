@@ -6,13 +6,16 @@ use std::sync::Arc;
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::operator::{Nothing, Operations};
 use a2e_runtime::{Approvals, DataDir, Host};
+use a2e_wire::messages::mcp::McpServerInfo;
 use sandbox::{MemoryLevel, Settings};
 use serde_json::Value;
 
 use super::{Agents, Shared};
 use crate::audit::head::HeadFile;
 use crate::keystore::now;
-use crate::status::{AuditHead, Guards, NodeStatus, OPERATION, Peers, Signed, StoreFiles};
+use crate::status::{
+    AuditHead, Guards, McpServer, NodeStatus, OPERATION, Peers, Signed, StoreFiles,
+};
 
 /// What it looks at.
 pub(super) struct Sources {
@@ -22,6 +25,7 @@ pub(super) struct Sources {
     audit: Option<audit::Log>,
     agents: Option<Arc<Agents>>,
     guards: Option<Settings>,
+    servers: Box<dyn Fn() -> Vec<McpServerInfo<'static>> + Send + Sync>,
     data: DataDir,
     endpoints: Value,
     started_at: u64,
@@ -42,6 +46,7 @@ impl Sources {
             audit: shared.audit.clone(),
             agents: agents.cloned(),
             guards: shared.capabilities.guards().cloned(),
+            servers: Box::new(shared.capabilities.server_states()),
             data: data.clone(),
             endpoints,
             started_at: u64::try_from(now().0).unwrap_or(0),
@@ -76,6 +81,7 @@ impl Sources {
                 landlock: settings.landlock,
                 tree_memory: settings.memory == MemoryLevel::Tree,
             }),
+            servers: (self.servers)().iter().map(server).collect(),
             peers: match &self.agents {
                 Some(agents) => Some(peers(agents).await),
                 None => None,
@@ -86,6 +92,15 @@ impl Sources {
                 None => None,
             },
         })
+    }
+}
+
+fn server(info: &McpServerInfo<'_>) -> McpServer {
+    McpServer {
+        name: info.server_id.as_str().to_owned(),
+        state: info.status.as_str().to_owned(),
+        tools: info.tools_count,
+        problem: Some(info.error.clone().into_owned()).filter(|error| !error.is_empty()),
     }
 }
 

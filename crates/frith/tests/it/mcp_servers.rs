@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::frith;
 use crate::node::{Node, Wire};
 
 /// The configuration of a node with these servers.
@@ -274,4 +275,21 @@ fn the_server_of_everything() {
             .contains("something"),
         "{sampled}"
     );
+}
+
+/// A server of the configuration that nobody answers for is not passed over in silence.
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = json!({"gone": {"command": ["/no/such/program"]}});
+    let node = Node::start(folder.path(), &with_servers(&servers));
+    // Asked for its prompts, the node tries it.
+    wake(&mut agent(&node), "p", "gone");
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let (status, out, error) = frith(&["status", "--data", data], "");
+    assert_eq!(status, 0, "{error}");
+    assert!(out.contains("servers  1 MCP server, 1 not there"), "{out}");
+    assert!(out.contains("         gone (error): "), "{out}");
+    assert!(out.contains("`gone` under `mcp.servers`"), "{out}");
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2e_runtime::config::{McpPlace, McpServer};
+use a2e_wire::messages::mcp::McpServerInfo;
 
 use super::Ground;
 use super::server::Server;
@@ -120,6 +121,13 @@ impl Fleet {
             .collect();
         found.sort_by_key(|server| server.owner.is_some());
         found
+    }
+
+    /// How the operator's servers are.
+    #[must_use]
+    pub fn states(&self) -> Vec<McpServerInfo<'static>> {
+        let servers = self.operators();
+        servers.iter().map(|server| server.info()).collect()
     }
 
     /// Those of the operator.

@@ -1,5 +1,6 @@
 //! Connections that say when they end, and how far calls are.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::RoleClient;
@@ -33,6 +34,11 @@ impl<T> Watched<T> {
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     type Error = T::Error;
+
+    /// What stands in its errors.
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("its connection")
+    }
 
     fn send(
         &mut self,
