@@ -61,6 +61,8 @@ pub(crate) struct Applied {
     pub(crate) kept: Vec<String>,
     /// The keys that change at the next start.
     pub(crate) later: Vec<String>,
+    /// The file that was read, if there is one.
+    pub(crate) file: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
@@ -99,7 +101,11 @@ fn apply(data: &DataArguments, as_json: bool) -> Result<Outcome> {
     }
     match applied.kept.is_empty() {
         true if as_json => Ok(Outcome::Good),
-        true => print(&"applied").map(|()| Outcome::Good),
+        true => {
+            let file = applied.file.as_deref().map(plain);
+            let file = file.unwrap_or_else(|| "what is built in: there is no file".to_owned());
+            print(&format!("applied {file}")).map(|()| Outcome::Good)
+        }
         false => Ok(Outcome::Bad),
     }
 }

@@ -1,6 +1,6 @@
 //! `frith up`: the node.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2e_runtime::config::{Config, listen_address};
@@ -69,6 +69,8 @@ async fn serve(
     as_json: bool,
 ) -> Result<Outcome> {
     let mut signals = Signals::new()?;
+    // From the start: whoever knows that the node runs may change the file at once.
+    let mut watch = Watch::new(file);
     let dir = arguments.data.dir()?;
     // A mounted host may be slow to answer; whoever has started this need not wait for it.
     let node = tokio::select! {
@@ -77,7 +79,7 @@ async fn serve(
     };
     node.announce(config, as_json)?;
     notify::tell(State::Ready);
-    let mut watch = Watch::new(file);
+    let mut file = file.map(Path::to_owned);
     let mut keys = node.keys();
     loop {
         let (consent, wish) = tokio::select! {
@@ -94,8 +96,14 @@ async fn serve(
         };
         watch.reading();
         let news = wish.as_ref().map(|wish| &wish.news);
-        let Some(applied) =
-            read_again(arguments, (&node, log), (consent, news), &mut signals).await
+        let Some(applied) = read_again(
+            arguments,
+            (&node, log),
+            (consent, news),
+            &mut signals,
+            &mut file,
+        )
+        .await
         else {
             break;
         };
@@ -119,6 +127,7 @@ async fn read_again(
     (node, log): (&Node, &Log),
     (consent, news): (Consent, Option<&News>),
     signals: &mut Signals,
+    file: &mut Option<PathBuf>,
 ) -> Option<Result<Applied, String>> {
     let tell = |doing: String| {
         tracing::info!("{doing}");
@@ -126,20 +135,25 @@ async fn read_again(
             news.try_tell(&Doing { doing });
         }
     };
-    let config = arguments
-        .config
-        .file()
-        .and_then(|file| arguments.load(file.as_deref()));
+    let config = arguments.file_again(file.as_deref()).and_then(|file| {
+        let config = arguments.load(file.as_deref())?;
+        Ok((config, file))
+    });
     let reloaded = match &config {
-        Ok(config) => tokio::select! {
+        Ok((config, _)) => tokio::select! {
             reloaded = node.reload(config, consent, &tell) => reloaded,
             () = signals.stop_again() => return None,
         },
         Err(error) => Err(anyhow!("{error:#}")),
     };
-    if let (Ok(config), true) = (&config, reloaded.is_ok()) {
+    if let (Ok((config, found)), true) = (config, reloaded.is_ok()) {
         log.set(&config.telemetry);
+        *file = found;
     }
+    let reloaded = reloaded.map(|applied| Applied {
+        file: file.as_ref().map(|file| file.display().to_string()),
+        ..applied
+    });
     Some(reloaded.map_err(|error| {
         tracing::error!("kept the old configuration: {error:#}");
         format!("nothing was changed: {error:#}")
@@ -147,6 +161,22 @@ async fn read_again(
 }
 
 impl Arguments {
+    /// The configuration file of a node that has read this one. Without a file everything would be as
+    /// it is built in, which no operator means who has one: one that is gone is an error.
+    fn file_again(&self, known: Option<&Path>) -> Result<Option<PathBuf>> {
+        let found = self.config.file()?;
+        let Some(known) = known else {
+            return Ok(found);
+        };
+        let is_gone = known.try_exists().is_ok_and(|is_there| !is_there);
+        anyhow::ensure!(
+            !is_gone,
+            "{}, which the node goes by, is gone; put it back, or restart the node to go on without it",
+            known.display()
+        );
+        Ok(Some(known.to_owned()))
+    }
+
     fn load(&self, file: Option<&Path>) -> Result<Config> {
         let mut config = self.config.load(file)?;
         if let Some(listen) = self.listen {

@@ -56,7 +56,11 @@ impl Node {
         if !later.is_empty() {
             tracing::warn!("these change at the next start: {}", later.join(", "));
         }
-        Ok(Applied { kept, later })
+        Ok(Applied {
+            kept,
+            later,
+            file: None,
+        })
     }
 
     /// Everything else that can fail.

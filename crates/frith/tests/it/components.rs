@@ -56,7 +56,8 @@ fn a_large_component_is_told_of() {
     fs::write(folder.path().join("frith.yaml"), CONFIG).unwrap();
     let data = node.data();
     let (status, out, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
-    assert_eq!((status, &*out), (0, "applied\n"), "{error}");
+    let applied = format!("applied {}\n", folder.path().join("frith.yaml").display());
+    assert_eq!((status, &*out), (0, &*applied), "{error}");
     assert!(
         error.contains("compiling the component `echo` (1 MB)"),
         "{error}"

@@ -170,6 +170,38 @@ fn a_file_that_changes_only_tightens() {
     assert_eq!(call(), 0);
 }
 
+/// A file that is gone says nothing: the node goes on by what it said, however it is told to look.
+#[test]
+fn a_file_that_is_gone_opens_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let tight = "plugins: [{name: demo, type: demo}]\npolicy: {default: deny}\n";
+    write(folder, "frith.yaml", tight);
+    let mut node = Logged::start(folder);
+    let call = || frith_in(folder, &["call", "echo", "{}", "--data", "data"], "").0;
+    let apply = || frith_in(folder, &["config", "apply", "--data", "data"], "");
+    let file = folder.join("frith.yaml").display().to_string();
+    let (status, out, error) = apply();
+    assert_eq!((status, out), (0, format!("applied {file}\n")), "{error}");
+    std::fs::remove_file(folder.join("frith.yaml")).unwrap();
+    let (status, _, error) = apply();
+    assert_eq!(status, 1);
+    assert!(
+        error.contains(&format!("{file}, which the node goes by, is gone")),
+        "{error}"
+    );
+    assert_eq!(call(), 1);
+    let id = node.0.id().to_string();
+    let hangup = Command::new("kill").args(["-HUP", &id]).status();
+    assert!(hangup.unwrap().success());
+    // Said for each of the two.
+    node.until("kept the old configuration");
+    node.until("kept the old configuration");
+    assert_eq!(call(), 1);
+    write(folder, "frith.yaml", tight);
+    assert_eq!(apply().0, 0);
+}
+
 /// A rule that holds what was allowed needs no word of the operator, whatever capability it is for;
 /// one that allows what was held does.
 #[test]
