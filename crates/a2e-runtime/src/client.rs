@@ -286,6 +286,11 @@ impl Client {
     /// Ends the session; the host may finish what it runs within `grace`. Calls that are open fail.
     pub async fn disconnect(&self, grace: Duration) {
         self.handle.shared.close(grace);
+        self.closed().await;
+    }
+
+    /// Waits until the session has ended and will not come back.
+    pub async fn closed(&self) {
         self.handle.shared.ended.cancelled().await;
     }
 

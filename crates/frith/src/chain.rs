@@ -5,7 +5,7 @@ mod kept;
 
 use std::path::{Path, PathBuf};
 
-use a2e_runtime::Handler;
+use a2e_runtime::{ClientError, Handler};
 use a2e_wire::messages::chain::{ChainEvent, ChainPhase, ChainRequest, ChainResponse};
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, Object, Timestamp};
@@ -129,10 +129,22 @@ fn run_chain(request: ChainRequest<'static>, arguments: &Arguments, json: bool) 
                     tell(&event);
                 }
             }));
-        let response = asking.await.context("the chain did not run");
+        let response = asking.await.map_err(failed);
         connection.close().await;
         show(&response?, json)
     })
+}
+
+/// Why there is no answer. A node that goes away does not forget its chains.
+fn failed(error: ClientError) -> anyhow::Error {
+    if hint::gone(&error).is_none() {
+        return anyhow::Error::new(error).context("the chain did not run");
+    }
+    anyhow!(
+        "the node went away before the chain was done ({error})\n\
+         Once it runs again (`frith up`), it goes on with chains that it keeps: `frith chain list` tells what \
+         became of this one, and `frith chain show NUMBER` all about it"
+    )
 }
 
 /// The chain that a file describes.

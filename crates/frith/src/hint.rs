@@ -4,7 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use a2e_runtime::Address;
+use a2e_runtime::{Address, ClientError};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -17,6 +18,15 @@ pub(crate) enum TokenFrom {
     Environment,
     /// The file of the data directory.
     File(PathBuf),
+}
+
+/// How a host went away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// Its connection ended.
+    Away,
+    /// It said that it stops.
+    Stopped,
 }
 
 /// What a port speaks.
@@ -65,6 +75,40 @@ pub(crate) fn of_file(error: &anyhow::Error) -> Option<String> {
         (io::ErrorKind::PermissionDenied, _) => Some(
             "you may not do that there: `ls -ld` shows who may, or name another place".to_owned(),
         ),
+        _ => None,
+    }
+}
+
+/// What to do about a host that went away with something unanswered.
+pub(crate) fn of_host(error: &anyhow::Error) -> Option<String> {
+    let error = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<ClientError>())?;
+    let text = match gone(error)? {
+        Gone::Away => {
+            "the host went away before it answered, and may have done some of what was asked. \
+             `frith status` says whether the node runs, its log why it ended, and `frith up` starts it again"
+        }
+        Gone::Stopped => {
+            "the host was stopped, and broke this off before it was done. `frith up` starts a node again; \
+             then ask anew"
+        }
+    };
+    Some(text.to_owned())
+}
+
+/// How a host went away, if that is why something failed.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else fails, the host is there"
+)]
+pub(crate) fn gone(error: &ClientError) -> Option<Gone> {
+    match error {
+        ClientError::Closed | ClientError::Lost | ClientError::Io(_) => Some(Gone::Away),
+        ClientError::Host(error) => {
+            let detail: Value = error.detail.raw().deserialize().unwrap_or_default();
+            (detail["reason"] == "closing").then_some(Gone::Stopped)
+        }
         _ => None,
     }
 }

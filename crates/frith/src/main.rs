@@ -214,8 +214,8 @@ Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 
 wrong.";
 
 const RUN_EXIT_STATUS: &str = "\
-Exit status: that of the program, or 128 and the signal that ended it; 1 also if it could not be run, 2 if
-the command line was wrong.";
+Exit status: that of the program, or 128 and the signal that ended it; 1 also if it could not be run or
+the node went away, 2 if the command line was wrong.";
 
 const SEND_EXIT_STATUS: &str = "\
 Exit status: 0 every request was answered (be it with an error: the lines say), 1 one was not, or the host
@@ -301,7 +301,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let text = hint::for_people(&format!("{error:#}"));
             eprintln!("frith: {}", screen::message(text));
-            if let Some(hint) = hint::of_file(&error) {
+            if let Some(hint) = hint::of_file(&error).or_else(|| hint::of_host(&error)) {
                 eprintln!("{}", screen::message(hint));
             }
             ExitCode::from(1)

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use a2e_runtime::{Client, Handler};
+use a2e_runtime::{Client, ClientError, Handler};
 use a2e_wire::messages::proc::{
     ProcReadEvent, ProcSpawnRequest, ProcStatusRequest, ProcStdinMode, ProcStreamType,
     ProcWriteRequest,
@@ -82,11 +82,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         let mut input = (!arguments.no_stdin).then(standard_input);
         let code = loop {
             tokio::select! {
+                // What came before the end is shown first.
+                biased;
                 event = heard.recv() => match event.map(|event| show(&event)) {
                     Some(Ok(Some(code))) => break code,
                     Some(Ok(None)) => {}
                     Some(Err(error)) => return Err(error),
-                    None => bail!("the connection to the host is gone"),
+                    None => return Err(cut_off()),
                 },
                 bytes = next(&mut input) => {
                     if bytes.is_none() {
@@ -94,6 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
                     }
                     write(client, &spawned.proc_id, bytes).await;
                 }
+                () = client.closed() => return Err(cut_off()),
             }
         };
         let status = client
@@ -109,6 +112,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         }
         Ok(Outcome::Exit(exit_code(code)))
     })
+}
+
+/// The host is gone, and nobody knows what became of the program.
+fn cut_off() -> anyhow::Error {
+    anyhow::Error::new(ClientError::Closed).context("nothing more is heard of the program")
 }
 
 /// Shows what came; the exit code, if that is it.

@@ -15,6 +15,7 @@ mod declared;
 mod environments;
 mod errors;
 mod foreign;
+mod gone;
 mod identity;
 mod identity_hostile;
 mod init;
