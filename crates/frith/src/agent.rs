@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::connect;
+use crate::interrupt::until_interrupted;
 use crate::pending;
 use crate::progress::{Events, Progress};
 use crate::screen::{self, plain};
@@ -273,5 +274,5 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(future)
+    runtime.block_on(until_interrupted(future))
 }

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::data::DataArguments;
 use crate::hint::{self, TokenFrom};
+use crate::interrupt::ends_with_command;
 use crate::own;
 
 #[derive(Debug, clap::Args)]
@@ -91,13 +92,13 @@ impl Arguments {
         let Some(address) = target.address else {
             eprintln!("no node is running; a host inside this process answers");
             let client = Client::connect(self.own_host().await?, config, Handler::none()).await?;
-            return Ok(Connection { client });
+            return Ok(Connection::new(client));
         };
         let connector = Connector::new(address.clone())
             .agent(config)
             .reconnect(reconnect);
         match connector.connect().await {
-            Ok(client) => Ok(Connection { client }),
+            Ok(client) => Ok(Connection::new(client)),
             Err(error) => Err(explain(&address, &target.token_from, error).await),
         }
     }
@@ -239,6 +240,11 @@ async fn explain(address: &Address, token_from: &TokenFrom, error: ClientError) 
 }
 
 impl Connection {
+    fn new(client: Client) -> Self {
+        ends_with_command(&client);
+        Self { client }
+    }
+
     /// Says goodbye, and waits for a host that was started for this.
     pub(crate) async fn close(self) {
         self.client.disconnect(Duration::from_secs(5)).await;

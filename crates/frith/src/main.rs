@@ -26,6 +26,7 @@ mod env;
 mod hint;
 mod id;
 mod init;
+mod interrupt;
 mod keystore;
 mod learn;
 mod log;
@@ -61,6 +62,8 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::interrupt::Interrupted;
 
 /// Half of what a host does with a small message is to allocate for it.
 #[global_allocator]
@@ -211,11 +214,12 @@ enum Outcome {
 
 const EXIT_STATUS: &str = "\
 Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
-wrong.";
+wrong; 130 (Ctrl-C) or 143 (SIGTERM) it was interrupted, and the host told to stop.";
 
 const RUN_EXIT_STATUS: &str = "\
 Exit status: that of the program, or 128 and the signal that ended it; 1 also if it could not be run or
-the node went away, 2 if the command line was wrong.";
+the node went away, 2 if the command line was wrong; 130 (Ctrl-C) or 143 (SIGTERM) if this command was
+interrupted, which ends the program.";
 
 const SEND_EXIT_STATUS: &str = "\
 Exit status: 0 every request was answered (be it with an error: the lines say), 1 one was not, or the host
@@ -304,7 +308,10 @@ fn main() -> ExitCode {
             if let Some(hint) = hint::of_file(&error).or_else(|| hint::of_host(&error)) {
                 eprintln!("{}", screen::message(hint));
             }
-            ExitCode::from(1)
+            match error.downcast_ref::<Interrupted>() {
+                Some(interrupted) => ExitCode::from(interrupted.exit_code()),
+                None => ExitCode::from(1),
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Commands that wait for a node: the node goes away, or whoever waits has had enough.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -66,6 +67,12 @@ impl Waiting {
         Self(child)
     }
 
+    fn signal(&self, name: &str) {
+        let id = self.0.id().to_string();
+        let status = Command::new("kill").args([name, &id]).status();
+        assert!(status.unwrap().success());
+    }
+
     /// Its exit status, and what it said.
     fn end(self) -> (Option<i32>, String) {
         let output = self.0.wait_with_output().unwrap();
@@ -106,5 +113,62 @@ fn a_node_that_is_stopped() {
         let (status, said) = waiting.end();
         assert_eq!(status, Some(1), "{words:?}: {said}");
         assert!(said.contains("`frith up`"), "{words:?}: {said}");
+    }
+}
+
+/// Whoever interrupts a command has the node stop what it does for it.
+#[test]
+fn an_interrupted_command_ends_what_it_waits_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), PLUGINS);
+    for words in commands(folder.path()) {
+        for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+            let waiting = Waiting::start(&node, &words);
+            waiting.signal(signal);
+            let (status, said) = waiting.end();
+            assert_eq!(status, Some(code), "{words:?}: {said}");
+            assert!(said.contains("interrupted"), "{words:?}: {said}");
+            while is_running() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// A node that does not listen keeps nobody who insists.
+#[test]
+fn a_second_interruption_ends_a_command_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), PLUGINS);
+    let [run, ..] = commands(folder.path());
+    let waiting = Waiting::start(&node, &run);
+    node.signal("-STOP");
+    waiting.signal("-INT");
+    waiting.signal("-INT");
+    let (status, said) = waiting.end();
+    assert_eq!(status, Some(130), "{said}");
+}
+
+/// `frith run -- program | head -1`: who has seen enough ends the program.
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), PLUGINS);
+    let script = format!("sleep {} & while :; do echo more; done", duration());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_frith"))
+        .env("FRITH_DATA", node.data())
+        .args(["run", "--", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "more\n");
+    drop(out);
+    child.wait().unwrap();
+    while is_running() {
+        std::thread::yield_now();
     }
 }
