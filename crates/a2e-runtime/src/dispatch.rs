@@ -272,7 +272,16 @@ impl Request {
             rule: rule.to_owned(),
             text,
         };
-        let word = approvals.ask(question, |_| std::future::ready(())).await;
+        let outer = match &self.asker {
+            Asker::Node { outer, .. } => outer.as_ref(),
+            Asker::Agent(_) => None,
+        };
+        let told = |approval| async move {
+            if let Some(outer) = outer {
+                outer.held(approval).await;
+            }
+        };
+        let word = approvals.ask(question, told).await;
         withdrawal.approvals = None;
         word.map_err(|error| {
             tracing::error!(%error, "a held call cannot be kept");

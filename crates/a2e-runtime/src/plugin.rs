@@ -260,6 +260,26 @@ impl Context {
         }
     }
 
+    /// Tells the agent, if its request wants events, that something which is asked for it waits for
+    /// the operator.
+    pub(crate) async fn held(&self, approval: String) {
+        let mut context = self;
+        loop {
+            match &context.0.asker {
+                Asker::Agent(token) => {
+                    let held = Command::Held(*token, approval);
+                    // Whoever has left need not know.
+                    let _ = context.session().command(held).await;
+                    return;
+                }
+                Asker::Node { outer, .. } => match outer {
+                    Some(outer) => context = outer,
+                    None => return,
+                },
+            }
+        }
+    }
+
     /// Lets events go on after the response (of a process that goes on), until
     /// [`Context::end_stream`].
     ///

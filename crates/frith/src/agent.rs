@@ -182,7 +182,7 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
 }
 
 /// Nobody waits longer, not even for an operator: a host holds no call for so long.
-const LONGEST: Duration = Duration::from_secs(25 * 3600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(25 * 3600);
 
 /// What to do about a tool that is not there.
 async fn meant(connection: &connect::Connection, tool: &str) -> Option<String> {

@@ -4,17 +4,19 @@ mod graph;
 mod kept;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use a2e_runtime::{ClientError, Handler};
+use a2e_runtime::{CallOptions, ClientError, Handler};
 use a2e_wire::messages::chain::{ChainEvent, ChainPhase, ChainRequest, ChainResponse};
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, Object, Timestamp};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::agent::{block_on, print, print_json};
+use crate::agent::{LONGEST, block_on, print, print_json};
+use crate::progress::{Events, Progress};
 use crate::screen::{self, plain};
 use crate::{connect, hint};
 
@@ -82,8 +84,13 @@ pub(crate) fn run(arguments: &Arguments, json: bool) -> Result<Outcome> {
                 let input = Object::parse(input).context("`--input` must be a JSON object")?;
                 request.initial_input = input.to_static();
             }
-            request.streaming = *watch;
-            run_chain(request, arguments, json)
+            // Also for who wants no events: that a chain waits for the operator comes as one.
+            request.streaming = true;
+            let told = match watch {
+                true => Told::Nodes,
+                false => Told::Held,
+            };
+            run_chain(request, told, arguments, json)
         }
         Action::Graph { file, svg } => {
             let limits = a2e_caps::chains::Limits::default();
@@ -118,20 +125,45 @@ fn read(file: &Path) -> Result<ChainRequest<'static>> {
     chain(&text).with_context(|| format!("in {}", file.display()))
 }
 
-fn run_chain(request: ChainRequest<'static>, arguments: &Arguments, json: bool) -> Result<Outcome> {
+/// What is told of a chain while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// That it waits for the operator.
+    Held,
+    /// Also what its nodes do.
+    Nodes,
+}
+
+fn run_chain(
+    request: ChainRequest<'static>,
+    told: Told,
+    arguments: &Arguments,
+    json: bool,
+) -> Result<Outcome> {
     block_on(async {
         let connection = arguments.host.connect(&WANTED).await?;
-        let asking = connection
-            .client
-            .request(request)
-            .on_event(Handler::new(|message| {
-                if let Body::ChainEvent(event) = message.body {
-                    tell(&event);
+        let progress = Arc::new(Progress::new(Events::Quiet, json));
+        let telling = Arc::clone(&progress);
+        let seconds = u32::try_from(request.timeout).unwrap_or(u32::MAX);
+        let options = CallOptions {
+            timeout: LONGEST,
+            on_event: Handler::new(move |message| {
+                telling.event(&message);
+                if let (Told::Nodes, Body::ChainEvent(event)) = (told, &message.body)
+                    && !event.node_id.as_str().is_empty()
+                {
+                    telling.say(&text(event));
                 }
-            }));
-        let response = asking.await.map_err(failed);
+            }),
+        };
+        let response = connection.client.rpc(request, options);
+        let response = progress.within(response, seconds).await;
         connection.close().await;
-        show(&response?, json)
+        let response = response.map_err(failed)?;
+        let Body::ChainResponse(response) = response.body else {
+            bail!("the host answered with `{}`", response.type_name());
+        };
+        show(&response, json)
     })
 }
 
@@ -156,14 +188,14 @@ fn chain(text: &str) -> Result<ChainRequest<'static>> {
     Ok(chain.to_static())
 }
 
-fn tell(event: &ChainEvent<'_>) {
+fn text(event: &ChainEvent<'_>) -> String {
     let id = plain(event.node_id.as_str());
     match &event.phase {
-        ChainPhase::Start => eprintln!("{id}  starts"),
-        ChainPhase::Done => eprintln!("{id}  done  {}", beginning(event.output.as_str())),
-        ChainPhase::Skip => eprintln!("{id}  is skipped"),
-        ChainPhase::Error => eprintln!("{id}  failed: {}", plain(&event.error)),
-        ChainPhase::Other(phase) => eprintln!("{id}  {}", plain(phase)),
+        ChainPhase::Start => format!("{id}  starts"),
+        ChainPhase::Done => format!("{id}  done  {}", beginning(event.output.as_str())),
+        ChainPhase::Skip => format!("{id}  is skipped"),
+        ChainPhase::Error => format!("{id}  failed: {}", plain(&event.error)),
+        ChainPhase::Other(phase) => format!("{id}  {}", plain(phase)),
     }
 }
 

@@ -74,10 +74,16 @@ impl Progress {
 
     /// Something happened.
     pub(crate) fn event(&self, message: &Message<'_>) {
-        let Body::ToolEvent(event) = &message.body else {
-            return;
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "nothing else tells how a call gets on"
+        )]
+        let (event, data) = match &message.body {
+            Body::ToolEvent(event) => (Some(event), &event.data),
+            Body::ChainEvent(event) => (None, &event.data),
+            _ => return,
         };
-        let data: Value = event.data.raw().deserialize().unwrap_or_default();
+        let data: Value = data.raw().deserialize().unwrap_or_default();
         let mut state = self.lock();
         state.last = Instant::now();
         let approval = data["approval_id"].as_str();
@@ -91,6 +97,9 @@ impl Progress {
             );
             return;
         }
+        let Some(event) = event else {
+            return;
+        };
         if let Some(message) = data["message"].as_str() {
             state.message = one_line(message);
         }
@@ -111,6 +120,12 @@ impl Progress {
             }
         }
         self.draw(&mut state);
+    }
+
+    /// Says something that has happened, in a line of its own.
+    pub(crate) fn say(&self, text: &str) {
+        let mut state = self.lock();
+        self.line(&mut state, text);
     }
 
     /// Waits for a response until nothing was heard of the call for so many seconds, and a little

@@ -131,12 +131,14 @@ impl Driver {
         }
     }
 
-    /// Tells an agent that wants events that its call waits for the operator.
+    /// Tells an agent that wants events that its call waits for the operator, or something that is
+    /// done for it.
     pub(super) fn tell_held(&mut self, token: Token, approval: &str) {
         let Some(work) = self.work.iter_mut().find(|work| work.token() == token) else {
             return;
         };
-        if let Some(note) = &mut work.note {
+        // What is done for it has a note of its own.
+        if let (Some(note), Some(_)) = (&mut work.note, &work.held) {
             note.approval = Some(approval.to_owned());
         }
         let text = format!(r#"{{"status":"held","approval_id":"{approval}"}}"#);

@@ -1,7 +1,8 @@
 //! Held calls and the operator's word, and the rules that only an operator may loosen.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -76,6 +77,48 @@ fn a_held_call_waits_for_yes_or_no() {
         answer["detail"],
         json!({"rule": "ask", "reason": "not_approved", "approval_id": id})
     );
+}
+
+/// Whoever runs a chain is told that it waits for the operator, be it all of it or a call in it.
+#[test]
+fn a_chain_that_waits_says_so() {
+    let rules = "policy: {rules: [{capability: chains, name: chain/req, then: hold}, \
+                 {capability: tools, name: echo, then: hold}]}\n";
+    let plugins = "plugins: [{name: demo, type: demo}, {name: chains, type: chains}]\n";
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), &format!("{plugins}{rules}"));
+    let file = folder.path().join("chain.json");
+    for (name, more) in [("watched", ["--watch"].as_slice()), ("quiet", &[])] {
+        let chain = json!({"chain_id": name, "entry_node": "a", "nodes": [
+            {"node_id": "a", "kind": "tool", "name": "echo", "input": {"text": name}}]});
+        std::fs::write(&file, chain.to_string()).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_frith"))
+            .env("FRITH_DATA", node.data())
+            .args(["chain", "run"])
+            .arg(&file)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut said = said.lines().map(Result::unwrap);
+        // As a whole, and then for its call.
+        for _ in 0..2 {
+            let mut heard = Vec::new();
+            let line = said.find(|line| {
+                heard.push(line.clone());
+                line.contains("waits for the operator")
+            });
+            let line = line.unwrap_or_else(|| panic!("{name}: {heard:?}"));
+            let id = line.rsplit(' ').next().unwrap();
+            assert!(line.contains(&format!("frith approve show {id}")), "{line}");
+            assert_eq!(operator(&node, &["approve", "yes", id]).0, 0, "{line}");
+        }
+        let rest: Vec<String> = said.collect();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{rest:?}");
+    }
 }
 
 /// The question outlives the node, and so does the word: the agent that comes back with the same call
