@@ -94,15 +94,15 @@ impl Counters {
                 }),
                 None => {
                     let reason = "what cannot be written in one way only cannot be approved";
-                    Verdict::Deny(denied(namespace, rule, reason))
+                    Verdict::Deny(denied(namespace, rule, Some(reason)))
                 }
             },
             Effect::Deny => {
                 let reason = match repeated {
-                    Some(_) => "the same call came too often".to_owned(),
-                    None => decision.reason.to_string(),
+                    Some(_) => Some("the same call came too often".to_owned()),
+                    None => told(decision.reason),
                 };
-                Verdict::Deny(denied(namespace, rule, &reason))
+                Verdict::Deny(denied(namespace, rule, reason.as_deref()))
             }
         };
         Ruling { verdict, rule }
@@ -179,15 +179,29 @@ pub(crate) fn still(rules: &Rules, asked: Asked<'_>) -> Result<(), Failure> {
     match decision.effect {
         Effect::Allow | Effect::Hold => Ok(()),
         Effect::Deny => {
-            let reason = decision.reason.to_string();
-            Err(denied(asked.namespace(), decision.rule, &reason))
+            let reason = told(decision.reason);
+            let reason = reason.as_deref();
+            Err(denied(asked.namespace(), decision.rule, reason))
         }
     }
 }
 
-/// A call that the rules refuse.
-fn denied(namespace: Namespace, rule: &str, reason: &str) -> Failure {
-    let text = format!("the rule `{rule}` refuses this: {reason}");
+/// Why a rule decides so, if there is more to say than that it does.
+fn told(reason: Reason<'_>) -> Option<String> {
+    match reason {
+        Reason::Rule(None) => None,
+        Reason::Rule(Some(_)) | Reason::Default | Reason::Condition(_) => Some(reason.to_string()),
+    }
+}
+
+/// A call that the rules refuse. Without an id, a rule goes by its place in the configuration.
+fn denied(namespace: Namespace, rule: &str, reason: Option<&str>) -> Failure {
+    let reason = reason.map(|reason| format!(": {reason}"));
+    let reason = reason.unwrap_or_default();
+    let text = format!(
+        "the rule `{rule}` refuses this{reason}; to allow it, the operator changes `policy` in the \
+         node's configuration (or that of the agent, under `agents`) and runs `frith config apply`"
+    );
     let detail = json!({"rule": rule});
     refusal(namespace, text, &detail)
 }

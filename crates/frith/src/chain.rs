@@ -142,6 +142,7 @@ fn run_chain(
 ) -> Result<Outcome> {
     block_on(async {
         let connection = arguments.host.connect(&WANTED).await?;
+        connection.must_have("chains")?;
         let progress = Arc::new(Progress::new(Events::Quiet, json));
         let telling = Arc::clone(&progress);
         let seconds = u32::try_from(request.timeout).unwrap_or(u32::MAX);

@@ -16,6 +16,7 @@ use crate::data::DataArguments;
 use crate::hint::{self, TokenFrom};
 use crate::interrupt::ends_with_command;
 use crate::own;
+use crate::screen::quoted;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -99,7 +100,7 @@ impl Arguments {
             .reconnect(reconnect);
         match connector.connect().await {
             Ok(client) => Ok(Connection::new(client)),
-            Err(error) => Err(explain(&address, &target.token_from, error).await),
+            Err(error) => Err(explain(&address, &target.token_from, wanted, error).await),
         }
     }
 
@@ -114,7 +115,7 @@ impl Arguments {
             Ok(link) => Ok((link, target.config, target.token_from)),
             Err(error) => {
                 let error = ClientError::Unreachable(error);
-                Err(explain(&address, &target.token_from, error).await)
+                Err(explain(&address, &target.token_from, &[], error).await)
             }
         }
     }
@@ -173,7 +174,9 @@ impl Arguments {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound && !named => return Ok(None),
             Err(error) => {
-                let why = format!("no node runs there: {error}; `frith up --data` starts one");
+                let data = quoted(&dir.path().display().to_string());
+                let why =
+                    format!("no node runs there: {error}; `frith up --data {data}` starts one");
                 return Err(anyhow!(why).context(format!("cannot read {}", file.display())));
             }
         };
@@ -217,15 +220,25 @@ struct Target {
 }
 
 /// Why a host cannot be spoken to, and what to do about it.
-async fn explain(address: &Address, token_from: &TokenFrom, error: ClientError) -> anyhow::Error {
-    let is_token = matches!(
-        error,
-        ClientError::Connect(ConnectError::Refused(HandshakeReason::AuthFailed))
-    );
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the others have no hint of their own"
+)]
+async fn explain(
+    address: &Address,
+    token_from: &TokenFrom,
+    wanted: &[&str],
+    error: ClientError,
+) -> anyhow::Error {
     let is_there = !matches!(error, ClientError::Unreachable(_));
-    let hint = match is_token {
-        true => Some(token_from.hint()),
-        false => hint::other_address(address).await,
+    let hint = match &error {
+        ClientError::Connect(ConnectError::Refused(HandshakeReason::AuthFailed)) => {
+            Some(token_from.hint())
+        }
+        ClientError::Connect(ConnectError::Refused(HandshakeReason::NoCaps)) => {
+            Some(hint::no_plugin(wanted))
+        }
+        _ => hint::other_address(address).await,
     };
     let hint = hint.or_else(|| (!is_there).then(|| hint::unreachable(address).to_owned()));
     let text = if let ClientError::Unreachable(error) = error {
@@ -243,6 +256,16 @@ impl Connection {
     fn new(client: Client) -> Self {
         ends_with_command(&client);
         Self { client }
+    }
+
+    /// Makes sure that the host serves what a command is about, and not only what else it may use.
+    pub(crate) fn must_have(&self, capability: &str) -> Result<()> {
+        let capabilities = self.client.capabilities();
+        let is_there = capabilities
+            .iter()
+            .any(|it| it.enabled && it.capability.as_str() == capability);
+        anyhow::ensure!(is_there, hint::no_plugin(&[capability]));
+        Ok(())
     }
 
     /// Says goodbye, and waits for a host that was started for this.

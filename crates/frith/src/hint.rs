@@ -113,6 +113,19 @@ pub(crate) fn gone(error: &ClientError) -> Option<Gone> {
     }
 }
 
+/// What to do about a node that does not serve what a command is about.
+pub(crate) fn no_plugin(capabilities: &[&str]) -> String {
+    let names: Vec<String> = capabilities
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    format!(
+        "this node has no plugin for {}: name it in `plugins` of its configuration, a list that replaces the \
+         built-in one, and restart the node or have it read the file (`frith config apply`)",
+        names.join(", ")
+    )
+}
+
 /// What to do when nobody answers at an address.
 pub(crate) fn unreachable(address: &Address) -> &'static str {
     match address.to_string().starts_with("cmd:") {

@@ -1,7 +1,7 @@
 //! The operator's side.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use canonical::Value;
@@ -18,7 +18,7 @@ use crate::data_dir::DataDir;
 #[non_exhaustive]
 pub enum AskError {
     /// Nobody is there.
-    #[error("no node is running on {}; start one with `frith up`", data.display())]
+    #[error("no node is running on {}; start one with `frith up --data {}`", data.display(), word(data))]
     NoNode {
         /// The data directory.
         data: PathBuf,
@@ -155,6 +155,16 @@ fn read<R: DeserializeOwned>(answer: &[u8]) -> Result<R, AskError> {
     }
 }
 
+/// A path as one word of a command that somebody will paste into a shell.
+fn word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@%+,".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,5 +190,12 @@ mod tests {
             let error = read(bad).unwrap_err();
             assert!(error.contains("are they of one version?"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_command_that_starts_a_node_can_be_pasted() {
+        let data = PathBuf::from("/a b");
+        let text = AskError::NoNode { data }.to_string();
+        assert!(text.ends_with("`frith up --data '/a b'`"), "{text}");
     }
 }

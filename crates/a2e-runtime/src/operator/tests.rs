@@ -105,7 +105,7 @@ async fn a_node_that_ends_takes_its_socket_away() {
         .await
         .unwrap_err();
     let data = dir.path().display();
-    let expected = format!("no node is running on {data}; start one with `frith up`");
+    let expected = format!("no node is running on {data}; start one with `frith up --data {data}`");
     assert_eq!(error.to_string(), expected);
 }
 

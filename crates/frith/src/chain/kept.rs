@@ -22,6 +22,7 @@ pub(super) fn run(
 ) -> Result<Outcome> {
     block_on(async {
         let connection = arguments.host.connect_elsewhere(&WANTED).await?;
+        connection.must_have("chains")?;
         let done = act(connection.client.clone()).await;
         connection.close().await;
         done

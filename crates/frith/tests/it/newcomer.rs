@@ -105,6 +105,29 @@ fn a_tool_that_is_mistyped() {
     assert_eq!(wait["input_parameters"][0]["description"], "How long");
 }
 
+/// A node that has no plugin for a command says how it gets one.
+#[test]
+fn a_list_of_plugins_replaces_the_built_in_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "plugins: [{name: tools, type: tools}]\n");
+    let data = node.data();
+    let chain = folder.path().join("chain.json");
+    std::fs::write(&chain, "{}").unwrap();
+    for (command, capability) in [
+        (["memory", "stats"].as_slice(), "memory"),
+        (&["chain", "list"], "chains"),
+        (&["chain", "run", chain.to_str().unwrap()], "chains"),
+        (&["run", "--", "true"], "proc"),
+    ] {
+        let (first, rest) = command.split_at(1);
+        let words = [first, &["--data", data.to_str().unwrap()], rest].concat();
+        let (status, _, text) = frith(&words, "");
+        assert_eq!(status, 1, "{command:?}: {text}");
+        let hint = format!("this node has no plugin for `{capability}`: name it in `plugins`");
+        assert!(text.contains(&hint), "{command:?}: {text}");
+    }
+}
+
 /// Each address with the scheme of another.
 #[test]
 fn a_wrong_scheme() {

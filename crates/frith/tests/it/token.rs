@@ -101,7 +101,8 @@ fn without_a_node_it_says_so() {
     let (status, _, error) = token(folder.path(), &["list"]);
     assert_eq!(status, 1);
     let data = folder.path().display();
-    let expected = format!("frith: no node is running on {data}; start one with `frith up`\n");
+    let expected =
+        format!("frith: no node is running on {data}; start one with `frith up --data {data}`\n");
     assert_eq!(error, expected);
     // A node that was killed leaves its socket behind.
     let Node { folder, runtime } = Node::start();

@@ -26,6 +26,11 @@ async fn the_first_rule_decides_and_is_named() {
         (&json!("tool_denied"), &json!(false))
     );
     assert_eq!(answer["detail"], json!({"rule": "no-secrets"}));
+    assert_eq!(
+        answer["message"],
+        "the rule `no-secrets` refuses this; to allow it, the operator changes `policy` in the node's \
+         configuration (or that of the agent, under `agents`) and runs `frith config apply`"
+    );
     // A condition that says neither yes nor no denies.
     let answer = agent.ask(&call("3", "echo", &json!({"text": 5}))).await;
     assert_eq!(answer["detail"], json!({"rule": "no-secrets"}));
