@@ -1,5 +1,7 @@
 //! `frith skill`: prepared instructions of a node.
 
+mod inputs;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -46,7 +48,7 @@ enum Action {
         /// Its name
         name: String,
 
-        /// Its arguments: a JSON object, or a text, which is its argument `args`
+        /// Its inputs: a JSON object; or a text, which is its only input, or the first that it needs
         #[arg(default_value = "{}")]
         arguments: String,
 
@@ -176,6 +178,7 @@ async fn show(client: &Client, name: &str, as_json: bool) -> Result<Outcome> {
             print(&format!("{label:10} {}", one_line(text)))?;
         }
     }
+    show_inputs(skill)?;
     let list = |value: &Value| {
         let words = value.as_array().into_iter().flatten();
         words
@@ -198,6 +201,40 @@ async fn show(client: &Client, name: &str, as_json: bool) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
+/// What it takes, a line each.
+fn show_inputs(skill: &SkillDefinition<'_>) -> Result<()> {
+    for (number, input) in inputs::inputs(skill).iter().enumerate() {
+        let label = if number == 0 { "inputs" } else { "" };
+        let need = if input.is_required { ", required" } else { "" };
+        let (name, text) = (plain(&input.name), one_line(&input.description));
+        let line = format!("{label:10} {name} ({}{need}) {text}", plain(&input.kind));
+        print(&line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// What a skill is run with: an object as it is, a text as the input that it is meant for.
+async fn given(client: &Client, name: &str, arguments: &str) -> Result<Value> {
+    if let Ok(value @ Value::Object(_)) = serde_json::from_str(arguments) {
+        return Ok(value);
+    }
+    let skills = discover(client).await?;
+    let Some(skill) = skills.iter().find(|skill| *skill.name == *name) else {
+        // The host knows what was meant.
+        return Ok(json!({ inputs::ARGS: arguments }));
+    };
+    let inputs = inputs::inputs(skill);
+    match inputs::for_text(&inputs) {
+        Some(input) => Ok(json!({ input: arguments })),
+        None if inputs.is_empty() => Ok(json!({ inputs::ARGS: arguments })),
+        None => bail!(
+            "nobody knows which input of `{name}` this text is; give them as JSON, such as \
+             '{{\"{}\": …}}' (`frith skill show {name}` lists them)",
+            inputs.first().map_or(inputs::ARGS, |input| &*input.name)
+        ),
+    }
+}
+
 async fn call(client: &Client, action: &Action, as_json: bool) -> Result<Outcome> {
     let Action::Run {
         name,
@@ -209,10 +246,7 @@ async fn call(client: &Client, action: &Action, as_json: bool) -> Result<Outcome
     else {
         return Ok(Outcome::Bad);
     };
-    let given = match serde_json::from_str::<Value>(arguments) {
-        Ok(value @ Value::Object(_)) => value,
-        _ => json!({ "args": arguments }),
-    };
+    let given = given(client, name, arguments).await?;
     let request = SkillCallRequest {
         name: name.clone().into(),
         arguments: Object::from_serialize(&given)?,

@@ -78,6 +78,28 @@ fn skills_are_listed_shown_and_run_from_the_command_line() {
     drop(node);
 }
 
+/// A text is the one input that a skill needs, whatever that is called.
+#[test]
+fn a_text_is_the_input_of_a_skill_that_names_its_own() {
+    let folder = tempdir().unwrap();
+    let node = Node::start(folder.path(), "{host_id: skills}");
+    let head = "---\nname: find\ndescription: Finds\ninputs:\n  topic: string What to find\n  \
+        depth: integer? How deep\n---\n";
+    let text = format!("{head}Find {{topic}}.\n");
+    put(folder.path(), "data/skills/find/SKILL.md", &text);
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let (status, out, error) = frith(&["skill", "run", "find", "a cat", "--data", data], "");
+    assert_eq!((status, out.trim()), (0, "Find a cat."), "{error}");
+    let (_, out, _) = frith(&["skill", "show", "find", "--data", data], "");
+    for part in [
+        "inputs     topic (string, required) What to find\n",
+        "           depth (integer) How deep\n",
+    ] {
+        assert!(out.contains(part), "{part} is not in\n{out}");
+    }
+}
+
 #[test]
 fn skills_of_a_folder_are_checked_without_a_node() {
     let folder = tempdir().unwrap();
