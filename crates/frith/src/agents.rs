@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
-use crate::screen::{self, one_line, plain};
+use crate::screen::{self, one_line, plain, quoted};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -96,9 +96,16 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             }
             Action::Cancel { id } => {
                 let done: Cancelled = ask(&dir, CANCEL, &Named { id: id.clone() }).await?;
-                match as_json {
-                    true => print_json(&done)?,
-                    false => print(&format!("cancelled {}", done.cancelled))?,
+                match (as_json, done.cancelled) {
+                    (true, _) => print_json(&done)?,
+                    (false, 0) => eprintln!(
+                        "frith: nothing was cancelled: it has ended already; `frith agents show {}` tells how",
+                        quoted(id)
+                    ),
+                    (false, count) => print(&format!("cancelled {count}"))?,
+                }
+                if done.cancelled == 0 {
+                    return Ok(Outcome::Bad);
                 }
             }
         }

@@ -88,6 +88,23 @@ impl Place {
         }
     }
 
+    /// Makes sure that there is a data directory: what is said of the log in one that is mistyped would
+    /// lead nowhere.
+    fn must_be(&self, store: &Store) -> Result<()> {
+        if self.folder.is_some() {
+            return Ok(());
+        }
+        let data = store.data()?;
+        if data.try_exists().is_ok_and(|is_there| !is_there) {
+            bail!(
+                "there is no {}; is the path right? --data says whose log to read, and a node writes one \
+                 (`frith up`)",
+                data.display()
+            );
+        }
+        Ok(())
+    }
+
     /// What a node remembers of its log, if this is the folder of one.
     fn remembered(&self, store: &Store) -> Result<Option<HeadFile>> {
         match &self.folder {

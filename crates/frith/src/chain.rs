@@ -50,16 +50,19 @@ enum Action {
     /// Show how a chain stands, node by node
     Show {
         /// Its number, from the list
+        #[arg(value_parser = number)]
         number: i64,
     },
     /// Go on with a chain that was cut off, and show what came of it
     Resume {
         /// Its number, from the list
+        #[arg(value_parser = number)]
         number: i64,
     },
     /// End a chain
     Cancel {
         /// Its number, from the list
+        #[arg(value_parser = number)]
         number: i64,
     },
     /// Draw a chain
@@ -113,6 +116,12 @@ pub(crate) fn run(arguments: &Arguments, json: bool) -> Result<Outcome> {
             kept::cancel(client, *number, json).await
         }),
     }
+}
+
+/// A chain's number.
+fn number(text: &str) -> Result<i64, &'static str> {
+    text.parse()
+        .map_err(|_| "a chain goes by its number, which `frith chain list` has before its name")
 }
 
 /// The chain that a file describes; `-` is standard input.

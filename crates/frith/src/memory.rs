@@ -142,6 +142,10 @@ impl Tier {
     }
 }
 
+/// Why nothing is put into a tier.
+const OF_SESSION: &str = "the tier `working` lives with its session, and that of this command ends with it: \
+                          what you put there would be forgotten at once; choose `episodic` or `semantic`";
+
 /// A memory of a host.
 struct Opened<'c> {
     client: &'c Client,
@@ -150,6 +154,18 @@ struct Opened<'c> {
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
+    let into = match &arguments.action {
+        Action::Put { which, .. } => which.tier,
+        Action::Import { tier, .. } => *tier,
+        Action::Search { .. }
+        | Action::Get { .. }
+        | Action::Forget { .. }
+        | Action::Stats
+        | Action::Export { .. } => None,
+    };
+    if into == Some(Tier::Working) {
+        return Ok(Outcome::WrongArguments(OF_SESSION.to_owned()));
+    }
     block_on(async {
         let connection = arguments.host.connect_elsewhere(&["memory"]).await?;
         let opened = Opened::new(&connection.client, &arguments.namespace).await?;

@@ -26,7 +26,7 @@ use crate::id::until;
 use crate::keystore::now;
 use crate::manifest::load::{Refused, Subject, load};
 use crate::resolve;
-use crate::screen::shown;
+use crate::screen::{plain, shown};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -111,6 +111,13 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 }
 
 async fn add(dir: &DataDir, options: &Add, as_json: bool) -> Result<Outcome> {
+    if !options.url.contains("://") {
+        let message = format!(
+            "`{0}` is no URL; did you mean https://{0}?",
+            plain(&options.url)
+        );
+        return Ok(Outcome::WrongArguments(message));
+    }
     let url = endpoint(&options.url);
     let (did, pin) = match (&options.manifest, &options.subject.did) {
         (Some(file), _) => {

@@ -49,6 +49,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, store: &Store, as_json: bool) -> Result<Outcome> {
+    arguments.place.must_be(store)?;
     let keys = match arguments.keys(store)? {
         Ok(keys) => keys,
         Err(message) => return Ok(Outcome::WrongArguments(message)),

@@ -134,6 +134,9 @@ fn a_program_has_a_session_of_its_own_with_no_more_than_it_was_given() {
     assert_eq!(agents(&["cancel", &id]).1, "cancelled 1\n");
     let ended = agent.ask(json!({"type": "multi_agent/await", "subagent_id": id}));
     assert_eq!(ended["status"], "CANCELLED");
+    let (status, out, error) = agents(&["cancel", &id]);
+    assert_eq!((status, out.as_str()), (1, ""));
+    assert!(error.contains("it has ended already"), "{error}");
     let (status, _, error) = agents(&["show", "sub_none"]);
     assert_eq!(status, 1);
     assert!(error.contains("`frith agents list`"), "{error}");

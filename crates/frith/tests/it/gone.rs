@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
+use crate::frith;
 use crate::node::Node;
 
 const PLUGINS: &str = "plugins: [{name: tools, type: tools}, {name: proc, type: proc}, \
@@ -171,4 +172,12 @@ fn a_reader_that_has_seen_enough_ends_the_program() {
     while is_running() {
         std::thread::yield_now();
     }
+}
+
+/// A chain is named by its number.
+#[test]
+fn a_chain_has_a_number() {
+    let (status, _, error) = frith(&["chain", "show", "x"], "");
+    assert_eq!(status, 2);
+    assert!(error.contains("a chain goes by its number"), "{error}");
 }

@@ -105,6 +105,26 @@ fn a_tool_that_is_mistyped() {
     assert_eq!(wait["input_parameters"][0]["description"], "How long");
 }
 
+/// What cannot come to anything is said before it is tried.
+#[test]
+fn what_cannot_be_meant() {
+    let (status, _, text) = frith(&["peer", "add", "x", "127.0.0.1:8444"], "");
+    assert_eq!(status, 2);
+    assert!(
+        text.contains("did you mean https://127.0.0.1:8444?"),
+        "{text}"
+    );
+    let (status, _, text) = frith(&["memory", "put", "k", "v", "--tier", "working"], "");
+    assert_eq!(status, 2);
+    assert!(text.contains("would be forgotten at once"), "{text}");
+    let (status, _, text) = frith(&["audit", "verify", "--data", "/nonexistent"], "");
+    assert_eq!(status, 1);
+    assert!(
+        text.contains("there is no /nonexistent; is the path right?"),
+        "{text}"
+    );
+}
+
 /// A node that has no plugin for a command says how it gets one.
 #[test]
 fn a_list_of_plugins_replaces_the_built_in_one() {
