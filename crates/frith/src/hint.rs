@@ -72,6 +72,9 @@ pub(crate) fn of_file(error: &anyhow::Error) -> Option<String> {
             ))
         }
         (io::ErrorKind::NotFound, false) => Some("make its folder first (mkdir -p)".to_owned()),
+        (io::ErrorKind::AlreadyExists, false) => {
+            Some("it is not overwritten: name another file, or remove that one first".to_owned())
+        }
         (io::ErrorKind::PermissionDenied, _) => Some(
             "you may not do that there: `ls -ld` shows who may, or name another place".to_owned(),
         ),
@@ -252,6 +255,8 @@ mod tests {
         assert!(missing.contains("is the path right?"), "{missing}");
         let missing = failed(io::ErrorKind::NotFound, "cannot write x").unwrap();
         assert!(missing.contains("mkdir -p"), "{missing}");
+        let there = failed(io::ErrorKind::AlreadyExists, "cannot write x").unwrap();
+        assert!(there.contains("name another file"), "{there}");
         assert!(failed(io::ErrorKind::PermissionDenied, "cannot read x").is_some());
         assert_eq!(failed(io::ErrorKind::NotFound, "cannot reach x"), None);
         assert_eq!(failed(io::ErrorKind::OutOfMemory, "cannot read x"), None);

@@ -93,7 +93,7 @@ enum Action {
     Stats,
     /// Write all entries as JSON, one on a line
     Export {
-        /// Where to; without it, standard output
+        /// Where to, a new file; without it, or as `-`, standard output
         file: Option<PathBuf>,
 
         /// Only those of this tier

@@ -28,9 +28,10 @@ pub(super) async fn export(
     file: Option<&Path>,
     tiers: &[Tier],
 ) -> Result<Outcome> {
-    let mut out: Box<dyn Write> = match file {
+    let mut out: Box<dyn Write> = match file.filter(|file| *file != Path::new("-")) {
         Some(file) => {
-            let made = File::create(file);
+            // What was copied before is not lost by a slip.
+            let made = File::create_new(file);
             let made = made.with_context(|| format!("cannot write {}", file.display()))?;
             Box::new(BufWriter::new(made))
         }

@@ -95,6 +95,12 @@ fn a_copy_goes_out_and_in() {
     assert_eq!((status, error.as_str()), (0, "wrote 1200 entries\n"));
     let first = std::fs::read_to_string(file).unwrap();
     assert_eq!(first.lines().count(), 1200);
+    // What is there stays there.
+    let (status, _, error) = memory(&node, &["export", file], "");
+    assert_eq!(status, 1);
+    assert!(error.contains("name another file"), "{error}");
+    let (status, out, _) = memory(&node, &["export", "-"], "");
+    assert_eq!((status, out == first), (0, true));
     let into = ["import", file, "--namespace", "other", "--tier", "semantic"];
     let (status, _, error) = memory(&node, &into, "");
     assert_eq!((status, error.as_str()), (0, "remembered 1200 entries\n"));
