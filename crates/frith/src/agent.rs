@@ -202,7 +202,8 @@ fn show_tool(tool: &ToolDefinition<'_>) -> Result<()> {
     lines.try_for_each(|line| print(&format!("    {}", plain(line))))
 }
 
-/// A tool's name with its parameters, those that may be left out in brackets: `wait(seconds: number)`.
+/// A tool's name with its parameters, those that may be left out last and in brackets:
+/// `wait(seconds: number, [reason: string])`.
 fn signature(tool: &ToolDefinition<'_>) -> String {
     let parameter = |parameter: &ToolParameter<'_>| {
         let text = format!("{}: {}", parameter.name, parameter.kind.as_str());
@@ -211,7 +212,9 @@ fn signature(tool: &ToolDefinition<'_>) -> String {
             false => format!("[{text}]"),
         }
     };
-    let parameters: Vec<String> = tool.input_parameters.iter().map(parameter).collect();
+    let mut parameters: Vec<_> = tool.input_parameters.iter().collect();
+    parameters.sort_by_key(|parameter| !parameter.required);
+    let parameters: Vec<String> = parameters.into_iter().map(parameter).collect();
     match parameters.is_empty() {
         true => tool.name.to_string(),
         false => format!("{}({})", tool.name, parameters.join(", ")),
@@ -275,4 +278,25 @@ pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> 
         .enable_all()
         .build()?;
     runtime.block_on(until_interrupted(future))
+}
+
+#[cfg(test)]
+mod tests {
+    use a2e_wire::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn what_a_tool_needs_comes_first() {
+        let told = json!({"name": "wait", "description": "Waits", "input_parameters": [
+            {"name": "reason", "type": "string", "description": "", "required": false},
+            {"name": "seconds", "type": "number", "description": "", "required": true},
+            {"name": "exactly", "type": "boolean", "description": "", "required": false},
+        ]});
+        let text = told.to_string();
+        let object = Object::parse(&text).unwrap();
+        let tool: ToolDefinition<'_> = object.read(Timestamp::default()).unwrap();
+        let shown = "wait(seconds: number, [reason: string], [exactly: boolean])";
+        assert_eq!(signature(&tool), shown);
+    }
 }

@@ -154,7 +154,7 @@ fn show(change: &ToolChange) -> Result<()> {
     let text = |text: &Option<String>| {
         let text = text.as_deref()?;
         let value: Value = serde_json::from_str(text).ok()?;
-        serde_json::to_string_pretty(&value).ok()
+        Some(readable(&serde_json::to_string_pretty(&value).ok()?))
     };
     let before = match approved {
         Some(_) => text(&change.before),
@@ -184,6 +184,28 @@ fn show(change: &ToolChange) -> Result<()> {
     ))
 }
 
+/// JSON in which the lines of a text stand below each other, so that those that differ can be seen. They
+/// begin with what no line of JSON begins with: a text cannot look like other members.
+fn readable(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for line in json.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let mut letters = line.chars();
+        while let Some(letter) = letters.next() {
+            if letter != '\\' {
+                out.push(letter);
+                continue;
+            }
+            match letters.next() {
+                Some('n') => out.push_str(&format!("\n{:indent$}  | ", "")),
+                escaped => out.extend([letter].into_iter().chain(escaped)),
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,6 +222,20 @@ mod tests {
                 "{bad}"
             );
         }
+    }
+
+    #[test]
+    fn the_lines_of_a_text_are_seen() {
+        let text = json!({"text": "one\n\"two\": 2\\n", "x": 1});
+        let shown = readable(&serde_json::to_string_pretty(&text).unwrap());
+        let lines = [
+            "{",
+            r#"  "text": "one"#,
+            r#"    | \"two\": 2\\n","#,
+            r#"  "x": 1"#,
+            "}",
+        ];
+        assert_eq!(shown.lines().collect::<Vec<_>>(), lines);
     }
 
     #[test]

@@ -56,6 +56,7 @@ pub(super) async fn show(client: Client, number: i64, as_json: bool) -> Result<O
     for node in &chain.nodes {
         let items = match node.items {
             0 => String::new(),
+            1 => "  1 item".to_owned(),
             count => format!("  {count} items"),
         };
         let (id, error) = (plain(&node.node_id), plain(&node.error));
@@ -104,6 +105,7 @@ fn show_head(head: &Head) -> Result<()> {
     let took = took.map_or_else(String::new, |took| format!("  {took} ms"));
     let again = match head.resumed {
         0 => String::new(),
+        1 => "  taken up again once".to_owned(),
         count => format!("  taken up again {count} times"),
     };
     let id = plain(&head.chain_id);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Format;
-use crate::screen::shown;
+use crate::screen::{count, shown};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Samples {
@@ -40,7 +40,7 @@ impl CustomMessage for Page {
 /// Where lines go, and how many went there.
 struct Lines {
     out: Box<dyn Write>,
-    count: usize,
+    count: u64,
 }
 
 pub(super) async fn run(client: &Client, format: Format, output: Option<&Path>) -> Result<()> {
@@ -68,7 +68,8 @@ pub(super) async fn run(client: &Client, format: Format, output: Option<&Path>) 
     }
     lines.out.flush()?;
     if let Some(path) = output {
-        eprintln!("wrote {} samples to {}", lines.count, shown(path));
+        let samples = count(lines.count, "sample", "samples");
+        eprintln!("wrote {samples} to {}", shown(path));
     }
     Ok(())
 }

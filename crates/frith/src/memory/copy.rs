@@ -37,7 +37,7 @@ pub(super) async fn export(
         }
         None => Box::new(std::io::stdout().lock()),
     };
-    let mut progress = Counted::new("entries");
+    let mut progress = Counted::new("entry", "entries");
     let counts = tiers
         .iter()
         .filter_map(|tier| opened.tiers[tier.to_wire().as_str()]["entries"].as_u64());
@@ -92,7 +92,7 @@ pub(super) async fn import(
         size: 0,
         problems: 0,
         sent: Sent::default(),
-        progress: Counted::new("entries"),
+        progress: Counted::new("entry", "entries"),
         bytes: bytes.and_then(|bytes| usize::try_from(bytes).ok()),
     };
     for (number, line) in (1_usize..).zip(lines.lines()) {

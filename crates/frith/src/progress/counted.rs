@@ -3,19 +3,23 @@
 use std::io::{IsTerminal, Write};
 
 use super::WIDTH;
+use crate::screen::count;
 
 /// Counts; draws a bar on standard error if that is a terminal.
 pub(crate) struct Counted {
-    what: &'static str,
+    one: &'static str,
+    many: &'static str,
     done: usize,
     terminal: bool,
     is_drawn: bool,
 }
 
 impl Counted {
-    pub(crate) fn new(what: &'static str) -> Self {
+    /// Counts what one of is called so, and many so.
+    pub(crate) fn new(one: &'static str, many: &'static str) -> Self {
         Self {
-            what,
+            one,
+            many,
             done: 0,
             terminal: std::io::stderr().is_terminal(),
             is_drawn: false,
@@ -27,7 +31,7 @@ impl Counted {
         self.done += more;
         if self.terminal {
             self.is_drawn = true;
-            let bar = bar(self.done, total, self.what);
+            let bar = bar(self.done, total, self.many);
             // Who has no terminal any more needs no bar.
             let _ = write!(std::io::stderr(), "\r{bar}\u{1b}[K");
         }
@@ -42,7 +46,8 @@ impl Counted {
     /// Says what was done.
     pub(crate) fn end(&mut self, did: &str) {
         self.clear();
-        eprintln!("{did} {} {}", self.done, self.what);
+        let done = u64::try_from(self.done).unwrap_or(u64::MAX);
+        eprintln!("{did} {}", count(done, self.one, self.many));
     }
 
     fn clear(&mut self) {

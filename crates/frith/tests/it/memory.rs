@@ -115,7 +115,7 @@ fn a_copy_goes_out_and_in() {
     assert_eq!(status, 1, "{error}");
     assert!(error.starts_with("line 2: "), "{error}");
     assert!(
-        error.contains("\nline 3: ") && error.contains("remembered 1 entries\n"),
+        error.contains("\nline 3: ") && error.contains("remembered 1 entry\n"),
         "{error}"
     );
     assert!(
