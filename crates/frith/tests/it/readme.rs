@@ -1,6 +1,7 @@
-//! The README, done: every console block, in order, as somebody does it who reads it for the first time.
+//! The README and other documents, done: every console block, in order, as somebody does it who reads it
+//! for the first time.
 //!
-//! It becomes one script for bash. What is shown there after a command must come out of it, but for what
+//! Each becomes one script for bash. What is shown there after a command must come out of it, but for what
 //! differs each time: keys, hashes, ports.
 
 use std::fmt::Write;
@@ -8,7 +9,24 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const README: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md"));
+/// A document.
+#[derive(Clone, Copy)]
+struct Document {
+    name: &'static str,
+    text: &'static str,
+    /// It has at least so many commands: it was read, not something else.
+    commands: usize,
+}
+
+macro_rules! document {
+    ($name:literal, $commands:literal) => {
+        Document {
+            name: $name,
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", $name)),
+            commands: $commands,
+        }
+    };
+}
 
 /// Comments that mark the next block: it begins on a machine without any node, or is not done here.
 const FRESH: &str = "<!-- on a fresh machine -->";
@@ -21,7 +39,7 @@ const BUILDS: [&str; 2] = ["cargo build", "cargo xtask"];
 /// call that is held until it says so.
 const PRELUDE: &str = r#"
 set -Eeuo pipefail
-trap 'echo "README.md:$STEP: failed" >&2' ERR
+trap 'echo "line $STEP: failed" >&2' ERR
 PROCESSES=()
 stop() {
   for process in "${PROCESSES[@]}"; do kill "$process" 2>/dev/null || true; gone "$process"; done
@@ -48,21 +66,24 @@ fresh
 enum Part {
     Fresh,
     /// A file and what is in it.
-    File(&'static str, String),
+    File(String, String),
     Step(Step),
 }
 
 struct Step {
-    /// Its line in the README.
+    /// Its line in the document.
     line: usize,
     command: String,
+    /// The lines that the shell asks for after that, such as those of a file.
+    more: Vec<&'static str>,
     /// What is shown after it.
     shown: Vec<&'static str>,
 }
 
-fn parts() -> Vec<Part> {
+fn parts(document: Document) -> Vec<Part> {
     let mut parts = Vec::new();
-    let mut lines = README
+    let mut lines = document
+        .text
         .lines()
         .enumerate()
         .map(|(index, line)| (index + 1, line));
@@ -83,14 +104,18 @@ fn parts() -> Vec<Part> {
         match (is_elsewhere, is_console) {
             (true, _) => is_elsewhere = false,
             (false, true) => parts.extend(steps(&block).into_iter().map(Part::Step)),
-            (false, false) => {
-                assert!(block[0].1.starts_with("# frith.yaml"), "{block:?}");
-                let text = block.iter().map(|(_, line)| format!("{line}\n")).collect();
-                parts.push(Part::File("frith.yaml", text));
-            }
+            (false, false) => parts.extend(file(&block)),
         }
     }
     parts
+}
+
+/// A file whose name its first line says; others only show how something is written.
+fn file(block: &[(usize, &str)]) -> Option<Part> {
+    let (_, first) = block.first()?;
+    let (name, _) = first.strip_prefix("# ")?.split_once(".yaml,")?;
+    let text = block.iter().map(|(_, line)| format!("{line}\n")).collect();
+    Some(Part::File(format!("{name}.yaml"), text))
 }
 
 fn steps(block: &[(usize, &'static str)]) -> Vec<Step> {
@@ -100,11 +125,13 @@ fn steps(block: &[(usize, &'static str)]) -> Vec<Step> {
             steps.push(Step {
                 line,
                 command: command.to_owned(),
+                more: Vec::new(),
                 shown: Vec::new(),
             });
+        } else if let Some(more) = text.strip_prefix("> ") {
+            steps.last_mut().unwrap().more.push(more); // a command comes first
         } else if !text.is_empty() {
-            let before = steps.last_mut();
-            before.unwrap().shown.push(text); // a command comes first
+            steps.last_mut().unwrap().shown.push(text);
         }
     }
     steps.retain(|step| !BUILDS.iter().any(|build| step.command.starts_with(build)));
@@ -136,6 +163,7 @@ fn script(parts: &[Part]) -> String {
             Part::Step(step) => step,
         };
         let (command, is_beside) = words(&step.command);
+        let more: String = step.more.iter().map(|line| format!("\n{line}")).collect();
         writeln!(script, "STEP={}", step.line).unwrap();
         match is_beside {
             true if command.starts_with("frith up") => writeln!(
@@ -145,6 +173,11 @@ fn script(parts: &[Part]) -> String {
             true if command.starts_with("frith call") => writeln!(
                 script,
                 "exec {{OUT}}< <(exec {command} 2>&1)\nPROCESSES+=($!)\nheard $OUT 'frith approve show '\nID=${{LINE##* }}"
+            ),
+            // It is told of each node: what comes next is done while the slow one runs.
+            true if command.starts_with("frith chain run") => writeln!(
+                script,
+                "exec {{OUT}}< <(exec {command} 2>&1)\nPROCESSES+=($!)\nheard $OUT 'slow  starts'"
             ),
             true => writeln!(script, "{command} &\nPROCESSES+=($!)"),
             false if command.starts_with("kill") => writeln!(script, "{command}\ngone $NODE"),
@@ -156,7 +189,7 @@ fn script(parts: &[Part]) -> String {
             false if !step.shown.is_empty() => {
                 writeln!(script, "{{ {command}\n}} > \"$BASE/{}\" 2>&1 || true", step.line)
             }
-            false => writeln!(script, "{command}"),
+            false => writeln!(script, "{command}{more}"),
         }
         .unwrap();
     }
@@ -189,9 +222,28 @@ fn free_port() -> String {
 
 #[test]
 fn the_readme_works() {
+    works(document!("README.md", 30));
+}
+
+#[test]
+fn the_examples_of_chains_work() {
+    works(document!("docs/chains.md", 7));
+}
+
+#[test]
+fn the_examples_of_sub_agents_work() {
+    works(document!("docs/multi-agent.md", 4));
+}
+
+#[test]
+fn the_examples_of_the_bridge_work() {
+    works(document!("docs/bridge.md", 10));
+}
+
+fn works(document: Document) {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
-    let parts = parts();
+    let parts = parts(document);
     let (http, a2a, other) = (free_port(), free_port(), free_port());
     let script = script(&parts)
         .replace("cargo run -- ", "frith ")
@@ -217,7 +269,8 @@ fn the_readme_works() {
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{error}\n{script}");
+    let name = document.name;
+    assert!(output.status.success(), "{name}: {error}\n{script}");
     let steps = parts.iter().filter_map(|part| match part {
         Part::Step(step) => Some(step),
         Part::Fresh | Part::File(..) => None,
@@ -235,8 +288,7 @@ fn the_readme_works() {
             .map(same_each_time)
             .collect();
         let shown: Vec<String> = step.shown.iter().copied().map(same_each_time).collect();
-        assert_eq!(came, shown, "README.md:{}: {}", step.line, step.command);
+        assert_eq!(came, shown, "{name}:{}: {}", step.line, step.command);
     }
-    // The README was read, not something else.
-    assert!(count > 30, "{count}");
+    assert!(count >= document.commands, "{name}: {count}");
 }
