@@ -75,6 +75,15 @@ impl Cpus {
         Ok(sched_setaffinity(None, &self.all)?)
     }
 
+    /// Words before a command that run it where servers run, for servers that a client starts.
+    #[must_use]
+    pub fn server_words(&self) -> String {
+        match self.numbers.first() {
+            Some(number) => format!("taskset --cpu-list {number} "),
+            None => String::new(),
+        }
+    }
+
     fn be(&self, index: usize) -> io::Result<()> {
         let Some(number) = self.numbers.get(index) else {
             return Err(io::Error::other("there is only one CPU"));

@@ -6,6 +6,10 @@ use a2e_runtime::{Address, AgentConfig, Calling, ClientError, Connector};
 use benches::client::obey;
 use benches::echo::Arguments;
 
+// As in the product.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

@@ -9,6 +9,9 @@
 //! its rules and onto its record. All nodes are processes as `frith up` starts them, with an audit log
 //! at the default `sync`; one call is in flight at a time. B is the server when client and server have
 //! a CPU each.
+//!
+//! One call of each kind follows another: a part that is called again and again has the caches to
+//! itself, which as a part of the whole it never has.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -29,23 +32,17 @@ use a2e_wire::{Body, Object};
 use audit::Log;
 use benches::arguments::{Arguments, Programs};
 use benches::client::Client;
+use benches::median;
 use benches::node::Node;
 use benches::pin::{Cpus, Pinning};
 use benches::report::{Figure, figures};
-use benches::{Effort, median};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-const FULL: Effort = Effort {
-    rounds: 41,
-    slice: Duration::from_millis(100),
-};
-
-const SMOKE: Effort = Effort {
-    rounds: 1,
-    slice: Duration::from_millis(1),
-};
+/// Calls of each kind.
+const FULL: usize = 3000;
+const SMOKE: usize = 1;
 
 /// How much more than the sum of its parts the whole may take.
 const AT_MOST: f64 = 1.1;
@@ -72,7 +69,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> io::Result<()> {
-    let effort = if arguments.smoke { SMOKE } else { FULL };
+    let rounds = if arguments.smoke { SMOKE } else { FULL };
     let cpus = Cpus::of_this_process()?;
     let mut all = Vec::new();
     for pinning in Pinning::ALL {
@@ -80,7 +77,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
             println!("\n{}: left out, {error}", pinning.name());
             continue;
         }
-        all.push(compare(&arguments.programs, (&cpus, pinning), effort)?);
+        all.push(compare(&arguments.programs, (&cpus, pinning), rounds)?);
     }
     cpus.be_free()?;
     if let Some(out) = &arguments.out {
@@ -95,7 +92,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
 fn compare(
     programs: &Programs,
     (cpus, pinning): (&Cpus, Pinning),
-    effort: Effort,
+    rounds: usize,
 ) -> io::Result<Value> {
     let frith = programs.own.join("frith");
     cpus.be_server()?;
@@ -109,11 +106,12 @@ fn compare(
     agent.call("there")?;
     peer.tell(1, Duration::ZERO)?;
     let [mut here, mut between, mut inside, mut through] = [(); 4].map(|()| Vec::new());
-    for _ in 0..effort.rounds {
-        here.push(timed(effort.slice, || agent.call("echo"))?);
-        between.push(1.0 / peer.tell(1, effort.slice)?.rate);
-        inside.push(timed(effort.slice, || tool.call())?);
-        through.push(timed(effort.slice, || agent.call("there"))?);
+    for _ in 0..rounds {
+        here.push(timed(|| agent.call("echo"))?);
+        // As long as a call takes.
+        between.push(1.0 / peer.tell(1, Duration::ZERO)?.rate);
+        inside.push(timed(|| tool.call())?);
+        through.push(timed(|| agent.call("there"))?);
     }
     let parts = [
         ("A2E: an agent calls a tool of its node", median(here)),
@@ -187,7 +185,10 @@ impl Agent {
     }
 
     fn ask(&mut self, message: &Value) -> io::Result<Value> {
-        writeln!(self.wire.get_mut(), "{message}")?;
+        // In one piece: each write is a system call.
+        self.wire
+            .get_mut()
+            .write_all(format!("{message}\n").as_bytes())?;
         let mut line = String::new();
         self.wire.read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
@@ -213,7 +214,15 @@ struct Tool {
     runtime: Runtime,
     asker: StandIn,
     calls: Cell<u64>,
+    log: Log,
     _folder: TempDir,
+}
+
+impl Drop for Tool {
+    /// Before its folder goes.
+    fn drop(&mut self) {
+        self.log.close();
+    }
 }
 
 impl Tool {
@@ -226,7 +235,8 @@ impl Tool {
         let parts = benches::log::parts().map_err(|error| io::Error::other(error.to_string()))?;
         let log = Log::open(folder.path(), audit::Settings::default(), parts);
         let log = log.map_err(io::Error::other)?;
-        let host = Host::builder().plugin(Demo::default()).audit(log).build();
+        let builder = Host::builder().plugin(Demo::default());
+        let host = builder.audit(log.clone()).build();
         let asker = host.stand_in(Identity {
             agent: "another".into(),
             proven: None,
@@ -236,6 +246,7 @@ impl Tool {
             runtime,
             asker,
             calls: Cell::new(0),
+            log,
             _folder: folder,
         })
     }
@@ -256,12 +267,9 @@ impl Tool {
     }
 }
 
-/// Makes calls for about a slice of time; seconds a call.
-fn timed(slice: Duration, mut call: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
-    let (start, mut calls) = (Instant::now(), 0_u32);
-    while calls == 0 || start.elapsed() < slice {
-        call()?;
-        calls += 1;
-    }
-    Ok(start.elapsed().as_secs_f64() / f64::from(calls))
+/// Seconds of a call.
+fn timed(call: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
+    let start = Instant::now();
+    call()?;
+    Ok(start.elapsed().as_secs_f64())
 }
