@@ -49,25 +49,40 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 
 /// A suite that is one program.
 fn single(name: &str) -> Result<(), String> {
-    show(&mut cargo(&format!(
-        "build --quiet --locked --release --package benches --bin {name}"
-    )))?;
+    programs(&[name])?;
     show(&mut Command::new(
         workspace().join("target/release").join(name),
     ))
 }
 
-/// What suites of whole programs need: the product, the benchmarks, and the peers.
-fn build() -> Result<(), String> {
-    // One by one: built together, the product would have the features that the benchmarks ask for.
-    for what in [
-        "--package frith",
-        "--package benches",
-        "--manifest-path benches/peers/Cargo.toml",
-    ] {
-        show(&mut cargo(&format!(
-            "build --quiet --locked --release {what}"
-        )))?;
+/// Builds programs of the benchmarks, with what they measure: MCP and WebAssembly take longer to build
+/// than all the rest.
+fn programs(names: &[&str]) -> Result<(), String> {
+    let mut command = cargo("build --quiet --locked --release --package benches");
+    command.arg("--no-default-features");
+    for name in names {
+        command.args(["--bin", name]);
+        match *name {
+            "mcp" => command.args(["--features", "mcp"]),
+            "tools" => command.args(["--features", "wasm"]),
+            _ => &mut command,
+        };
     }
-    Ok(())
+    show(&mut command)
+}
+
+/// What suites of whole programs need: the product, and programs of the benchmarks.
+fn build(names: &[&str]) -> Result<(), String> {
+    // One by one: built together, the product would have the features that the benchmarks ask for.
+    show(&mut cargo(
+        "build --quiet --locked --release --package frith",
+    ))?;
+    programs(names)
+}
+
+/// What is measured beside ours.
+fn build_peers() -> Result<(), String> {
+    show(&mut cargo(
+        "build --quiet --locked --release --manifest-path benches/peers/Cargo.toml",
+    ))
 }

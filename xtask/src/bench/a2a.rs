@@ -3,14 +3,15 @@
 
 use std::process::Command;
 
-use super::{build, python};
+use super::{build, build_peers, python};
 use crate::step::{show, workspace};
 
 /// The Python SDK of Google's A2A protocol that is measured, with what its server runs on.
 const PYTHON_A2A: [&str; 2] = ["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"];
 
 pub(crate) fn run() -> Result<(), String> {
-    build()?;
+    build(&["a2a", "a2a_client"])?;
+    build_peers()?;
     let root = workspace();
     let out = root.join("target/bench");
     let peers = root.join("benches/peers");
@@ -28,7 +29,7 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// A minute of 2,000 sessions, with hostile messages among theirs.
 pub(crate) fn load() -> Result<(), String> {
-    build()?;
+    build(&["a2a_load"])?;
     show(&mut Command::new(
         workspace().join("target/release/a2a_load"),
     ))

@@ -2,14 +2,15 @@
 
 use std::process::Command;
 
-use super::{build, python};
+use super::{build, build_peers, python};
 use crate::step::{show, workspace};
 
 /// The Python MCP SDK that is measured.
 const PYTHON_MCP: &str = "mcp==2.3.0";
 
 pub(crate) fn run() -> Result<(), String> {
-    build()?;
+    build(&["a2e", "a2e_client", "limit"])?;
+    build_peers()?;
     let root = workspace();
     let out = root.join("target/bench");
     let peers = root.join("benches/peers");

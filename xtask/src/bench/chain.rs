@@ -2,16 +2,14 @@
 
 use std::process::Command;
 
-use super::python;
-use crate::step::{cargo, show, workspace};
+use super::{programs, python};
+use crate::step::{show, workspace};
 
 /// What is measured beside ours.
 const LANGGRAPH: [&str; 2] = ["langgraph==1.2.20", "langgraph-checkpoint-sqlite==3.1.2"];
 
 pub(crate) fn run() -> Result<(), String> {
-    show(&mut cargo(
-        "build --quiet --locked --release --package benches --bin chain",
-    ))?;
+    programs(&["chain"])?;
     let out = workspace().join("target/bench");
     let mut command = Command::new(workspace().join("target/release/chain"));
     match python::with(&out.join("python-langgraph"), &LANGGRAPH) {

@@ -2,19 +2,14 @@
 
 use std::process::Command;
 
-use super::python;
-use crate::step::{cargo, show, workspace};
+use super::{build, python};
+use crate::step::{show, workspace};
 
 /// What is measured beside ours.
 const PYTHON: [&str; 2] = ["gymnasium==1.4.0", "openenv-core==0.3.0"];
 
 pub(crate) fn run() -> Result<(), String> {
-    // One by one: built together, the product would have the features that the benchmarks ask for.
-    for package in ["frith", "benches"] {
-        show(&mut cargo(&format!(
-            "build --quiet --locked --release --package {package}"
-        )))?;
-    }
+    build(&["env", "env_client", "a2e_client"])?;
     let root = workspace();
     let out = root.join("target/bench");
     let mut command = Command::new(root.join("target/release/env"));

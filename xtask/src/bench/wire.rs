@@ -2,12 +2,11 @@
 
 use std::process::Command;
 
-use crate::step::{capture, cargo, show, workspace};
+use super::programs;
+use crate::step::{capture, show, workspace};
 
 pub(crate) fn run() -> Result<(), String> {
-    show(&mut cargo(
-        "build --quiet --locked --release --package benches",
-    ))?;
+    programs(&["wire"])?;
     let program = workspace().join("target/release/wire");
     show(&mut Command::new(&program))?;
     let cases = capture(Command::new(&program).arg("--cases"));
