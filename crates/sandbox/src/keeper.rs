@@ -17,7 +17,8 @@ use crate::channel::{receive, send_message};
 use crate::stage;
 use crate::supervisor::Forked;
 
-/// How long a keeper may take over a fork. It takes microseconds.
+/// How long a keeper may take over a fork, which takes microseconds, and a supervisor over one message
+/// while nothing but the thread waits, which takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Keeper {
@@ -31,15 +32,15 @@ thread_local! {
     static KEEPER: RefCell<Option<Keeper>> = const { RefCell::new(None) };
 }
 
-/// Has a supervisor forked whose standard input is this socket. Only to be called by the thread that
-/// is there for it.
-pub(crate) fn fork(program: &Path, socket: UnixStream) -> io::Result<Forked> {
+/// Has a supervisor forked, and gives it and the way to it. Only to be called by the thread that is
+/// there for it.
+pub(crate) fn fork(program: &Path) -> io::Result<(Forked, UnixStream)> {
     KEEPER.with_borrow_mut(|slot| {
         if let Some(keeper) = slot.take_if(|keeper| keeper.program != program) {
             keeper.dismiss();
         }
         if let Some(keeper) = slot {
-            if let Ok(forked) = keeper.fork(&socket) {
+            if let Ok(forked) = keeper.fork() {
                 return Ok(forked);
             }
             // Somebody has killed it.
@@ -47,16 +48,13 @@ pub(crate) fn fork(program: &Path, socket: UnixStream) -> io::Result<Forked> {
                 keeper.dismiss();
             }
         }
-        let keeper = slot.insert(Keeper::start(program)?);
-        keeper.fork(&socket)
+        slot.insert(Keeper::start(program)?).fork()
     })
 }
 
 impl Keeper {
     fn start(program: &Path) -> io::Result<Self> {
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_write_timeout(Some(PATIENCE))?;
-        ours.set_read_timeout(Some(PATIENCE))?;
+        let (ours, theirs) = pair()?;
         let process = process::Command::new(program)
             .arg0(stage::KEEPER)
             .env_clear()
@@ -75,8 +73,12 @@ impl Keeper {
         })
     }
 
-    fn fork(&self, socket: &UnixStream) -> io::Result<Forked> {
-        send_message(&self.socket, &[], Some(socket.as_fd()))?;
+    /// Each attempt has a socket of its own: the supervisor of one that failed may be there, and would
+    /// read what is meant for the next. Without this end it sees that nobody wants it.
+    fn fork(&self) -> io::Result<(Forked, UnixStream)> {
+        let (ours, theirs) = pair()?;
+        send_message(&self.socket, &[], Some(theirs.as_fd()))?;
+        drop(theirs);
         let answer = receive(&self.socket)?;
         let forked = answer.and_then(|(id, end)| {
             Some(Forked {
@@ -84,7 +86,8 @@ impl Keeper {
                 end: end?,
             })
         });
-        forked.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        let forked = forked.ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok((forked, ours))
     }
 
     /// Has it end, and waits for that.
@@ -92,5 +95,33 @@ impl Keeper {
         drop(self.socket);
         // It cannot fail: nobody else waits for a child of this process.
         let _ = self.process.wait();
+    }
+}
+
+/// A way to another process, and its end of it.
+fn pair() -> io::Result<(UnixStream, UnixStream)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_write_timeout(Some(PATIENCE))?;
+    ours.set_read_timeout(Some(PATIENCE))?;
+    Ok((ours, theirs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_forked_by_a_keeper_that_died_over_it_is_alone() {
+        let (ours, theirs) = pair().unwrap();
+        let keeper = Keeper {
+            program: PathBuf::new(),
+            process: process::Command::new("true").spawn().unwrap(),
+            socket: ours,
+        };
+        let dying = std::thread::spawn(move || receive(&theirs).unwrap().unwrap().1.unwrap());
+        assert!(keeper.fork().is_err());
+        let supervisor = dying.join().unwrap();
+        assert!(receive(&supervisor).unwrap().is_none());
+        keeper.dismiss();
     }
 }

@@ -4,7 +4,6 @@ use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -16,10 +15,6 @@ use crate::keeper;
 use crate::plan::{Ground, Plan};
 use crate::report::Report;
 use crate::streams::Streams;
-
-/// How long a supervisor may take over one message while nothing but the thread waits. It takes
-/// milliseconds.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a supervisor is started with, before there is a command for it. Two with the same are as good
 /// as each other.
@@ -59,10 +54,7 @@ pub(crate) struct Process {
 impl Start {
     /// Starts a supervisor. Only to be called by the thread that is there for it.
     pub(crate) fn start(&self) -> io::Result<Supervisor> {
-        let (ours, theirs) = UnixStream::pair()?;
-        ours.set_write_timeout(Some(PATIENCE))?;
-        ours.set_read_timeout(Some(PATIENCE))?;
-        let process = keeper::fork(&self.program, theirs)?;
+        let (process, ours) = keeper::fork(&self.program)?;
         let (stdout, to_stdout) = io::pipe()?;
         let (stderr, to_stderr) = io::pipe()?;
         // A supervisor that has ended is noticed when something is expected of it.

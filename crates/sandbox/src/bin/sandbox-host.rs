@@ -232,8 +232,8 @@ async fn play(
             ("kill", _) => child.kill_tree(),
             ("wait", _) => exits.push(child.wait().await.to_string()),
             ("drop", _) => drop(children.pop()),
-            ("ready", _) => {
-                ready(child.pid()).await;
+            ("ready", count) => {
+                ready(child.pid(), count.parse().unwrap_or(FIRST_READY)).await;
             }
             // Until this program is killed.
             ("stay", _) => std::future::pending().await,
@@ -271,19 +271,22 @@ async fn wait(launcher: &Launcher, profile: &Profile) -> Result<Vec<u32>, String
     let first = launcher.spawn(&Command::new("true"), profile).await;
     let mut first = first.map_err(|error| error.to_string())?;
     first.wait().await;
-    Ok(ready(first.pid()).await)
+    Ok(ready(first.pid(), FIRST_READY).await)
 }
 
-/// Waits until sandboxes wait for commands: when there are two, the first of them can be had. They
-/// are children of the keeper, as is the supervisor of a command that has just ended.
-async fn ready(but: u32) -> Vec<u32> {
+/// When two sandboxes wait for commands, the first of them can be had.
+const FIRST_READY: usize = 2;
+
+/// Waits until so many sandboxes wait for commands. They are children of the keeper, as is the
+/// supervisor of a command that has just ended.
+async fn ready(but: u32, count: usize) -> Vec<u32> {
     loop {
         let keepers = children("self");
         let waiting = keepers
             .iter()
             .flat_map(|keeper| children(&keeper.to_string()));
         let waiting: Vec<u32> = waiting.filter(|number| *number != but).collect();
-        if waiting.len() >= 2 {
+        if waiting.len() >= count {
             return waiting;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
