@@ -13,8 +13,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, sleep_until};
+use tokio::io::{AsyncRead, AsyncWrite, copy, sink};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Budget;
@@ -35,7 +35,7 @@ const RESET_STREAMS: usize = 20;
 /// Streams that we had to end because of what the peer did. More is a flood too (CVE-2025-8671).
 const FAULTY_STREAMS: usize = 100;
 
-/// Time to say goodbye to a connection that has taken too long.
+/// Time to say goodbye: to a connection that has taken too long, and for a peer to read what it was sent last.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What a connection needs to be served.
@@ -92,7 +92,7 @@ async fn serve_http2<S: Service>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     visit: &Visit<S>,
 ) -> Result<(), hyper::Error> {
-    let (stream, pace) = Watched::http2(stream, &visit.limits);
+    let (mut stream, pace) = Watched::http2(stream, &visit.limits);
     let exchange = Arc::new(exchange(visit, Carrier::Http2, &pace));
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = Arc::clone(&exchange);
@@ -105,8 +105,14 @@ async fn serve_http2<S: Service>(
         .max_local_error_reset_streams(FAULTY_STREAMS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .serve_connection(TokioIo::new(stream), service);
-    drive(connection, &pace, &visit.stop).await
+        .serve_connection(TokioIo::new(&mut stream), service);
+    let ended = drive(connection, &pace, &visit.stop).await?;
+    if ended == Ended::InTime {
+        // A socket that is closed while there is something to read in it, such as more window for an
+        // answer, is reset, and the peer loses what it has not read of that answer.
+        let _ = timeout(GOODBYE, copy(&mut stream, &mut sink())).await;
+    }
+    Ok(())
 }
 
 fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange<S> {
@@ -154,11 +160,19 @@ where
     }
 }
 
+/// How a connection ended that did not break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    InTime,
+    /// It took too long.
+    Late,
+}
+
 async fn drive(
     connection: impl WindDown,
     pace: &Pace,
     stop: &CancellationToken,
-) -> Result<(), hyper::Error> {
+) -> Result<Ended, hyper::Error> {
     let mut connection = pin!(connection);
     let mut stopped = pin!(stop.cancelled());
     let mut timer = pin!(sleep_until(first_look(pace)));
@@ -169,7 +183,11 @@ async fn drive(
             connection.as_mut().wind_down();
         }
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-            return Poll::Ready(ended);
+            let how = match is_late {
+                true => Ended::Late,
+                false => Ended::InTime,
+            };
+            return Poll::Ready(ended.map(|()| how));
         }
         if let Some(deadline) = pace.deadline()
             && deadline < timer.deadline()
@@ -182,13 +200,13 @@ async fn drive(
             match pace.deadline() {
                 Some(deadline) if deadline <= now => {
                     if is_late {
-                        return Poll::Ready(Ok(()));
+                        return Poll::Ready(Ok(Ended::Late));
                     }
                     is_late = true;
                     timer.as_mut().reset(now + GOODBYE);
                     connection.as_mut().wind_down();
                     if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                        return Poll::Ready(ended);
+                        return Poll::Ready(ended.map(|()| Ended::Late));
                     }
                 }
                 later => {
