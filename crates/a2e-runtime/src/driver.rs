@@ -21,7 +21,6 @@ use a2e_session::{CloseReason, Failure, HostEvent, HostSession, Now, Token};
 use a2e_wire::messages::base::{HandshakeReason, Resume};
 use a2e_wire::{Body, LineTooLong, Message, MessageId};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::approvals::Word;
