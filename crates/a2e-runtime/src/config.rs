@@ -62,8 +62,8 @@ pub use layers::Overrides;
 pub use learning::{CustomStrategy, Learning};
 pub use limits::GlobalLimits;
 pub use mcp::{
-    LeftOut, Mcp, McpCommand, McpGrant, McpOAuth, McpPlace, McpServer, McpUrl, is_name as is_server_name,
-    left_out as left_out_of_import,
+    LeftOut, Mcp, McpCommand, McpGrant, McpOAuth, McpPlace, McpServer, McpUrl,
+    is_name as is_server_name, left_out as left_out_of_import,
 };
 pub use memory::{Embedder, EmbedderEndpoint, Memory};
 pub use models::Model;

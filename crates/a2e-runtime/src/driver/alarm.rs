@@ -18,7 +18,12 @@ pub(super) struct Alarm {
 
 impl Alarm {
     /// Whether that time has come.
-    pub(super) fn poll(&mut self, cx: &mut Waiting<'_>, host: &Host, at: Option<Duration>) -> Poll<()> {
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Waiting<'_>,
+        host: &Host,
+        at: Option<Duration>,
+    ) -> Poll<()> {
         let Some(at) = at else {
             return Poll::Pending;
         };
