@@ -40,7 +40,9 @@ pub(crate) fn fork(program: &Path) -> io::Result<(Forked, UnixStream)> {
             keeper.dismiss();
         }
         if let Some(keeper) = slot {
-            if let Ok(forked) = keeper.fork() {
+            // Without descriptors for it there is nothing wrong with the keeper.
+            let sockets = pair()?;
+            if let Ok(forked) = keeper.fork(sockets) {
                 return Ok(forked);
             }
             // Somebody has killed it.
@@ -48,7 +50,7 @@ pub(crate) fn fork(program: &Path) -> io::Result<(Forked, UnixStream)> {
                 keeper.dismiss();
             }
         }
-        slot.insert(Keeper::start(program)?).fork()
+        slot.insert(Keeper::start(program)?).fork(pair()?)
     })
 }
 
@@ -73,10 +75,9 @@ impl Keeper {
         })
     }
 
-    /// Each attempt has a socket of its own: the supervisor of one that failed may be there, and would
-    /// read what is meant for the next. Without this end it sees that nobody wants it.
-    fn fork(&self) -> io::Result<(Forked, UnixStream)> {
-        let (ours, theirs) = pair()?;
+    /// Each attempt has sockets of its own: the supervisor of one that failed may be there, and would
+    /// read what is meant for the next. Without our end it sees that nobody wants it.
+    fn fork(&self, (ours, theirs): (UnixStream, UnixStream)) -> io::Result<(Forked, UnixStream)> {
         send_message(&self.socket, &[], Some(theirs.as_fd()))?;
         drop(theirs);
         let answer = receive(&self.socket)?;
@@ -119,7 +120,7 @@ mod tests {
             socket: ours,
         };
         let dying = std::thread::spawn(move || receive(&theirs).unwrap().unwrap().1.unwrap());
-        assert!(keeper.fork().is_err());
+        assert!(keeper.fork(pair().unwrap()).is_err());
         let supervisor = dying.join().unwrap();
         assert!(receive(&supervisor).unwrap().is_none());
         keeper.dismiss();
