@@ -20,6 +20,7 @@ pub mod book;
 mod carry;
 mod client;
 mod clock;
+mod cork;
 pub mod courier;
 mod home;
 pub mod listen;

@@ -22,6 +22,7 @@ use super::http::Exchange;
 use super::limits::Limits;
 use super::watch::{Pace, Watched};
 use super::ws;
+use crate::cork::{Corked, Turns};
 use crate::transport::{Carrier, Service};
 
 /// Bytes of requests that a connection and each of its streams may send before we have read them: several small messages. A large
@@ -67,7 +68,8 @@ where
     S: Service,
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let (stream, pace) = Watched::http1(stream, &visit.limits);
+    let pace = Pace::new(&visit.limits);
+    let stream = Watched::http1(stream, &pace);
     let exchange = exchange(&visit, Carrier::Http1, &pace);
     let service = service_fn(|request: Request<Incoming>| {
         let exchange = &exchange;
@@ -80,7 +82,7 @@ where
         .max_header_size(bytes)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    drive(connection, &pace, &visit.stop).await?;
+    drive(connection, &pace, &Turns::default(), &visit.stop).await?;
     let upgrade = exchange.upgrade.into_inner();
     if let Some(upgrade) = upgrade.unwrap_or_else(PoisonError::into_inner) {
         ws::serve::<S, T>(upgrade.await?, visit).await;
@@ -92,7 +94,10 @@ async fn serve_http2<S: Service>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     visit: &Visit<S>,
 ) -> Result<(), hyper::Error> {
-    let (mut stream, pace) = Watched::http2(stream, &visit.limits);
+    let pace = Pace::new(&visit.limits);
+    let others = Arc::clone(&pace);
+    let stream = Watched::http2(stream, &pace);
+    let (mut stream, turns) = Corked::new(stream, move || others.is_busy());
     let exchange = Arc::new(exchange(visit, Carrier::Http2, &pace));
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = Arc::clone(&exchange);
@@ -106,7 +111,7 @@ async fn serve_http2<S: Service>(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_connection(TokioIo::new(&mut stream), service);
-    let ended = drive(connection, &pace, &visit.stop).await?;
+    let ended = drive(connection, &pace, &turns, &visit.stop).await?;
     if ended == Ended::InTime {
         // A socket that is closed while there is something to read in it, such as more window for an
         // answer, is reset, and the peer loses what it has not read of that answer.
@@ -171,6 +176,7 @@ enum Ended {
 async fn drive(
     connection: impl WindDown,
     pace: &Pace,
+    turns: &Turns,
     stop: &CancellationToken,
 ) -> Result<Ended, hyper::Error> {
     let mut connection = pin!(connection);
@@ -178,6 +184,7 @@ async fn drive(
     let mut timer = pin!(sleep_until(first_look(pace)));
     let (mut is_stopping, mut is_late) = (false, false);
     poll_fn(|cx| {
+        turns.next();
         if !is_stopping && stopped.as_mut().poll(cx).is_ready() {
             is_stopping = true;
             connection.as_mut().wind_down();

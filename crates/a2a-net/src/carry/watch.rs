@@ -60,7 +60,7 @@ enum Scan {
 const NEVER: u64 = u64::MAX;
 
 impl Pace {
-    fn new(limits: &Limits) -> Arc<Self> {
+    pub(super) fn new(limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
             header_time: millis(limits.header_time),
@@ -78,6 +78,11 @@ impl Pace {
     pub(super) fn busy(self: &Arc<Self>) -> Busy {
         self.requests.fetch_add(1, Relaxed);
         Busy(Arc::clone(self))
+    }
+
+    /// Whether a request is being answered.
+    pub(super) fn is_busy(&self) -> bool {
+        self.requests.load(Relaxed) > 0
     }
 
     /// Whether a head was seen that others may read otherwise.
@@ -140,22 +145,20 @@ impl Drop for Busy {
 }
 
 impl<S> Watched<S> {
-    pub(super) fn http1(stream: S, limits: &Limits) -> (Self, Arc<Pace>) {
-        Self::new(stream, limits, Scan::Http1(Heads::default()))
+    pub(super) fn http1(stream: S, pace: &Arc<Pace>) -> Self {
+        Self::new(stream, pace, Scan::Http1(Heads::default()))
     }
 
-    pub(super) fn http2(stream: S, limits: &Limits) -> (Self, Arc<Pace>) {
-        Self::new(stream, limits, Scan::Http2(Frames::default()))
+    pub(super) fn http2(stream: S, pace: &Arc<Pace>) -> Self {
+        Self::new(stream, pace, Scan::Http2(Frames::default()))
     }
 
-    fn new(stream: S, limits: &Limits, scan: Scan) -> (Self, Arc<Pace>) {
-        let pace = Pace::new(limits);
-        let watched = Self {
+    fn new(stream: S, pace: &Arc<Pace>, scan: Scan) -> Self {
+        Self {
             stream,
-            pace: Arc::clone(&pace),
+            pace: Arc::clone(pace),
             scan,
-        };
-        (watched, pace)
+        }
     }
 
     /// Stops watching: something else than HTTP is spoken now.
