@@ -61,6 +61,10 @@ pub(super) struct Arriving {
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 
+/// Requests at once before the server has said how many it takes; no server should take fewer (RFC 9113,
+/// 6.5.2).
+const FIRST_STREAMS: usize = 100;
+
 impl Shared {
     /// Sends a message; `head` makes the request for it.
     pub(super) async fn send(
@@ -122,6 +126,7 @@ impl Shared {
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(HEADER_BYTES)
+            .initial_max_send_streams(FIRST_STREAMS)
             .enable_push(false)
             .handshake(stream)
             .await;
