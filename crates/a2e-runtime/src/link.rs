@@ -1,6 +1,7 @@
 //! How a session reaches its peer: any way to receive lines and to send them.
 
 mod bytes;
+mod local;
 
 use std::io;
 use std::task::{Context, Poll};
@@ -11,6 +12,7 @@ use a2e_wire::LineTooLong;
 use crate::auth::Source;
 
 pub(crate) use bytes::Bytes;
+pub(crate) use local::Local;
 
 /// A way to a peer. A session has one at a time, and may be given another.
 pub(crate) trait Link: Send {

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use crate::auth::Source;
 use crate::host::Host;
 use crate::http::{Connection, HttpServer};
+use crate::link::Local;
 use crate::newcomers::Newcomer;
 use crate::tls::Tls;
 
@@ -59,7 +60,7 @@ pub async fn serve_unix(host: Host, listener: UnixListener) {
         let host = host.clone();
         tokio::spawn(async move {
             let source = Source::User(stream.peer_cred()?.uid());
-            host.serve(stream, source).await
+            host.serve(Local::new(stream)?, source).await
         });
     }
 }

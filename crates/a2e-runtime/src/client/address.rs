@@ -13,6 +13,7 @@ use super::link::Link;
 use super::net::{Endpoint, Security};
 use super::reconnect::Dial;
 use super::ws::connect_ws;
+use crate::link::Local;
 use crate::plugin::BoxFuture;
 
 pub use super::net::Roots;
@@ -139,7 +140,7 @@ impl Dial for Address {
         Box::pin(async move {
             match &self.kind {
                 Kind::Socket(endpoint) => Ok(Link::new(endpoint.connect(&self.roots).await?)),
-                Kind::Unix(path) => Ok(Link::new(UnixStream::connect(path).await?)),
+                Kind::Unix(path) => Ok(Link::new(Local::new(UnixStream::connect(path).await?)?)),
                 Kind::Command(words) => Ok(Link(Box::new(ChildLink::start(words)?))),
                 Kind::Http(endpoint, path) => {
                     let link = HttpLink::connect(endpoint, path, &self.roots).await?;
