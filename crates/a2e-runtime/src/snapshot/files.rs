@@ -1,0 +1,305 @@
+//! Records as files.
+//!
+//! A busy session adds to its record for each answer, and begins it anew every few thousand. To grow a
+//! file costs several times what it costs to write over one, and so does to replace it. So a record
+//! that is begun anew is written over what an earlier life of it has left, in a second file that
+//! changes places with the first; `frame.rs` tells what is of now from what was left.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::SnapshotStore;
+use super::frame::{self, Frames};
+
+/// Records as files in one folder.
+#[derive(Debug)]
+pub struct FileStore {
+    folder: PathBuf,
+    records: Mutex<HashMap<String, Arc<Mutex<Record>>>>,
+    /// Files lately written to, so that a busy session does not open its file each time.
+    open: Mutex<HashMap<String, Arc<File>>>,
+}
+
+/// Where the next frame of a record goes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Record {
+    life: u64,
+    end: u64,
+}
+
+/// What the names of files end with.
+const SUFFIX: &str = ".record";
+
+/// The same of those that are written next.
+const SPARE: &str = "spare";
+
+/// How many files are kept open.
+const MAX_OPEN: usize = 256;
+
+impl FileStore {
+    /// Records in a folder, which is made if need be and readable by its owner alone. Those that
+    /// nobody has added to for `kept` are removed.
+    ///
+    /// # Errors
+    /// If the folder cannot be made or read.
+    pub fn open(folder: impl Into<PathBuf>, kept: Duration) -> io::Result<Self> {
+        let folder = folder.into();
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)?;
+        sweep(&folder, kept)?;
+        Ok(Self {
+            folder,
+            records: Mutex::default(),
+            open: Mutex::default(),
+        })
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{key}{SUFFIX}"))
+    }
+
+    /// Where to add to a record.
+    fn record(&self, key: &str) -> Arc<Mutex<Record>> {
+        let mut records = lock(&self.records);
+        if let Some(record) = records.get(key) {
+            return Arc::clone(record);
+        }
+        let record = Arc::default();
+        records.insert(key.to_owned(), Arc::clone(&record));
+        record
+    }
+
+    /// The file to add to.
+    fn file(&self, key: &str) -> io::Result<Arc<File>> {
+        let mut open = lock(&self.open);
+        if let Some(file) = open.get(key) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(writable(&self.path(key))?);
+        keep(&mut open, key, &file);
+        Ok(file)
+    }
+}
+
+/// Keeps a file open.
+fn keep(open: &mut HashMap<String, Arc<File>>, key: &str, file: &Arc<File>) {
+    if open.len() >= MAX_OPEN && !open.contains_key(key) {
+        // Any will do: a busy one is opened again.
+        let any = open.keys().next().cloned();
+        any.and_then(|key| open.remove(&key));
+    }
+    open.insert(key.to_owned(), Arc::clone(file));
+}
+
+impl SnapshotStore for FileStore {
+    fn append(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
+        let record = self.record(key);
+        let mut record = lock(&record);
+        if record.end == 0 {
+            // It is of an earlier process, or new.
+            *record = Record::read(&contents(&self.path(key))?.unwrap_or_default())?;
+        }
+        let file = self.file(key)?;
+        record.write(&file, bytes)
+    }
+
+    fn put(&self, key: &str, bytes: &[u8]) -> io::Result<()> {
+        let record = self.record(key);
+        let mut record = lock(&record);
+        let path = self.path(key);
+        let spare = path.with_extension(SPARE);
+        let file = writable(&spare)?;
+        let mut fresh = Record::begin()?;
+        fresh.write(&file, bytes)?;
+        if let Err(error) = renameat_with(CWD, &spare, CWD, &path, RenameFlags::EXCHANGE) {
+            // There is no earlier one, or the file system cannot exchange two.
+            tracing::trace!(%error, "a record takes its place");
+            fs::rename(&spare, &path)?;
+        }
+        *record = fresh;
+        keep(&mut lock(&self.open), key, &Arc::new(file));
+        Ok(())
+    }
+
+    fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
+        let file = contents(&self.path(key))?;
+        let frames = file.as_deref().and_then(Frames::of);
+        Ok(frames.map(|frames| frames.collect::<Vec<_>>().concat()))
+    }
+
+    fn remove(&self, key: &str) -> io::Result<()> {
+        lock(&self.records).remove(key);
+        lock(&self.open).remove(key);
+        let path = self.path(key);
+        for path in [path.with_extension(SPARE), path] {
+            match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn keys(&self) -> io::Result<Vec<String>> {
+        let mut keys = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            let key = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+            keys.extend(key.map(ToOwned::to_owned));
+        }
+        Ok(keys)
+    }
+}
+
+impl Record {
+    /// The next life of a file. What was left in it is of another.
+    fn begin() -> io::Result<Self> {
+        let life = getrandom::u64().map_err(io::Error::other)?;
+        Ok(Self { life, end: 0 })
+    }
+
+    /// What a file has.
+    fn read(file: &[u8]) -> io::Result<Self> {
+        let Some(mut frames) = Frames::of(file) else {
+            return Self::begin();
+        };
+        frames.by_ref().for_each(drop);
+        Ok(Self {
+            life: frames.life(),
+            end: frames.at(),
+        })
+    }
+
+    fn write(&mut self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        let mut frame = Vec::new();
+        frame::push(&mut frame, self.life, self.end, bytes);
+        file.write_all_at(&frame, self.end)?;
+        self.end = self.end.saturating_add(frame.len() as u64);
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file of a record, as it is.
+fn writable(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+fn contents(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the files that nobody has touched for that long.
+fn sweep(folder: &Path, kept: Duration) -> io::Result<()> {
+    let now = SystemTime::now();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let age = now.duration_since(entry.metadata()?.modified()?);
+        // What is no file is none of ours.
+        if age.is_ok_and(|age| age > kept) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::snapshot::tests::contract;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn store(folder: &Path) -> FileStore {
+        FileStore::open(folder, MINUTE).unwrap()
+    }
+
+    #[test]
+    fn files_keep_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sessions");
+        contract(&store(&path));
+        let again = store(&path);
+        assert_eq!(again.get("a").unwrap().unwrap(), b"new\n");
+        let modes = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((modes(&path), modes(&again.path("a"))), (0o700, 0o600));
+        let swept = FileStore::open(&path, Duration::ZERO).unwrap();
+        assert_eq!(swept.get("a").unwrap(), None);
+    }
+
+    /// What earlier lives have left, longer or shorter, is never read.
+    #[test]
+    fn records_are_begun_anew_over_what_they_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        for life in 0..9_u8 {
+            let lines = 100 / (usize::from(life) + 1);
+            let mut expected = vec![life; 50];
+            store.put("a", &expected).unwrap();
+            for _ in 0..lines {
+                store.append("a", &[life; 7]).unwrap();
+                expected.extend([life; 7]);
+            }
+            assert_eq!(store.get("a").unwrap().unwrap(), expected);
+        }
+        assert_eq!(store.keys().unwrap(), ["a"]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        store.remove("a").unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    /// The next process goes on behind the last whole frame.
+    #[test]
+    fn what_was_cut_off_is_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = store(folder.path());
+        first.put("a", b"whole\n").unwrap();
+        first.append("a", b"cut off\n").unwrap();
+        let path = first.path("a");
+        let size = fs::metadata(&path).unwrap().len();
+        writable(&path).unwrap().set_len(size - 3).unwrap();
+        let next = store(folder.path());
+        assert_eq!(next.get("a").unwrap().unwrap(), b"whole\n");
+        next.append("a", b"next\n").unwrap();
+        assert_eq!(next.get("a").unwrap().unwrap(), b"whole\nnext\n");
+    }
+
+    #[test]
+    fn more_records_than_open_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        for round in 0..2 {
+            for key in 0..MAX_OPEN + 10 {
+                store.append(&key.to_string(), &[b'0' + round]).unwrap();
+            }
+        }
+        store.put("one more", b"01").unwrap();
+        assert_eq!(lock(&store.open).len(), MAX_OPEN);
+        for key in 0..MAX_OPEN + 10 {
+            assert_eq!(store.get(&key.to_string()).unwrap().unwrap(), b"01");
+        }
+    }
+}
