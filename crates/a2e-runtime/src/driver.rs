@@ -291,12 +291,15 @@ impl Driver {
             return Poll::Pending;
         };
         let mut happened = false;
+        let had_room = link.has_room();
         if self.unsent
             && let Poll::Ready(sent) = link.poll_flush(cx)
         {
             sent?;
             self.unsent = false;
-            happened = true;
+            // If nothing waits for that, nothing is to be done because of it.
+            let awaited = !had_room || self.input != Input::Open || !self.held.is_empty();
+            happened = awaited || !self.session.is_idle();
         }
         if self.input == Input::Open
             && let Poll::Ready(change) = link.poll_change(cx)
