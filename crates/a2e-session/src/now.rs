@@ -64,7 +64,7 @@ pub(crate) fn session_id(random: &mut dyn Random) -> SessionId<'static> {
 }
 
 fn text(digits: &[u8]) -> String {
-    String::from_utf8_lossy(digits).into_owned()
+    str::from_utf8(digits).unwrap_or_default().to_owned()
 }
 
 fn hexadecimal(bits: u128) -> [u8; 32] {
