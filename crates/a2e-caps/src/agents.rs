@@ -295,7 +295,7 @@ impl Plugin for Agents {
 
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {

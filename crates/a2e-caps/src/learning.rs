@@ -254,7 +254,7 @@ impl Plugin for Learning {
 
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {

@@ -34,7 +34,7 @@ pub(crate) trait OwnType: fmt::Debug + Send + Sync + 'static {
 /// Answers a request.
 pub(crate) async fn serve<T: OwnType>(
     own: &T,
-    request: Message<'static>,
+    request: Box<Message<'static>>,
     context: Context,
 ) -> Result<Outcome, Failure> {
     let Body::Unknown(unknown) = &request.body else {
@@ -81,7 +81,7 @@ macro_rules! own_type {
 
         fn handle(
             &self,
-            request: a2e_wire::Message<'static>,
+            request: Box<a2e_wire::Message<'static>>,
             context: a2e_runtime::Context,
         ) -> a2e_runtime::BoxFuture<'_, Result<a2e_runtime::Outcome, a2e_runtime::Failure>> {
             Box::pin($crate::own_type::serve(self, request, context))

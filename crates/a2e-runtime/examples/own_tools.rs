@@ -39,7 +39,7 @@ impl Plugin for Greeter {
     /// Dropped when the call times out or its agent leaves: there is nothing to do for that.
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         _context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {

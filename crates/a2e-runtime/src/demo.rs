@@ -48,7 +48,7 @@ impl Plugin for Demo {
 
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {

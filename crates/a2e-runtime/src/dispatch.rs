@@ -41,7 +41,7 @@ pub struct StandIn {
 /// A request on its way.
 struct Request {
     session: Arc<Session>,
-    message: Message<'static>,
+    message: Box<Message<'static>>,
     asker: Asker,
 }
 
@@ -146,7 +146,7 @@ impl Request {
         let ts = session.at().host.inner.clock.now().unix;
         Self {
             session: Arc::clone(session),
-            message: Message::new(Envelope::new(id, ts), body),
+            message: Box::new(Message::new(Envelope::new(id, ts), body)),
             asker,
         }
     }

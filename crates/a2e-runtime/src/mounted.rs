@@ -204,7 +204,11 @@ impl Mounted {
     }
 
     /// Serves a request, as far as what the host says of its tools is what was approved.
-    async fn serve(&self, request: Message<'static>, context: Context) -> Result<Outcome, Failure> {
+    async fn serve(
+        &self,
+        request: Box<Message<'static>>,
+        context: Context,
+    ) -> Result<Outcome, Failure> {
         let (tag, definitions) = (request.body.tag(), &self.mount.definitions);
         let namespace = tag.map_or(Namespace::Base, Tag::namespace);
         let failed = |error| failed::failure(&self.mount.name, namespace, error);
@@ -234,7 +238,7 @@ impl Mounted {
     async fn forward(
         &self,
         client: &Client,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> Result<Outcome, ClientError> {
         let (events, mut happened) = mpsc::channel::<Body<'static>>(WAITING);
@@ -311,7 +315,7 @@ impl Plugin for Mounted {
 
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         match &self.part {

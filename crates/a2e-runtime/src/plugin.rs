@@ -49,7 +49,7 @@ pub trait Plugin: Send + Sync + 'static {
     /// own (`tokio::task::spawn_blocking`).
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>>;
 

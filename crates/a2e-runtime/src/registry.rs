@@ -13,8 +13,8 @@ use crate::plugin::{Context, Outcome, Plugin, Serves};
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     plugins: Vec<Arc<dyn Plugin>>,
-    /// Those to ask for each type, in order.
-    by_tag: HashMap<Tag, Vec<Arc<dyn Plugin>>>,
+    /// Those to ask for each type, in order; by the number of its tag.
+    by_tag: Vec<Vec<Arc<dyn Plugin>>>,
     by_type: HashMap<String, Vec<Arc<dyn Plugin>>>,
     catch_all: Vec<Arc<dyn Plugin>>,
 }
@@ -23,12 +23,16 @@ impl Registry {
     pub(crate) fn new(mut plugins: Vec<Arc<dyn Plugin>>) -> Self {
         // Stable: of equal priority the one configured first comes first.
         plugins.sort_by_key(|plugin| std::cmp::Reverse(plugin.priority()));
-        let mut registry = Self::default();
+        let mut registry = Self {
+            by_tag: vec![Vec::new(); Tag::ALL.len()],
+            ..Self::default()
+        };
         for plugin in &plugins {
             match plugin.serves() {
                 Serves::Tags(tags) => {
                     for tag in tags {
-                        add(registry.by_tag.entry(tag).or_default(), plugin);
+                        let asked = registry.by_tag.get_mut(tag as usize);
+                        asked.into_iter().for_each(|asked| add(asked, plugin));
                     }
                 }
                 Serves::Types(types) => {
@@ -46,7 +50,7 @@ impl Registry {
     /// The plugins that may have served a request of this type.
     pub(crate) fn served_by(&self, tag: Option<Tag>) -> &[Arc<dyn Plugin>] {
         match tag {
-            Some(tag) => self.by_tag.get(&tag).map_or(&[], Vec::as_slice),
+            Some(tag) => self.tagged(tag),
             None => &self.plugins,
         }
     }
@@ -91,14 +95,14 @@ impl Registry {
     /// all and become one.
     pub(crate) async fn dispatch(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> Result<Outcome, Failure> {
         let serving = self.serving(&request);
         let namespace = request.body.tag().map_or(Namespace::Base, Tag::namespace);
         let gets_no_answer = gets_no_answer(&request);
         let unserved = unserved(&request);
-        let mut merged: Option<Body<'static>> = None;
+        let mut merged: Option<Box<Body<'static>>> = None;
         let mut asked = Some((request, context));
         for (index, plugin) in serving.iter().enumerate() {
             let is_last = index.saturating_add(1) == serving.len();
@@ -111,10 +115,15 @@ impl Registry {
                 Outcome::Done if gets_no_answer => return Ok(Outcome::Done),
                 Outcome::Done => return Err(no_answer(plugin.name(), namespace)),
                 Outcome::Answer(body) if !is_list(&body) => return Ok(Outcome::Answer(body)),
-                Outcome::Answer(body) => merged = Some(merge(merged, *body)),
+                Outcome::Answer(body) => {
+                    merged = Some(match merged {
+                        Some(earlier) => Box::new(merge(*earlier, *body)),
+                        None => body,
+                    });
+                }
             }
         }
-        merged.map(Outcome::answer).ok_or_else(|| unserved.into())
+        merged.map(Outcome::Answer).ok_or_else(|| unserved.into())
     }
 
     /// Whether the calls inside a request come as requests of their own.
@@ -126,10 +135,14 @@ impl Registry {
     /// The plugins to ask for a request, in order.
     pub(crate) fn serving(&self, request: &Message<'_>) -> &[Arc<dyn Plugin>] {
         let named = match request.body.tag() {
-            Some(tag) => return self.by_tag.get(&tag).map_or(&[], Vec::as_slice),
+            Some(tag) => return self.tagged(tag),
             None => self.by_type.get(request.type_name()),
         };
         named.unwrap_or(&self.catch_all)
+    }
+
+    fn tagged(&self, tag: Tag) -> &[Arc<dyn Plugin>] {
+        self.by_tag.get(tag as usize).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -200,21 +213,21 @@ fn is_list(body: &Body<'_>) -> bool {
 }
 
 /// Adds a plugin's list to those of the plugins before it.
-fn merge(earlier: Option<Body<'static>>, body: Body<'static>) -> Body<'static> {
+fn merge(earlier: Body<'static>, body: Body<'static>) -> Body<'static> {
     match (earlier, body) {
-        (Some(Body::ToolListResponse(mut list)), Body::ToolListResponse(more)) => {
+        (Body::ToolListResponse(mut list), Body::ToolListResponse(more)) => {
             list.tools.extend(more.tools);
             list.into()
         }
-        (Some(Body::ToolkitListResponse(mut list)), Body::ToolkitListResponse(more)) => {
+        (Body::ToolkitListResponse(mut list), Body::ToolkitListResponse(more)) => {
             list.toolkits.extend(more.toolkits);
             list.into()
         }
-        (Some(Body::SkillDiscoverResponse(mut list)), Body::SkillDiscoverResponse(more)) => {
+        (Body::SkillDiscoverResponse(mut list), Body::SkillDiscoverResponse(more)) => {
             list.skills.extend(more.skills);
             list.into()
         }
-        (Some(Body::Unknown(list)), Body::Unknown(more)) => {
+        (Body::Unknown(list), Body::Unknown(more)) => {
             Body::Unknown(merge_environments(list, &more))
         }
         (_, body) => body,

@@ -250,7 +250,7 @@ impl Plugin for Runs {
 
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {

@@ -9,6 +9,7 @@ use a2e_wire::messages::tool::ToolEvent;
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, ErrorCode, Object, Tag};
 use audit::{Check, Verdict as Outcome};
+use policy::Rules;
 use tokio::runtime::Handle;
 
 use super::work::Work;
@@ -18,7 +19,7 @@ use crate::decision::{Asked, Holding, Verdict, not_approved, still, too_large, u
 
 impl Driver {
     /// Decides about a request, and does what follows.
-    pub(super) fn decide(&mut self, mut work: Work, request: Request) {
+    pub(super) fn decide(&mut self, mut work: Work, request: Request, rules: &Rules) {
         let Some(known) = &self.known else {
             return;
         };
@@ -31,27 +32,18 @@ impl Driver {
                 return self.refuse(work, unrecorded(asked.namespace()));
             }
         }
-        let policies = self.host.policies();
-        let rules = policies.of(asked.agent());
         let ruling = self.host.inner.counters.decide(rules, self.now, asked);
         if let Some(note) = &mut work.note {
             note.ruled(rules, &ruling);
         }
         match ruling.verdict {
-            Verdict::Allow => self.dispatch(work, *request.message),
+            Verdict::Allow => self.dispatch(work, request.message),
             Verdict::Deny(failure) => self.refuse(work, failure),
             Verdict::Hold(holding) => {
                 let text = asked.shown();
                 self.hold(work, request, text, holding, ruling.rule);
             }
         }
-    }
-
-    /// Counts a request against its agent's rate; says whether it may go on.
-    pub(super) fn is_in_rate(&self, asked: Asked<'_>) -> Result<(), Failure> {
-        let policies = self.host.policies();
-        let rules = policies.of(asked.agent());
-        self.host.inner.counters.count(rules, self.now, asked)
     }
 
     /// Whether the rules of now let a call be done that was approved under those of then.

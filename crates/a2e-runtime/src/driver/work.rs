@@ -46,7 +46,7 @@ pub(super) struct Work {
 impl Driver {
     /// Starts a request: it is remembered, decided about, and given to its plugin.
     pub(super) fn start(&mut self, request: Request) {
-        let now = self.host.inner.clock.monotonic();
+        let now = self.now.monotonic;
         let token = request.token;
         if let Some(mut work) = self.take_work(token) {
             // It was held, and may go on.
@@ -60,7 +60,7 @@ impl Driver {
                 let failure = unrecorded(work.namespace());
                 return self.refuse(work, failure);
             }
-            return self.dispatch(work, *request.message);
+            return self.dispatch(work, request.message);
         }
         let Some(known) = &self.known else {
             return self.finish_work(token, Err(failures::unauthorized()));
@@ -79,7 +79,9 @@ impl Driver {
         let session = Arc::clone(&known.session);
         let asked = Asked::new(&session, &request.message, &request.line);
         // Also what is sent again counts: its answer may be large.
-        if let Err(failure) = self.is_in_rate(asked) {
+        let policies = self.host.policies();
+        let rules = policies.of(asked.agent());
+        if let Err(failure) = self.host.inner.counters.count(rules, self.now, asked) {
             self.count_refusal(asked.agent(), RATE_LIMITED);
             self.add_work(work);
             return self.finish_work(token, Err(failure));
@@ -100,11 +102,11 @@ impl Driver {
                 }
             }
         }
-        self.decide(work, request);
+        self.decide(work, request, rules);
     }
 
     /// Gives a request to its plugin.
-    pub(super) fn dispatch(&mut self, mut work: Work, message: Message<'static>) {
+    pub(super) fn dispatch(&mut self, mut work: Work, message: Box<Message<'static>>) {
         let token = work.token;
         let Some(known) = &self.known else {
             self.add_work(work);

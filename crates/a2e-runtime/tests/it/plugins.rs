@@ -52,7 +52,7 @@ where
 
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         (self.handle)(request, context)

@@ -27,7 +27,7 @@ impl a2e_runtime::Plugin for Chains {
 
     fn handle(
         &self,
-        _: a2e_wire::Message<'static>,
+        _: Box<a2e_wire::Message<'static>>,
         _: a2e_runtime::Context,
     ) -> a2e_runtime::BoxFuture<'_, Result<a2e_runtime::Outcome, a2e_runtime::Failure>> {
         let answer = a2e_wire::messages::chain::ChainResponse::new();

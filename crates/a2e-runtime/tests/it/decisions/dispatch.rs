@@ -41,7 +41,7 @@ impl Plugin for Through {
 
     fn handle(
         &self,
-        request: Message<'static>,
+        request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {
@@ -232,7 +232,7 @@ impl Plugin for Endless {
 
     fn handle(
         &self,
-        _: Message<'static>,
+        _: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {

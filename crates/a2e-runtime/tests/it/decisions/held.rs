@@ -243,7 +243,7 @@ impl a2e_runtime::Plugin for Kits {
 
     fn handle(
         &self,
-        _: a2e_wire::Message<'static>,
+        _: Box<a2e_wire::Message<'static>>,
         _: a2e_runtime::Context,
     ) -> a2e_runtime::BoxFuture<'_, Result<a2e_runtime::Outcome, a2e_runtime::Failure>> {
         Box::pin(std::future::ready(Ok(a2e_runtime::Outcome::Pass)))
