@@ -1,5 +1,7 @@
 //! A plugin with five small tools: to try a host with, and to copy from.
 
+use std::borrow::Cow;
+use std::future::ready;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use a2e_session::Failure;
@@ -51,14 +53,16 @@ impl Plugin for Demo {
         request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        Box::pin(async move {
-            #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
-            match request.body {
-                Body::ToolListRequest(filter) => Ok(Outcome::answer(list(&filter))),
-                Body::ToolCallRequest(call) => self.call(call, context).await,
-                _ => Ok(Outcome::Pass),
-            }
-        })
+        #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
+        let answer = match request.body {
+            Body::ToolListRequest(filter) => Ok(Outcome::answer(list(&filter))),
+            Body::ToolCallRequest(call) => match call.tool_name.as_ref() {
+                "stream" | "wait" => return Box::pin(self.take_time(call, context)),
+                _ => call_at_once(call),
+            },
+            _ => Ok(Outcome::Pass),
+        };
+        Box::pin(ready(answer))
     }
 }
 
@@ -73,30 +77,16 @@ impl Demo {
         }
     }
 
-    async fn call(
+    async fn take_time(
         &self,
         call: ToolCallRequest<'static>,
         context: Context,
     ) -> Result<Outcome, Failure> {
-        let data = match &*call.tool_name {
-            "echo" => call.arguments.clone().into_raw(),
-            "clock" => json(&format!("{{\"unix_seconds\":{}}}", now().unix_seconds())),
-            "fail" => {
-                return Err(Failure::new(
-                    ErrorCode::ToolError,
-                    Namespace::Tool,
-                    "this tool always fails",
-                ));
-            }
+        let data = match call.tool_name.as_ref() {
             "stream" => self.stream(&call, &context).await?,
-            "wait" => wait(&call).await?,
-            _ => return Ok(Outcome::Pass),
+            _ => wait(&call).await?,
         };
-        let result = ToolResult {
-            data: Some(data),
-            ..ToolResult::new(true, call.tool_name, 0)
-        };
-        Ok(Outcome::answer(ToolCallResponse::new(result, now())))
+        Ok(succeeded(call.tool_name, data))
     }
 
     /// Counts to `count` (at most 1000), with an event for each number if the caller wants events.
@@ -125,6 +115,28 @@ impl Demo {
         }
         Ok(json(&format!("{{\"counted\":{count}}}")))
     }
+}
+
+/// What needs no time needs no future of its own either.
+fn call_at_once(call: ToolCallRequest<'static>) -> Result<Outcome, Failure> {
+    let data = match call.tool_name.as_ref() {
+        "echo" => call.arguments.into_raw(),
+        "clock" => json(&format!("{{\"unix_seconds\":{}}}", now().unix_seconds())),
+        "fail" => {
+            let text = "this tool always fails";
+            return Err(Failure::new(ErrorCode::ToolError, Namespace::Tool, text));
+        }
+        _ => return Ok(Outcome::Pass),
+    };
+    Ok(succeeded(call.tool_name, data))
+}
+
+fn succeeded(tool: Cow<'static, str>, data: Raw<'static>) -> Outcome {
+    let result = ToolResult {
+        data: Some(data),
+        ..ToolResult::new(true, tool, 0)
+    };
+    Outcome::answer(ToolCallResponse::new(result, now()))
 }
 
 /// Does nothing for so many seconds.
