@@ -180,8 +180,16 @@ impl Request {
     /// # Errors
     /// What is wrong with it, as seen from the message: `intent.goal`.
     pub fn read_intent(&self) -> Result<Intent, FieldError> {
+        Self::read_intent_of(self.intent.as_ref())
+    }
+
+    /// The same, of the member `intent` alone.
+    ///
+    /// # Errors
+    /// As [`Request::read_intent`].
+    pub fn read_intent_of(intent: Option<&Value<'_>>) -> Result<Intent, FieldError> {
         let missing = FieldError::new(Problem::Missing);
-        let intent = self.intent.as_ref().ok_or(missing).and_then(Intent::read);
+        let intent = intent.ok_or(missing).and_then(Intent::read);
         intent.map_err(|error| error.within("intent"))
     }
 }

@@ -2,8 +2,8 @@
 
 use a2a_identity::{Did, Signed, Verified};
 use a2a_wire::{
-    ControlPayload, Count, DidText, Digest, ErrorCode, Kid, Message, Reason, Received, RequestId,
-    RequestPayload, SessionId, UnixSeconds, limits,
+    ControlPayload, Count, DidText, Digest, ErrorCode, Kid, Reason, Received, RequestId,
+    RequestPayload, SessionId, UnixSeconds, Unparsed, limits,
 };
 use canonical::{Object, Value};
 use policy::EffectivePolicy;
@@ -17,14 +17,40 @@ use crate::{Established, Now};
 /// A message that the session's peer has signed, for this session, with a counter it says is fresh.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    pub(crate) message: Message,
-    /// The members as they came, in the clear.
-    pub(crate) tree: Object<'static>,
+    pub(crate) asked: Asked,
     pub(crate) request_id: RequestId,
     pub(crate) request_hash: Digest,
     /// Only a baseline peer has none.
     pub(crate) seq: Option<u64>,
     pub(crate) kid: Kid,
+}
+
+/// What a message asks for, in the clear: all that is needed of it once its signature holds.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// Something to do; the intent as it came.
+    Work(Option<Value<'static>>),
+    /// To give up a request.
+    Cancel(Option<Unparsed<RequestId>>),
+    /// To end the session.
+    Close,
+}
+
+impl Asked {
+    fn of(ask: &Ask<'_>) -> Self {
+        match ask {
+            Ask::Request(request) => Self::Work(request.intent.clone()),
+            Ask::Cancel(cancel) => Self::Cancel(cancel.target_request_id.clone()),
+            Ask::Close(_) => Self::Close,
+        }
+    }
+}
+
+/// What a signature has proven of its message.
+struct Proven {
+    kid: Kid,
+    seq: Option<u64>,
+    message_hash: Digest,
 }
 
 /// What a signature says of its message.
@@ -69,21 +95,21 @@ impl Established<EffectivePolicy> {
             let cause = "the request id was used before";
             return Err(replayed(Reason::RequestIdReused, cause));
         }
-        let (kid, seq) = self.verify_signature(now, received, &request_id)?;
+        let ask = Ask::of(received.message()).ok_or_else(not_signed)?;
+        let proven = self.verify_signature(now, received, &ask, &request_id)?;
         if let (Some(encrypted), Some(_)) = (incoming.encrypted(), &self.channel)
-            && seq != Some(encrypted.n.get())
+            && proven.seq != Some(encrypted.n.get())
         {
             return Err(unverified(
                 "the signed counter is not that of the encryption",
             ));
         }
         Ok(Checked {
-            message: received.message().clone(),
-            tree: received.tree().to_static(),
-            request_hash: received.hash(),
+            asked: Asked::of(&ask),
+            request_hash: proven.message_hash,
             request_id,
-            seq,
-            kid,
+            seq: proven.seq,
+            kid: proven.kid,
         })
     }
 
@@ -91,12 +117,12 @@ impl Established<EffectivePolicy> {
         &self,
         now: Now,
         received: &Received<'_>,
+        ask: &Ask<'_>,
         request_id: &RequestId,
-    ) -> Result<(Kid, Option<u64>), Failure> {
-        let missing = || unverified("it is not signed");
-        match Ask::of(received.message()).ok_or_else(missing)? {
+    ) -> Result<Proven, Failure> {
+        match ask {
             Ask::Request(request) => {
-                let jws = request.request_jws.as_ref().ok_or_else(missing)?;
+                let jws = request.request_jws.as_ref().ok_or_else(not_signed)?;
                 let limit = match self.binding {
                     Binding::Profile => limits::JWS_PAYLOAD,
                     Binding::Baseline => {
@@ -112,7 +138,7 @@ impl Established<EffectivePolicy> {
             }
             Ask::Cancel(_) | Ask::Close(_) => {
                 let jws = received.jws().and_then(|jws| jws.parse().ok());
-                let jws: a2a_wire::JwsText = jws.ok_or_else(missing)?;
+                let jws: a2a_wire::JwsText = jws.ok_or_else(not_signed)?;
                 let signed: Signed<ControlPayload> = Signed::parse(&jws, self.binding.peer())?;
                 let verified = signed.verify(self.peer.keys(), now.unix)?;
                 let payload = verified.payload();
@@ -125,8 +151,12 @@ impl Established<EffectivePolicy> {
                     seq: Some(payload.seq),
                     message_hash: Some(payload.message_hash),
                 };
-                let seq = self.check_stated(now, received, request_id, &stated)?;
-                Ok((verified.key().kid.clone(), seq))
+                let (message_hash, seq) = self.check_stated(now, received, request_id, &stated)?;
+                Ok(Proven {
+                    kid: verified.key().kid.clone(),
+                    seq,
+                    message_hash,
+                })
             }
         }
     }
@@ -137,7 +167,7 @@ impl Established<EffectivePolicy> {
         received: &Received<'_>,
         request_id: &RequestId,
         verified: &Verified<RequestPayload>,
-    ) -> Result<(Kid, Option<u64>), Failure> {
+    ) -> Result<Proven, Failure> {
         let payload = verified.payload();
         let stated = Stated {
             issuer: payload.issuer.as_ref(),
@@ -148,27 +178,33 @@ impl Established<EffectivePolicy> {
             seq: payload.seq,
             message_hash: payload.message_hash,
         };
-        let seq = self.check_stated(now, received, request_id, &stated)?;
+        let (message_hash, seq) = self.check_stated(now, received, request_id, &stated)?;
         if self.binding == Binding::Baseline && payload.message_hash.is_none() {
             self.check_intent(received.tree(), &verified.tree())?;
         }
-        Ok((verified.key().kid.clone(), seq))
+        Ok(Proven {
+            kid: verified.key().kid.clone(),
+            seq,
+            message_hash,
+        })
     }
 
-    /// Compares all that binds a message; only a baseline peer may leave some of it out.
+    /// Compares all that binds a message; only a baseline peer may leave some of it out. Returns the
+    /// message's hash and counter.
     fn check_stated(
         &self,
         now: Now,
         received: &Received<'_>,
         request_id: &RequestId,
         stated: &Stated<'_>,
-    ) -> Result<Option<u64>, Failure> {
+    ) -> Result<(Digest, Option<u64>), Failure> {
         let lenient = self.binding == Binding::Baseline;
         let named = |text: Option<&DidText>, usual: &DidText, did: &Did| {
             text.map_or(lenient, |text| {
                 text == usual || is_did(text, did, self.binding)
             })
         };
+        let message_hash = received.hash();
         let fits = named(stated.issuer, self.peer.did_text(), self.peer.did())
             && named(stated.audience, self.own.did_text(), self.own.did())
             && stated
@@ -177,7 +213,7 @@ impl Established<EffectivePolicy> {
             && stated.request_id.map_or(lenient, |id| id == request_id)
             && stated
                 .message_hash
-                .map_or(lenient, |hash| hash == received.hash());
+                .map_or(lenient, |hash| hash == message_hash);
         if !fits {
             return Err(unverified(
                 "it was signed for another message, session or agent",
@@ -194,7 +230,7 @@ impl Established<EffectivePolicy> {
         match stated.seq.map(Count::get) {
             None if !lenient => Err(unverified("it has no counter")),
             Some(0) => Err(unverified("its counter is 0")),
-            seq => Ok(seq),
+            seq => Ok((message_hash, seq)),
         }
     }
 
@@ -219,6 +255,10 @@ impl Established<EffectivePolicy> {
             false => Ok(()),
         }
     }
+}
+
+fn not_signed() -> Failure {
+    unverified("it is not signed")
 }
 
 /// One answer for whatever is wrong with a ciphertext.

@@ -16,8 +16,8 @@ use policy::{EffectivePolicy, IntentName, Retention};
 
 use super::Counter;
 use super::agents::{Agents, Asker};
-use super::checks::Checked;
-use super::incoming::{Ask, Incoming, not_encrypted};
+use super::checks::{Asked, Checked};
+use super::incoming::{Incoming, not_encrypted};
 use super::record::{Check, Record};
 use super::requests::{Requests, Token};
 use super::works::Work;
@@ -284,22 +284,20 @@ impl ServerSession {
         }
         record.checks.signature_verified = Check::Passed;
         self.unclaimed = None;
-        match Ask::of(&checked.message) {
-            Some(Ask::Cancel(cancel)) => {
-                let target = cancel.target_request_id.clone();
-                self.cancelled(now, &checked, record, target.as_ref())
-            }
-            Some(Ask::Close(_)) => Ok(self.closed(now, &checked, record)),
-            Some(Ask::Request(_)) => {
-                let to = (Some(checked.request_id.clone()), Some(checked.request_hash));
+        match checked.asked {
+            Asked::Cancel(ref target) => self.cancelled(now, &checked, record, target.as_ref()),
+            Asked::Close => Ok(self.closed(now, &checked, record)),
+            Asked::Work(intent) => {
+                let (id, hash) = (checked.request_id, checked.request_hash);
                 let size = incoming.size();
-                let started = self.start(now, checked, &mut record, size, (agents, host));
+                let started = self.start(now, (intent, &id), &mut record, size, (agents, host));
                 match started {
-                    Ok((start, running)) => Ok(self.begin(*start, running, record)),
-                    Err(failure) => Err(self.refuse_with(now, failure, record, to)),
+                    Ok(started) => Ok(self.begin(started, (id, hash), record)),
+                    Err(failure) => {
+                        Err(self.refuse_with(now, failure, record, (Some(id), Some(hash))))
+                    }
                 }
             }
-            None => Err(incoming.no_session(now)),
         }
     }
 

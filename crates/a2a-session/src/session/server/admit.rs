@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_wire::{ErrorCode, Intent, Message, Reason};
+use a2a_wire::{Digest, ErrorCode, Intent, Reason, Request, RequestId};
 use canonical::Value;
 use policy::{EffectivePolicy, IntentName};
 
@@ -13,7 +13,7 @@ use crate::replay::id_key;
 use crate::session::agents::Agents;
 use crate::session::checks::Checked;
 use crate::session::record::{Check, Record};
-use crate::session::requests::{Running, Stream};
+use crate::session::requests::{Running, Stream, Token};
 use crate::session::works::{Order, Work};
 use crate::{EndReason, Now};
 
@@ -49,71 +49,62 @@ impl ServerSession {
         }
     }
 
-    /// Steps 4 to 6a.
+    /// Steps 4 to 6a. Returns what may start, and what was asked for.
     pub(super) fn start(
         &self,
         now: Now,
-        checked: Checked,
+        (intent, request_id): (Option<Value<'static>>, &RequestId),
         record: &mut Record,
         size: usize,
         (agents, host): (&mut Agents, &dyn Host),
-    ) -> Result<(Box<Start>, Running), Failure> {
-        if let Message::Request(request) = &checked.message
-            && let Ok(intent) = request.read_intent()
-        {
-            record.intend(&intent);
+    ) -> Result<(Box<Start>, IntentName), Failure> {
+        // What is wrong with it is said when its turn comes.
+        let read = read_intent(intent.as_ref());
+        if let Ok(intent) = &read {
+            record.intend(intent);
         }
         self.check_rate(now, record, agents, host)?;
-        let intent = checked.intent()?;
+        let (tree, intent) = (intent.unwrap_or(Value::Null), read?);
         let (requested, handler) = self.check_intent(&intent, record, host)?;
         self.check_size(size, record)?;
         let handler = handler.ok_or_else(|| {
             let cause = format!("nobody serves `{requested}`");
             Failure::new(ErrorCode::UnsupportedCapability, cause)
         })?;
-        let deadline = self.deadline(now, &intent);
-        let tree = match checked.tree.get("intent") {
-            Some(intent) => intent.clone(),
-            None => Value::Null,
-        };
         let work = self.work(now, &intent, &tree, agents)?;
         let asked = intent.constraints.as_ref().and_then(|it| it.stream);
-        let request_id = checked.request_id.to_string();
-        let stream = asked == Some(true) && self.terms.features.stream;
-        let running = Running {
-            request_id: checked.request_id,
-            request_hash: checked.request_hash,
-            deadline,
-            stream: stream.then(|| Stream::new(&checked.request_hash)),
-            has_name: intent.intent_id.is_some(),
-            requested,
-            handler: handler.clone(),
-            record: Box::new(record.clone()),
-        };
         let start = Start {
-            token: crate::session::requests::Token::NONE,
-            request_id,
+            token: Token::NONE,
+            request_id: request_id.to_string(),
+            deadline: self.deadline(now, &intent),
             intent,
             tree,
             handler,
             work,
-            stream,
-            deadline,
+            stream: asked == Some(true) && self.terms.features.stream,
             retention: self.retention(),
         };
-        Ok((Box::new(start), running))
+        Ok((Box::new(start), requested))
     }
 
     pub(super) fn begin(
         &mut self,
-        mut start: Start,
-        mut running: Running,
+        (mut start, requested): (Box<Start>, IntentName),
+        (request_id, request_hash): (RequestId, Digest),
         mut record: Box<Record>,
     ) -> Handled {
         record.approved = true;
-        running.record = record;
-        start.token = self.requests.insert(running);
-        Handled::Start(Box::new(start))
+        start.token = self.requests.insert(Running {
+            request_id,
+            request_hash,
+            deadline: start.deadline,
+            stream: start.stream.then(|| Stream::new(&request_hash)),
+            has_name: start.intent.intent_id.is_some(),
+            requested,
+            handler: start.handler.clone(),
+            record,
+        });
+        Handled::Start(start)
     }
 
     /// Step 4: the operator's word, and a token from each bucket.
@@ -208,12 +199,7 @@ impl ServerSession {
     }
 }
 
-impl Checked {
-    /// Step 5: the form of the intent.
-    fn intent(&self) -> Result<Intent, Failure> {
-        if let Message::Request(request) = &self.message {
-            return Ok(request.read_intent()?);
-        }
-        Err(Failure::new(ErrorCode::InvalidIntent, "there is no intent"))
-    }
+/// Step 5: the form of the intent.
+fn read_intent(intent: Option<&Value<'_>>) -> Result<Intent, Failure> {
+    Ok(Request::read_intent_of(intent)?)
 }
