@@ -193,7 +193,8 @@ impl ClientSession {
             message_hash: payload.message_hash,
             request_hash: payload.request_hash,
         };
-        let seq = self.check(now, received, request_id, &stated, counter)?;
+        let response_hash = received.hash();
+        let seq = self.check(now, response_hash, request_id, &stated, counter)?;
         let lenient = self.terms.binding == Binding::Baseline;
         let same = |status: &a2a_wire::Word| *status == response.status;
         let answers = payload.message_hash.is_some()
@@ -209,7 +210,7 @@ impl ClientSession {
         Ok(ClientEvent::Response {
             request_id: request_id.to_owned(),
             result: response.result.clone().unwrap_or(Value::Null),
-            response_hash: received.hash(),
+            response_hash,
         })
     }
 
@@ -238,7 +239,8 @@ impl ClientSession {
             message_hash: payload.message_hash,
             request_hash: payload.request_hash,
         };
-        let seq = self.check(now, received, request_id, &stated, counter)?;
+        let response_hash = received.hash();
+        let seq = self.check(now, response_hash, request_id, &stated, counter)?;
         let code = payload.error_code.as_ref();
         if code.is_some_and(|code| *code != error.error_code) {
             return Err(unverified("another error was signed than the one sent"));
@@ -251,7 +253,7 @@ impl ClientSession {
         Ok(ClientEvent::Failed {
             request_id: request_id.to_owned(),
             failure: failure_of(error),
-            response_hash: received.hash(),
+            response_hash,
         })
     }
 
@@ -287,7 +289,7 @@ impl ClientSession {
     fn check(
         &self,
         now: Now,
-        received: &Received<'_>,
+        message_hash: Digest,
         request_id: &str,
         stated: &Stated<'_>,
         counter: Option<u64>,
@@ -311,7 +313,7 @@ impl ClientSession {
                 .map_or(lenient, |id| id.as_str() == request_id)
             && stated
                 .message_hash
-                .map_or(lenient, |hash| hash == received.hash())
+                .map_or(lenient, |hash| hash == message_hash)
             && stated.request_hash.map_or(lenient, asked_for)
             && stated.timestamp.map_or(lenient, |at| at.is_near(now.unix));
         if !fits {
