@@ -1,9 +1,9 @@
 //! Work: done under its deadline, once if it has a name, and joined by whoever asks for it again.
 
 use std::collections::BTreeMap;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use canonical::Value;
 use policy::Retention;
 use store::{AgentId, Begun, Hash, Results};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
@@ -216,6 +216,17 @@ impl Inner {
         // Work with a name goes on when nobody reads.
         let reader = job.chunks.as_ref();
         let reader = reader.filter(|_| job.start.intent.intent_id.is_none());
+        let mut work = pin!(work);
+        if job.cancel.is_cancelled() || reader.is_some_and(mpsc::Sender::is_closed) {
+            return Err(cancelled());
+        }
+        if Instant::now() >= deadline {
+            return Err(timed_out());
+        }
+        // What is done at once needs no timer, and nobody to wait for.
+        if let Some(done) = at_once(work.as_mut()).await {
+            return Ok(done);
+        }
         tokio::select! {
             biased;
             () = job.cancel.cancelled() => Err(cancelled()),
@@ -275,6 +286,15 @@ impl<F: Future + ?Sized> Future for Caught<F> {
             Err(_) => Poll::Ready(Err(Panicked)),
         }
     }
+}
+
+/// What the future comes to if it is ready. If not it is as if it was looked at by whoever waits for it next.
+async fn at_once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// Waits until nobody reads any more.
