@@ -78,18 +78,34 @@ impl JwsError {
 /// Signs a payload for its place.
 #[must_use]
 pub fn sign<T: Payload>(payload: &T, kid: &Kid, key: &SigningKey) -> String {
-    let header = format!(
-        "{{\"alg\":\"EdDSA\",\"kid\":\"{kid}\",\"typ\":\"{}\"}}",
-        T::PLACE.typ()
-    );
-    let mut text = base64url::encode(header.as_bytes());
-    text.push('.');
-    text.push_str(&base64url::encode(&payload.write().to_canonical()));
-    let signature = key.sign(text.as_bytes());
-    text.push('.');
-    text.push_str(&base64url::encode(&signature));
-    text
+    sign_value(&payload.write(), T::PLACE, kid, key)
 }
+
+/// The same for good: nothing of the payload is copied.
+#[must_use]
+pub fn sign_owned<T: Payload>(payload: T, kid: &Kid, key: &SigningKey) -> String {
+    sign_value(&payload.into_value(), T::PLACE, kid, key)
+}
+
+fn sign_value(payload: &Value<'_>, place: Place, kid: &Kid, key: &SigningKey) -> String {
+    let typ = place.typ();
+    let header = format!("{{\"alg\":\"EdDSA\",\"kid\":\"{kid}\",\"typ\":\"{typ}\"}}");
+    let payload = payload.to_canonical();
+    let size = header.len() + payload.len() + SIGNATURE;
+    // Four characters for three bytes, and what is rounded up.
+    let mut text = Vec::with_capacity(size / 3 * 4 + 16);
+    base64url::push(&mut text, header.as_bytes());
+    text.push(b'.');
+    base64url::push(&mut text, &payload);
+    let signature = key.sign(&text);
+    text.push(b'.');
+    base64url::push(&mut text, &signature);
+    // Base64url and dots are text.
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// Bytes of a signature.
+const SIGNATURE: usize = 64;
 
 /// A JWS whose form and header are right for its place. Nothing in it is proven.
 #[derive(Clone, PartialEq)]
@@ -97,7 +113,7 @@ pub struct Signed<T> {
     /// What the signature covers: header and payload with the dot between.
     input: String,
     payload: Vec<u8>,
-    signature: [u8; 64],
+    signature: [u8; SIGNATURE],
     kid: Option<Kid>,
     has_typ: bool,
     place: PhantomData<fn() -> T>,

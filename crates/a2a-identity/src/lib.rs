@@ -66,7 +66,7 @@ pub use cache::{Cache, Found, Lookup, time_to_live};
 pub use did::{Did, DidError, DidGithub, DidKey, DidWeb};
 pub use document::{DidDocument, DocumentError};
 pub use identity::{GRACE, Identity, IdentityError, OwnKey, SWITCH};
-pub use jws::{JwsError, Peer, Signed, Verified, sign};
+pub use jws::{JwsError, Peer, Signed, Verified, sign, sign_owned};
 pub use key::{SigningKey, VerifyingKey, WeakKey};
 pub use keyset::{DEPRECATION, Key, KeyProblem, KeySet, KeySetError, KeyStatus, MAX_KEYS};
 pub use manifest::{

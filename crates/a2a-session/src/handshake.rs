@@ -64,7 +64,7 @@ pub(crate) fn sign_message<T: Payload>(
     payload: impl FnOnce(Digest) -> T,
 ) -> Vec<u8> {
     let hash = message_hash(kind, &tree);
-    let jws = own.sign(&payload(transcript.hash_with(&hash)));
+    let jws = own.sign(payload(transcript.hash_with(&hash)));
     transcript.add(&hash, Some(&jws));
     tree.insert(T::PLACE.member(), Value::String(jws.into()));
     Value::Object(tree).to_canonical()

@@ -1,6 +1,6 @@
 //! Who we are: our manifest, and the key that signs our messages.
 
-use a2a_identity::{Did, Peer, SigningKey, sign};
+use a2a_identity::{Did, Peer, SigningKey, sign_owned};
 use a2a_wire::{
     DidText, Digest, FieldError, JwsText, Kid, Manifest, NOT_HASHED, Payload, PublicKey, Version,
 };
@@ -107,8 +107,8 @@ impl Own {
         self.version.clone()
     }
 
-    pub(crate) fn sign<T: Payload>(&self, payload: &T) -> String {
-        sign(payload, &self.kid, &self.key)
+    pub(crate) fn sign<T: Payload>(&self, payload: T) -> String {
+        sign_owned(payload, &self.kid, &self.key)
     }
 }
 

@@ -65,6 +65,15 @@ macro_rules! messages {
                 object.insert("type", Value::String(self.kind().as_str().into()));
                 object
             }
+
+            /// The same object, made of this message rather than of copies.
+            #[must_use]
+            pub fn into_object(self) -> Object<'static> {
+                let kind = self.kind();
+                let mut object = match self { $(Self::$name(body) => body.into_object(),)* };
+                object.insert("type", Value::String(kind.as_str().into()));
+                object
+            }
         }
 
         $(impl From<$body> for Message {

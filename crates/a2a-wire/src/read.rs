@@ -18,12 +18,21 @@ pub trait Read: Sized {
 pub trait Write {
     /// Writes it.
     fn write(&self) -> Value<'static>;
+
+    /// The same for good: what it is made of is not copied.
+    fn into_value(self) -> Value<'static>
+    where
+        Self: Sized,
+    {
+        self.write()
+    }
 }
 
 /// How a type stands in an object: always, or perhaps.
 pub(crate) trait Member: Sized {
     fn take(object: &Object<'_>, name: &str) -> Result<Self, FieldError>;
     fn put(&self, object: &mut Object<'static>, name: &'static str);
+    fn put_into(self, object: &mut Object<'static>, name: &'static str);
 }
 
 impl<T: Read + Write> Member for T {
@@ -38,6 +47,10 @@ impl<T: Read + Write> Member for T {
     fn put(&self, object: &mut Object<'static>, name: &'static str) {
         object.insert(name, self.write());
     }
+
+    fn put_into(self, object: &mut Object<'static>, name: &'static str) {
+        object.insert(name, self.into_value());
+    }
 }
 
 impl<T: Read + Write> Member for Option<T> {
@@ -49,6 +62,12 @@ impl<T: Read + Write> Member for Option<T> {
     fn put(&self, object: &mut Object<'static>, name: &'static str) {
         if let Some(value) = self {
             object.insert(name, value.write());
+        }
+    }
+
+    fn put_into(self, object: &mut Object<'static>, name: &'static str) {
+        if let Some(value) = self {
+            object.insert(name, value.into_value());
         }
     }
 }
@@ -78,6 +97,16 @@ macro_rules! record {
                 object
             }
 
+            /// The same object, made of these members rather than of copies. There is room for the `type` of a
+            /// message; its signature has the place of a member.
+            #[must_use]
+            pub fn into_object(self) -> canonical::Object<'static> {
+                const MEMBERS: usize = [$(stringify!($field)),*].len();
+                let mut object = canonical::Object::with_capacity(MEMBERS + 1);
+                $($crate::read::Member::put_into(self.$field, &mut object, $crate::read::record!(@name $field $($wire)?));)*
+                object
+            }
+
             /// Reads the object's members.
             ///
             /// # Errors
@@ -98,6 +127,10 @@ macro_rules! record {
         impl $crate::Write for $name {
             fn write(&self) -> canonical::Value<'static> {
                 canonical::Value::Object(self.to_object())
+            }
+
+            fn into_value(self) -> canonical::Value<'static> {
+                canonical::Value::Object(self.into_object())
             }
         }
     };
@@ -263,6 +296,10 @@ impl<T: Write> Write for Vec<T> {
     fn write(&self) -> Value<'static> {
         Value::Array(self.iter().map(Write::write).collect())
     }
+
+    fn into_value(self) -> Value<'static> {
+        Value::Array(self.into_iter().map(Write::into_value).collect())
+    }
 }
 
 impl Read for Digest {
@@ -289,6 +326,10 @@ impl Write for Value<'static> {
     fn write(&self) -> Self {
         self.clone()
     }
+
+    fn into_value(self) -> Self {
+        self
+    }
 }
 
 /// An object of free form, as it came.
@@ -301,5 +342,9 @@ impl Read for Object<'static> {
 impl Write for Object<'static> {
     fn write(&self) -> Value<'static> {
         Value::Object(self.clone())
+    }
+
+    fn into_value(self) -> Value<'static> {
+        Value::Object(self)
     }
 }

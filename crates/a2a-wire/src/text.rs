@@ -51,6 +51,10 @@ macro_rules! texts {
             fn write(&self) -> Value<'static> {
                 Value::String(self.0.clone().into())
             }
+
+            fn into_value(self) -> Value<'static> {
+                Value::String(self.0.into())
+            }
         }
 
         impl fmt::Display for $name {
@@ -176,6 +180,10 @@ impl<T> Read for Unparsed<T> {
 impl<T> Write for Unparsed<T> {
     fn write(&self) -> Value<'static> {
         self.text.write()
+    }
+
+    fn into_value(self) -> Value<'static> {
+        self.text.into_value()
     }
 }
 

@@ -214,6 +214,14 @@ struct Open<'a> {
 const USUAL: usize = 16;
 
 impl<'a> Object<'a> {
+    /// No members, and room for so many.
+    #[must_use]
+    pub fn with_capacity(members: usize) -> Self {
+        Self {
+            members: Vec::with_capacity(members),
+        }
+    }
+
     /// Sets a member: replaces the one of that name, or adds it last.
     pub fn insert(&mut self, name: impl Into<Cow<'a, str>>, value: Value<'a>) {
         let name = name.into();

@@ -74,7 +74,7 @@ impl ExpectChallenge {
             false => None,
         };
         let hello = hello(&own, &config, &nonce_a, half.as_ref(), now);
-        let tree = Message::Hello(hello).to_object();
+        let tree = Message::Hello(hello).into_object();
         let mut transcript = Transcript::default();
         transcript.add(&message_hash(Kind::Hello, &tree), None);
         let attempt = Attempt {

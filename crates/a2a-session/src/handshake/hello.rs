@@ -318,7 +318,7 @@ impl Greeting {
             client_manifest_hash: Some(self.vetting.manifest_hash),
             transcript_hash: Some(transcript_hash),
         };
-        let tree = Message::Challenge(message).to_object();
+        let tree = Message::Challenge(message).into_object();
         let bytes = sign_message(Kind::Challenge, tree, &mut transcript, own, payload);
         let state = ExpectProof {
             own: Arc::clone(own),

@@ -128,7 +128,7 @@ impl ExpectProof {
             nonce_b: Some(self.nonce_b.clone()),
             transcript_hash: Some(transcript_hash),
         };
-        let tree = Message::Policy(message).to_object();
+        let tree = Message::Policy(message).into_object();
         let bytes = sign_message(Kind::Policy, tree, &mut self.transcript, &self.own, payload);
         let commitment = session_commitment(&self.nonce_a, &self.nonce_b, &self.policy_hash);
         let state = ExpectAcceptPolicy {
@@ -235,7 +235,7 @@ impl ExpectAcceptPolicy {
             session_commitment: Some(self.commitment),
             transcript_hash: Some(transcript_hash),
         };
-        let tree = Message::Session(message).to_object();
+        let tree = Message::Session(message).into_object();
         let bytes = sign_message(
             Kind::Session,
             tree,

@@ -134,7 +134,7 @@ impl ClientSession {
             taken.map_err(|exceeded| CallError::RateLimited(exceeded.retry_after))?;
         }
         let seq = self.next()?;
-        let tree = Message::Request(message).to_object();
+        let tree = Message::Request(message).into_object();
         let (message, hash) = match self.terms.binding {
             Binding::Profile => {
                 let payload = |hash| self.request_payload(now, &request_id, seq, hash);
@@ -264,7 +264,7 @@ impl ClientSession {
             seq,
             message_hash,
         };
-        let (message, hash) = terms.finish(kind, message.to_object(), seq, payload);
+        let (message, hash) = terms.finish(kind, message.into_object(), seq, payload);
         let outstanding = Outstanding {
             request_hash: hash,
             closes: kind == Kind::Close,

@@ -340,7 +340,7 @@ impl CheckServer {
             client_manifest_hash: own.manifest_hash(),
             transcript_hash: Some(transcript_hash),
         };
-        let tree = Message::Proof(message).to_object();
+        let tree = Message::Proof(message).into_object();
         let transcript = &mut self.attempt.transcript;
         sign_message(Kind::Proof, tree, transcript, own, payload)
     }

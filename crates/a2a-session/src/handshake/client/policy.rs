@@ -168,7 +168,7 @@ impl ExpectPolicy {
             session_commitment: commitment,
             transcript_hash: Some(transcript_hash),
         };
-        let tree = Message::AcceptPolicy(message).to_object();
+        let tree = Message::AcceptPolicy(message).into_object();
         let transcript = &mut self.attempt.transcript;
         sign_message(Kind::AcceptPolicy, tree, transcript, own, payload)
     }

@@ -84,7 +84,7 @@ impl ServerSession {
             chain: Some(chain),
             enc: None,
         };
-        let tree = Message::ResponseChunk(message).to_object();
+        let tree = Message::ResponseChunk(message).into_object();
         Ok(self.terms.seal(Kind::ResponseChunk, tree, seq))
     }
 
@@ -240,7 +240,7 @@ impl ServerSession {
             request_hash: Some(request_hash),
             status: Some(success),
         };
-        let tree = Message::Response(message).to_object();
+        let tree = Message::Response(message).into_object();
         let (message, hash) = terms.finish(Kind::Response, tree, seq, payload);
         "success".clone_into(&mut record.response_status);
         record.response_hash = Some(hash);
@@ -259,7 +259,7 @@ impl ServerSession {
         message.request_id = request_id.as_ref().map(Into::into);
         message.stream = stream;
         let code = message.error_code.clone();
-        let tree = Message::Error(message).to_object();
+        let tree = Message::Error(message).into_object();
         let Some(seq) = self.next() else {
             let hash = a2a_wire::message_hash(Kind::Error, &tree);
             return (Value::Object(tree).to_canonical(), hash);
