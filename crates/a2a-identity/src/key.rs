@@ -40,6 +40,12 @@ impl VerifyingKey {
         self.0.to_bytes()
     }
 
+    /// The key of these bytes, if it is this one: then it need not be decoded, which costs a square
+    /// root.
+    pub(crate) fn if_spelled(&self, bytes: &[u8; 32]) -> Option<Self> {
+        (self.0.as_bytes() == bytes).then(|| self.clone())
+    }
+
     /// The hash of the raw key, as endorsements and pins name it.
     #[must_use]
     pub fn digest(&self) -> Digest {

@@ -259,7 +259,7 @@ fn check_signature(
     manifest: &Manifest,
     check: &ManifestCheck<'_>,
 ) -> Result<(crate::Verified<ManifestPayload>, KeySet, bool), ManifestError> {
-    let listed = KeySet::read(&manifest.public_keys, None)?;
+    let listed = KeySet::read_among(&manifest.public_keys, &check.root.known())?;
     let jws = manifest.manifest_signature.as_ref();
     let jws = jws.ok_or(JwsError::Form("there is none"))?;
     let signed: Signed<ManifestPayload> = Signed::parse(jws, check.peer)?;

@@ -110,6 +110,17 @@ pub enum RootKeys {
     Manifest,
 }
 
+impl RootKeys {
+    /// Those that are known before a manifest is.
+    pub(crate) fn known(&self) -> Vec<&VerifyingKey> {
+        match self {
+            Self::DidKey(key) => vec![key],
+            Self::Document(keys) => keys.iter().map(|key| &key.key).collect(),
+            Self::Manifest => Vec::new(),
+        }
+    }
+}
+
 /// GitHub's numbers for a repository and its owner. Names can be given up and taken by others;
 /// numbers cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
