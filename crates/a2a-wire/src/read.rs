@@ -311,7 +311,7 @@ impl Read for Digest {
 
 impl Write for Digest {
     fn write(&self) -> Value<'static> {
-        Value::String(self.to_string().into())
+        Value::String(String::from(*self).into())
     }
 }
 

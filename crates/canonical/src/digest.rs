@@ -44,6 +44,9 @@ impl Digest {
     }
 }
 
+/// Bytes of the text.
+const TEXT: usize = 71;
+
 /// The digits of every byte: looked up two at a time, which is the faster way for so few bytes.
 static PAIRS: [[u8; 2]; 256] = pairs();
 
@@ -89,13 +92,17 @@ impl TryFrom<String> for Digest {
 
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
-        digest.to_string()
+        let mut text = Vec::with_capacity(TEXT);
+        digest.push_to(&mut text);
+        Self::from_utf8(text).unwrap_or_default()
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", hex::encode(self.0))
+        let mut text = Vec::with_capacity(TEXT);
+        self.push_to(&mut text);
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 
