@@ -185,7 +185,7 @@ impl Inner {
     }
 
     /// Has a handler do it, until it is done, cancelled, or out of time.
-    async fn execute(self: &Arc<Self>, job: Job) -> Outcome {
+    async fn execute(self: &Arc<Self>, mut job: Job) -> Outcome {
         let handler = self.handlers.load().get(&job.start.handler);
         let handler = handler.ok_or_else(|| {
             Failure::new(
@@ -193,7 +193,7 @@ impl Inner {
                 "nobody serves that any more",
             )
         })?;
-        let call = self.call(&job);
+        let call = self.call(&mut job);
         let handling: Handling = Box::pin(async move { handler.call(call).await });
         let outcome = self.bounded(&job, Caught(handling)).await?;
         let error = match outcome {
@@ -236,8 +236,9 @@ impl Inner {
         }
     }
 
-    fn call(&self, job: &Job) -> Call {
-        let start = &job.start;
+    /// What the handler is told. It gets the request itself, which nobody needs after it.
+    fn call(&self, job: &mut Job) -> Call {
+        let start = &mut job.start;
         let unread = match start.intent.intent_id {
             Some(_) => Unread::GoOn,
             None => Unread::Stop,
@@ -247,9 +248,9 @@ impl Inner {
         });
         Call {
             name: start.handler.clone(),
-            intent: start.tree.clone(),
-            inputs: start.intent.inputs.clone().unwrap_or_default(),
-            request_id: start.request_id.clone(),
+            intent: std::mem::replace(&mut start.tree, Value::Null),
+            inputs: start.intent.inputs.take().unwrap_or_default(),
+            request_id: std::mem::take(&mut start.request_id),
             intent_id: start.intent.intent_id.as_ref().map(ToString::to_string),
             peer: job.live.peer.clone(),
             deadline: self.home.clock.at(job.deadline),
