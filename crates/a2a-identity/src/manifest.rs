@@ -192,9 +192,7 @@ pub fn verify_manifest(
     if !check.names(&manifest.agent_did) {
         return Err(ManifestError::OtherDid);
     }
-    if manifest.ends().is_some_and(|end| end <= check.now) {
-        return Err(ManifestError::Expired);
-    }
+    check_end(manifest.ends(), check)?;
     let (signed, keys, is_profile) = check_signature(&manifest, check)?;
     let payload = signed.payload();
     if payload.issuer != manifest.agent_did && !check.names(&payload.issuer) {
@@ -208,12 +206,7 @@ pub fn verify_manifest(
     check_time(hash, payload.timestamp, check)?;
     let signer = signed.key().clone();
     check_pins(hash, &signer, check.pins)?;
-    if let RootKeys::DidKey(key) = check.root {
-        let listed = keys.iter().find(|listed| listed.key == *key);
-        if !listed.is_some_and(|listed| listed.signs_at(check.now)) {
-            return Err(ManifestError::NoDidKey);
-        }
-    }
+    check_did_key(&keys, check)?;
     Ok(VerifiedManifest {
         manifest,
         proven: Proven {
@@ -302,6 +295,25 @@ fn check_hashes(
         return Err(ManifestError::Hash("the manifest inside the signature"));
     }
     Ok(())
+}
+
+fn check_end(end: Option<UnixSeconds>, check: &ManifestCheck<'_>) -> Result<(), ManifestError> {
+    match end.is_some_and(|end| end <= check.now) {
+        true => Err(ManifestError::Expired),
+        false => Ok(()),
+    }
+}
+
+/// The key of a did:key is listed, and may still sign.
+fn check_did_key(keys: &KeySet, check: &ManifestCheck<'_>) -> Result<(), ManifestError> {
+    let RootKeys::DidKey(key) = check.root else {
+        return Ok(());
+    };
+    let listed = keys.iter().find(|listed| listed.key == *key);
+    match listed.is_some_and(|listed| listed.signs_at(check.now)) {
+        true => Ok(()),
+        false => Err(ManifestError::NoDidKey),
+    }
 }
 
 fn check_time(

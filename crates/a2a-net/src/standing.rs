@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use a2a_identity::{Did, GithubIds, Pins, Seen, VerifiedManifest};
+use a2a_identity::{Did, FoldedManifest, GithubIds, Pins, Seen, VerifiedManifest};
 use a2a_session::{Baseline, Binding, Directory, Failure, Memory, PeerVerified, times};
 use a2a_wire::{Digest, ErrorCode, Reason, UnixSeconds};
 use arc_swap::ArcSwap;
@@ -56,6 +56,8 @@ pub struct Standing {
     changed: Mutex<Option<Duration>>,
     /// The manifests that were accepted last: an older one brings back keys that were given up.
     seen: Mutex<Remembered<Seen>>,
+    /// The manifests of agents that came last, to know them again.
+    known: Mutex<Remembered<Arc<FoldedManifest>>>,
     /// Who spoke the profile, and when last.
     profile: Mutex<Remembered<()>>,
     /// The nonces of servers, to a client.
@@ -67,6 +69,8 @@ pub struct Standing {
 /// Agents of which something is remembered. Whoever has many names can make the oldest go, but no
 /// room for more.
 const AGENTS: usize = 50_000;
+/// Agents whose manifests are kept; one has at most 64 KiB.
+const KNOWN: usize = 256;
 /// Nonces of servers.
 const NONCES: usize = 262_144;
 /// How long an agent that spoke the profile must go on doing so.
@@ -99,6 +103,7 @@ impl Standing {
             rules: ArcSwap::from_pointee(rules),
             changed: Mutex::new(None),
             seen: Mutex::new(seen),
+            known: Mutex::new(Remembered::new(KNOWN)),
             profile: Mutex::new(profile),
             nonces: Mutex::new(Memory::new(times::NONCE, NONCES)),
             store: store.clone(),
@@ -270,6 +275,21 @@ impl Directory for Standing {
     fn saw_nonce(&self, did: &Did, nonce: &str) -> bool {
         let now = self.clock.now().monotonic;
         lock(&self.nonces).contains(now, &nonce_key(did, nonce))
+    }
+
+    fn known_manifest(&self, did: &Did) -> Option<Arc<FoldedManifest>> {
+        lock(&self.known).get(&did.to_string()).cloned()
+    }
+
+    fn keep_manifest(&self, did: &Did, manifest: Arc<FoldedManifest>) {
+        let (name, now) = (did.to_string(), self.clock.millis());
+        let mut known = lock(&self.known);
+        let is_known = known
+            .get(&name)
+            .is_some_and(|it| Arc::ptr_eq(it, &manifest));
+        if !is_known {
+            known.insert(&name, now, manifest);
+        }
     }
 }
 

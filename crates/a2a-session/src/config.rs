@@ -1,8 +1,9 @@
 //! What the two machines are told, and every limit with its default (profile §16).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::{Anchor, Did, MAX_AGE, Pins, Seen, TrustLevel};
+use a2a_identity::{Anchor, Did, FoldedManifest, MAX_AGE, Pins, Seen, TrustLevel};
 use a2a_wire::{UserAgent, Version, WrongForm};
 use policy::{Demands, EffectivePolicy, Rate};
 
@@ -256,6 +257,15 @@ pub trait Directory {
     fn spoke_profile(&self, did: &Did) -> bool;
     /// Whether this nonce came from that server in an earlier handshake (asked by clients).
     fn saw_nonce(&self, did: &Did, nonce: &str) -> bool;
+
+    /// The manifest that the agent showed when it proved itself last, if that is kept.
+    fn known_manifest(&self, _did: &Did) -> Option<Arc<FoldedManifest>> {
+        None
+    }
+
+    /// Keeps the manifest of an agent that has proven itself, so that its signature need not be verified
+    /// when it comes again. There must be an end to how many are kept.
+    fn keep_manifest(&self, _did: &Did, _manifest: Arc<FoldedManifest>) {}
 }
 
 /// Durations of a handshake (profile §8.4).

@@ -1,6 +1,9 @@
 //! Profile §5, when a manifest counts: expiry, age, rollback, and what an operator pinned.
 
-use a2a_identity::{ManifestError, Pins, RootKeys, Seen, verify_manifest};
+use a2a_identity::{
+    Did, FoldedManifest, MAX_AGE, ManifestCheck, ManifestError, Peer, Pins, RootKeys, Seen,
+    verify_manifest,
+};
 use a2a_wire::{ErrorCode, Reason};
 use serde_json::{Value, json};
 
@@ -84,12 +87,12 @@ fn threat_70_pins() {
     let check = |pins: Pins| {
         let root = root();
         let did = did_key(1);
-        let check = a2a_identity::ManifestCheck {
+        let check = ManifestCheck {
             did: &did,
             root: &root,
             now: NOW,
-            peer: a2a_identity::Peer::Profile,
-            max_age: a2a_identity::MAX_AGE,
+            peer: Peer::Profile,
+            max_age: MAX_AGE,
             last: None,
             pins: &pins,
         };
@@ -122,4 +125,119 @@ fn threat_70_pins() {
             (ErrorCode::InvalidManifest, Reason::PinMismatch)
         );
     }
+}
+
+fn usual<'a>(did: &'a Did, root: &'a RootKeys, pins: &'a Pins) -> ManifestCheck<'a> {
+    ManifestCheck {
+        did,
+        root,
+        now: NOW,
+        peer: Peer::Profile,
+        max_age: MAX_AGE,
+        last: None,
+        pins,
+    }
+}
+
+/// What is known again is refused for all that a new manifest is refused for, and with the same error.
+#[test]
+fn a_known_manifest_is_judged_like_a_new_one() {
+    let mut draft = draft(1);
+    draft["expires_at"] = json!(NOW.0 + 1000);
+    draft["public_keys"][0]["expires_at"] = json!(NOW.0 + 500);
+    let text = serde_json::to_vec(&signed_at(&draft, "k", 1, NOW.plus(-100))).unwrap();
+    let (did, root, none) = (did_key(1), root(), Pins::default());
+    let usual = usual(&did, &root, &none);
+    let known = FoldedManifest::verify(text.clone(), &usual).unwrap();
+    let hash = known.unfold().unwrap().hash();
+    let other = canonical::Digest::of(b"other");
+    let key_hash = key(1).verifying_key().digest();
+    let mut checks = vec![usual.clone()];
+    for at in [-401, -400, 0, 499, 500, 999, 1000, MAX_AGE] {
+        let now = NOW.plus(at);
+        checks.push(ManifestCheck {
+            now,
+            ..usual.clone()
+        });
+    }
+    for max_age in [99, 100] {
+        checks.push(ManifestCheck {
+            max_age,
+            ..usual.clone()
+        });
+    }
+    for (hash, at) in [(hash, 0), (other, -101), (other, -100)] {
+        let timestamp = NOW.plus(at);
+        let last = Some(Seen { hash, timestamp });
+        checks.push(ManifestCheck {
+            last,
+            ..usual.clone()
+        });
+    }
+    let pins = [
+        (Some(hash), vec![other, key_hash]),
+        (Some(other), Vec::new()),
+        (None, vec![other]),
+    ]
+    .map(|(manifest, keys)| Pins { manifest, keys });
+    for pins in &pins {
+        checks.push(ManifestCheck {
+            pins,
+            ..usual.clone()
+        });
+    }
+    let mut refused = Vec::new();
+    for check in &checks {
+        let new = FoldedManifest::verify(text.clone(), check).map(drop);
+        assert_eq!(known.verify_again(&text, check), Some(new.clone()));
+        refused.extend(new.err());
+    }
+    for error in [
+        ManifestError::Future,
+        ManifestError::NoDidKey,
+        ManifestError::Expired,
+        ManifestError::TooOld,
+        ManifestError::Rollback,
+        ManifestError::Pin,
+    ] {
+        assert!(refused.contains(&error), "{error:?} of {refused:?}");
+    }
+}
+
+/// Only the very text is known again, of the same agent, verified in the same way.
+#[test]
+fn another_manifest_is_not_known() {
+    let text = serde_json::to_vec(&signed_at(&draft(1), "k", 1, NOW)).unwrap();
+    let (did, other, root, none) = (did_key(1), did_key(2), root(), Pins::default());
+    let usual = usual(&did, &root, &none);
+    let known = FoldedManifest::verify(text.clone(), &usual).unwrap();
+    assert_eq!(known.verify_again(&text, &usual), Some(Ok(())));
+    for at in 0..text.len() {
+        let mut changed = text.clone();
+        changed[at] ^= 1;
+        assert_eq!(known.verify_again(&changed, &usual), None);
+    }
+    let longer = [&text[..], b" "].concat();
+    assert_eq!(known.verify_again(&longer, &usual), None);
+    for root in [
+        RootKeys::DidKey(key(2).verifying_key()),
+        RootKeys::Document(known.unfold().unwrap().keys().clone()),
+        RootKeys::Manifest,
+    ] {
+        let root = &root;
+        let check = ManifestCheck {
+            root,
+            ..usual.clone()
+        };
+        assert_eq!(known.verify_again(&text, &check), None);
+    }
+    let did = &other;
+    let check = ManifestCheck {
+        did,
+        ..usual.clone()
+    };
+    assert_eq!(known.verify_again(&text, &check), None);
+    let peer = Peer::Baseline;
+    let check = ManifestCheck { peer, ..usual };
+    assert_eq!(known.verify_again(&text, &check), None);
 }

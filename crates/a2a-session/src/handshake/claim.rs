@@ -11,6 +11,7 @@ use policy::EffectivePolicy;
 
 use super::evidence::{Established, PeerVerified};
 use super::hello::{Claimed, ExpectProof, Opening};
+use super::inline::Inline;
 use super::payloads::unverified_member;
 use super::proof::ExpectAcceptPolicy;
 use super::reply::{Cause, Party, Proving, Refused};
@@ -245,7 +246,9 @@ fn offer(
     directory: &dyn Directory,
 ) -> Result<Next, Failure> {
     let Proving {
-        state, mut proof, ..
+        mut state,
+        mut proof,
+        ..
     } = proving;
     // The state of the key is the manifest's, not what HELLO said of it.
     let known = peer.keys().get(proof.key.kid.as_str());
@@ -255,6 +258,10 @@ fn offer(
         .clone();
     if directory.is_blocked(peer.did()) {
         return Err(violation(Reason::AgentBlocked, "the agent is blocked"));
+    }
+    // Only who has proven itself leaves something behind.
+    if let Some(Inline::Verified(manifest)) = state.vetting.inline.take() {
+        directory.keep_manifest(peer.did(), manifest);
     }
     let begun_with = state.begun_with;
     let (state, message) = state.offer(peer, proof, now)?;

@@ -141,7 +141,7 @@ impl<'m> Claimed<'m> {
         let did = (self.opening.did.clone()).map_err(|error| not_a_did(&error))?;
         let baseline = self.check_agent(&did, own, config, directory)?;
         let mut vetting = self.vet(did, directory)?;
-        self.check_inline(&mut vetting, now, config)?;
+        self.check_inline(&mut vetting, now, config, directory)?;
         let policy = self.policy(&vetting, directory)?;
         let theirs = self.extensions().and_then(|it| it.kx.clone());
         let theirs = theirs.filter(|_| self.opening.binding == Binding::Profile);
@@ -243,6 +243,7 @@ impl<'m> Claimed<'m> {
         vetting: &mut Vetting,
         now: Now,
         config: &ServerConfig,
+        directory: &dyn Directory,
     ) -> Result<(), Failure> {
         let inline = self.extensions().and_then(|it| it.manifest.as_ref());
         let Some(manifest) = inline else {
@@ -255,7 +256,7 @@ impl<'m> Claimed<'m> {
         if manifest.digest_without(NOT_HASHED) != vetting.manifest_hash {
             return Err(invalid("the manifest sent along is not the one named"));
         }
-        vetting.verify_inline_now(now, &config.trust)
+        vetting.verify_inline_now(now, &config.trust, directory)
     }
 
     /// The policy for this agent, tightened by what it asks for. That needs no proof.

@@ -1,5 +1,7 @@
 //! A manifest that a peer has sent along. It waits as text: read, it takes many times as much memory.
 
+use std::sync::Arc;
+
 use a2a_identity::{
     FoldedManifest, ManifestCheck, ManifestError, VerifiedManifest, verify_manifest,
 };
@@ -7,16 +9,26 @@ use a2a_identity::{
 #[derive(Debug, Clone)]
 pub(crate) enum Inline {
     Claimed(Vec<u8>),
-    Verified(Box<FoldedManifest>),
+    Verified(Arc<FoldedManifest>),
 }
 
 impl Inline {
-    /// Verifies it, once.
-    pub(super) fn verify(self, check: &ManifestCheck<'_>) -> Result<Self, ManifestError> {
-        Ok(match self {
-            Self::Claimed(text) => Self::Verified(Box::new(FoldedManifest::verify(text, check)?)),
-            Self::Verified(_) => self,
-        })
+    /// Verifies it, once. What is `known` of its agent from before is known again.
+    pub(super) fn verify(
+        self,
+        check: &ManifestCheck<'_>,
+        known: Option<Arc<FoldedManifest>>,
+    ) -> Result<Self, ManifestError> {
+        let text = match self {
+            Self::Claimed(text) => text,
+            Self::Verified(_) => return Ok(self),
+        };
+        if let Some(known) = known
+            && let Some(verified) = known.verify_again(&text, check)
+        {
+            return verified.map(|()| Self::Verified(known));
+        }
+        FoldedManifest::verify(text, check).map(|it| Self::Verified(Arc::new(it)))
     }
 
     /// What it says, verified if it is not yet.

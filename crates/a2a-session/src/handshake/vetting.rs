@@ -15,7 +15,7 @@ use canonical::Value;
 use super::evidence::PeerVerified;
 use super::inline::Inline;
 use crate::Now;
-use crate::config::{RequireManifest, TrustRules};
+use crate::config::{Directory, RequireManifest, TrustRules};
 use crate::failure::{Binding, Failure, unverified};
 
 /// What must be found out before a handshake can go on.
@@ -155,13 +155,15 @@ impl Vetting {
         &mut self,
         now: Now,
         rules: &TrustRules,
+        directory: &dyn Directory,
     ) -> Result<(), Failure> {
         let Did::Key(key) = &self.did else {
             return Ok(());
         };
         if let Some(inline) = self.inline.take() {
             let root = RootKeys::DidKey(key.key().clone());
-            self.inline = Some(inline.verify(&self.check(now, &root, rules))?);
+            let known = directory.known_manifest(&self.did);
+            self.inline = Some(inline.verify(&self.check(now, &root, rules), known)?);
         }
         Ok(())
     }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2a_identity::{
-    Did, DidKey, NoRandomness, Pins, Randomness, RootKeys, Seen, SigningKey, sign_manifest,
+    Did, DidKey, FoldedManifest, NoRandomness, Pins, Randomness, RootKeys, Seen, SigningKey,
+    sign_manifest,
 };
 use a2a_session::*;
 use a2a_wire::UnixSeconds;
@@ -44,6 +45,7 @@ pub(crate) struct Book {
     pub(crate) baseline: Baseline,
     pub(crate) profile: BTreeSet<String>,
     pub(crate) nonces: BTreeSet<String>,
+    pub(crate) manifests: Mutex<BTreeMap<String, Arc<FoldedManifest>>>,
 }
 
 impl Directory for Book {
@@ -67,6 +69,14 @@ impl Directory for Book {
     }
     fn saw_nonce(&self, _: &Did, nonce: &str) -> bool {
         self.nonces.contains(nonce)
+    }
+    fn known_manifest(&self, did: &Did) -> Option<Arc<FoldedManifest>> {
+        let manifests = self.manifests.lock().unwrap();
+        manifests.get(&did.to_string()).cloned()
+    }
+    fn keep_manifest(&self, did: &Did, manifest: Arc<FoldedManifest>) {
+        let mut manifests = self.manifests.lock().unwrap();
+        manifests.insert(did.to_string(), manifest);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use a2a_identity::{Anchor, Did, Issuer, Key, KeySet, KeyStatus, RootKeys, TrustLevel, Want};
 use a2a_session::*;
-use a2a_wire::{EndorsementPayload, ErrorCode, UnixSeconds, Write as _};
+use a2a_wire::{EndorsementPayload, ErrorCode, Reason, UnixSeconds, Write as _};
 use canonical::Object;
 use serde_json::json;
 
@@ -216,7 +216,7 @@ fn threat_86_89_those_who_vouch() {
             .server
             .handle_found(now, proving, nothing, &world.book),
     );
-    assert_eq!(refused.failure.reason, Some(a2a_wire::Reason::TrustLevel));
+    assert_eq!(refused.failure.reason, Some(Reason::TrustLevel));
 
     let stranger: Did = "did:web:stranger.example.com".parse().unwrap();
     let config = world.client_config();
@@ -227,6 +227,36 @@ fn threat_86_89_those_who_vouch() {
     // An anchor might vouch for the stranger, so one question is asked, and no more.
     let resolutions = world.resolutions;
     let refused = refusal(world.serve(&proof));
-    assert_eq!(refused.failure.reason, Some(a2a_wire::Reason::TrustLevel));
+    assert_eq!(refused.failure.reason, Some(Reason::TrustLevel));
     assert_eq!(world.resolutions, resolutions + 1);
+}
+
+/// A manifest is kept only of who has proven itself. Known again, it is still refused when it has ended.
+#[test]
+fn a_known_manifest_does_not_outlive_its_end() {
+    let mut world = World::new();
+    let keys = [jwk("k", CLIENT)];
+    let mut draft = draft(&did(CLIENT).to_string(), &keys, "a.example.com");
+    draft["expires_at"] = json!(UNIX + 100);
+    let manifest = signed(&draft, "k", CLIENT, UNIX - 10);
+    let own = Own::new(manifest, "k".parse().unwrap(), key(CLIENT)).unwrap();
+    let (own, config) = (Arc::new(own), world.client_config());
+    let kept = |world: &World| world.book.known_manifest(&did(CLIENT));
+
+    let (client, hello) = world.begin_as(Arc::clone(&own), config.clone());
+    let challenge = sent(world.serve(&hello));
+    assert!(kept(&world).is_none(), "it has proven nothing yet");
+    let (_, proof) = world.challenged(client, &challenge).unwrap();
+    sent(world.serve(&proof));
+    let first = kept(&world).unwrap();
+
+    world.shake_as(Arc::clone(&own), config.clone());
+    assert!(Arc::ptr_eq(&first, &kept(&world).unwrap()), "it is known");
+    world.wait(100);
+    let (_, hello) = world.begin_as(own, config);
+    let failure = refusal(world.serve(&hello)).failure;
+    assert_eq!(
+        (failure.code, failure.reason),
+        (ErrorCode::InvalidManifest, Some(Reason::ManifestExpired))
+    );
 }
