@@ -174,12 +174,13 @@ impl Environments {
             let text = format!("`episode_ids` has `{twice}` twice; a batch steps each once");
             return Err(failures::wrong(text));
         }
-        let observations = self.audience(session).step_all(planned).await?;
+        let taken = self.audience(session).step_all(planned).await?;
         // When all of it happened.
-        let first = observations.first();
-        let ts = first.map_or_else(timestamp, |observation| observation.created_at);
-        let results = observations.into_iter().enumerate().map(|(index, obs)| {
+        let first = taken.first();
+        let ts = first.map_or_else(timestamp, |taken| taken.observation.created_at);
+        let results = taken.into_iter().enumerate().map(|(index, taken)| {
             let envelope = Envelope::new(part_id(id, index), ts).in_reply_to(id.clone());
+            let obs = taken.observation;
             Message {
                 envelope,
                 body: EnvStepResponse { obs },

@@ -56,19 +56,14 @@ impl Audience {
     }
 
     /// Takes the steps and tells of them, all at once.
-    pub(super) async fn step_all(
-        &self,
-        planned: Vec<Planned>,
-    ) -> Result<Vec<EnvObservation<'static>>, Failure> {
-        let taken = step_all(planned, self.learner.is_some()).await?;
-        let mut experiences = Vec::new();
-        let observations = taken.into_iter().map(|taken| {
-            experiences.extend(taken.experience.map(|it| *it));
-            taken.observation
-        });
-        let observations = observations.collect();
-        self.tell(experiences).await;
-        Ok(observations)
+    pub(super) async fn step_all(&self, planned: Vec<Planned>) -> Result<Vec<Taken>, Failure> {
+        let mut taken = step_all(planned, self.learner.is_some()).await?;
+        if self.learner.is_some() {
+            let experiences = taken.iter_mut().filter_map(|it| it.experience.take());
+            let experiences = experiences.map(|it| *it).collect();
+            self.tell(experiences).await;
+        }
+        Ok(taken)
     }
 
     /// Nobody is answered before what happened is kept. But steps cannot be taken back: that
@@ -114,29 +109,50 @@ async fn step_all(planned: Vec<Planned>, for_learning: bool) -> Result<Vec<Taken
 
 /// Takes some steps. Most worlds answer at once; the others are waited for together.
 async fn step_chunk(planned: Vec<Planned>, for_learning: bool) -> Result<Vec<Taken>, Failure> {
-    let (done, slow) = begin_chunk(planned, for_learning);
-    gather(slow, done).await
+    let count = planned.len();
+    let Begun { done, late, slow } = begin_chunk(planned, for_learning);
+    if late.is_empty() {
+        return Ok(done);
+    }
+    let places = std::iter::repeat_with(|| None).take(late.len()).collect();
+    let mut slow = gather(slow, places).await?.into_iter();
+    let (mut done, mut late) = (done.into_iter(), late.into_iter().peekable());
+    let in_order = (0..count).filter_map(|index| match late.next_if_eq(&index) {
+        Some(_) => slow.next(),
+        None => done.next(),
+    });
+    Ok(in_order.collect())
 }
 
-/// What came of the steps of worlds that answer at once, and those that take their time.
-fn begin_chunk(
-    planned: Vec<Planned>,
-    for_learning: bool,
-) -> (Vec<Option<Taken>>, JoinSet<(usize, Taken)>) {
-    let mut done = Vec::with_capacity(planned.len());
-    let mut slow = JoinSet::new();
+/// Steps that have begun.
+struct Begun {
+    /// What came of those in worlds that answer at once.
+    done: Vec<Taken>,
+    /// Which of the steps take their time,
+    late: Vec<usize>,
+    /// and what comes of them, by their places in that list.
+    slow: JoinSet<(usize, Taken)>,
+}
+
+fn begin_chunk(planned: Vec<Planned>, for_learning: bool) -> Begun {
+    let mut begun = Begun {
+        done: Vec::with_capacity(planned.len()),
+        late: Vec::new(),
+        slow: JoinSet::new(),
+    };
     let now = (Moment::now(), for_learning);
     for (index, Planned { episode, action }) in planned.into_iter().enumerate() {
         match episode.step_at_once(action, now) {
-            Ok(taken) => done.push(Some(taken)),
+            Ok(taken) => begun.done.push(taken),
             Err(action) => {
-                done.push(None);
-                let step = Planned { episode, action };
-                slow.spawn(async move { (index, step_one(step, for_learning).await) });
+                let (step, place) = (Planned { episode, action }, begun.late.len());
+                begun.late.push(index);
+                let step = async move { (place, step_one(step, for_learning).await) };
+                begun.slow.spawn(step);
             }
         }
     }
-    (done, slow)
+    begun
 }
 
 /// A step that is refused is seen in the observation: the others are taken all the same.
