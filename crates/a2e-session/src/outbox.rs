@@ -51,7 +51,7 @@ struct Entry {
     length: usize,
 }
 
-/// A buffer of this size is kept when nothing is in it.
+/// A buffer of this size is kept when nothing is in it, and one that was well used last.
 const KEPT: usize = 4 * 1024;
 
 impl Outbox {
@@ -236,9 +236,15 @@ impl Outbox {
         while self.sent > 0 && self.sent_bytes > self.max_replay {
             self.drop_oldest();
         }
+        if self.gone == 0 {
+            return;
+        }
         if self.gone == self.log.len() {
             self.log.clear();
-            self.log.shrink_to(KEPT);
+            // A busy session will need as much again.
+            if self.gone < self.log.capacity() / 4 {
+                self.log.shrink_to(KEPT);
+            }
             self.gone = 0;
         } else if self.gone > self.log.len() / 2 && self.gone > KEPT {
             self.log.drain(..self.gone);

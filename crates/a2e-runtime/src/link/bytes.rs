@@ -67,9 +67,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
 
     fn queue(&mut self, message: Transmit<'_>) {
         if self.output.is_empty() {
-            // Seldom more, and much less than to grow step by step.
+            // Seldom more, and much less than to grow step by step: most answers are longer than what
+            // they answer, but not twice as long.
             self.output
-                .reserve(CHUNK.saturating_add(message.line.len()));
+                .reserve((2 * CHUNK).saturating_add(message.line.len()));
         }
         self.output.extend_from_slice(message.line);
         self.output.push(b'\n');
