@@ -56,7 +56,7 @@ pub struct Standing {
     changed: Mutex<Option<Duration>>,
     /// The manifests that were accepted last: an older one brings back keys that were given up.
     seen: Mutex<Remembered<Seen>>,
-    /// The manifests of agents that came last, to know them again.
+    /// The manifests that were new last, of agents that proved themselves, to know them again.
     known: Mutex<Remembered<Arc<FoldedManifest>>>,
     /// Who spoke the profile, and when last.
     profile: Mutex<Remembered<()>>,

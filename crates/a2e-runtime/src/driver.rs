@@ -111,6 +111,8 @@ pub(crate) struct Driver {
     input: Input,
     /// Whether the link has messages to send.
     unsent: bool,
+    /// Whether it took no more when it was last given some.
+    lacks_room: bool,
     /// The session that the handshake under way wants to go on with.
     wants: Option<Resume<'static>>,
     /// Who was let in by the handshake that is being answered.
@@ -190,6 +192,7 @@ impl Driver {
             link: None,
             input: Input::Open,
             unsent: false,
+            lacks_room: false,
             wants: None,
             identity: None,
             ended: 0,
@@ -291,14 +294,13 @@ impl Driver {
             return Poll::Pending;
         };
         let mut happened = false;
-        let had_room = link.has_room();
         if self.unsent
             && let Poll::Ready(sent) = link.poll_flush(cx)
         {
             sent?;
             self.unsent = false;
             // If nothing waits for that, nothing is to be done because of it.
-            let awaited = !had_room || self.input != Input::Open || !self.held.is_empty();
+            let awaited = self.lacks_room || self.input != Input::Open || !self.held.is_empty();
             happened = awaited || !self.session.is_idle();
         }
         if self.input == Input::Open
@@ -386,6 +388,7 @@ impl Driver {
             link.queue(message);
             self.unsent = true;
         }
+        self.lacks_room = !link.has_room();
         add(&self.host.inner.metrics.sent_bytes, bytes);
     }
 

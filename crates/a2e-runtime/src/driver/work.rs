@@ -46,12 +46,12 @@ pub(super) struct Work {
 impl Driver {
     /// Starts a request: it is remembered, decided about, and given to its plugin.
     pub(super) fn start(&mut self, request: Request) {
-        let now = self.now.monotonic;
+        let started = self.host.inner.clock.monotonic();
         let token = request.token;
         if let Some(mut work) = self.take_work(token) {
             // It was held, and may go on.
             subtract(&self.host.inner.metrics.running, 1);
-            work.started = now;
+            work.started = started;
             if let Err(failure) = self.is_still_allowed(&request) {
                 return self.refuse(work, failure);
             }
@@ -68,7 +68,7 @@ impl Driver {
         let mut work = Work {
             token,
             tag: request.message.body.tag(),
-            started: now,
+            started,
             job: None,
             task: None,
             remembered: None,
@@ -88,7 +88,7 @@ impl Driver {
         }
         let id = &request.message.envelope.id;
         if !id.is_empty() {
-            match known.ledger.begin(now, id, Arc::clone(&request.line)) {
+            match known.ledger.begin(started, id, Arc::clone(&request.line)) {
                 Begun::New(key) => work.remembered = Some((Arc::clone(&known.ledger), key)),
                 Begun::Again(follow) => {
                     work.task = Some(self.send_again(token, follow));

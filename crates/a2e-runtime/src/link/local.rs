@@ -6,14 +6,13 @@
 
 use std::fs::File;
 use std::io;
-use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use rustix::io::retry_on_intr;
-use rustix::net::{SendFlags, send};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -82,7 +81,7 @@ impl AsyncWrite for Local {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.same_socket()?.shutdown(Shutdown::Write))
+        Poll::Ready(Ok(shutdown(&self.input, Shutdown::Write)?))
     }
 }
 

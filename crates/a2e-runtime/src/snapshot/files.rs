@@ -137,16 +137,13 @@ impl SnapshotStore for FileStore {
     }
 
     fn remove(&self, key: &str) -> io::Result<()> {
-        lock(&self.records).remove(key);
+        // Whoever adds to it meanwhile does so before, or begins another.
+        let record = lock(&self.records).remove(key).unwrap_or_default();
+        let _record = lock(&record);
         lock(&self.open).remove(key);
         let path = self.path(key);
-        for path in [path.with_extension(SPARE), path] {
-            match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        let spare = path.with_extension(SPARE);
+        remove_file(&path).and(remove_file(&spare))
     }
 
     fn keys(&self) -> io::Result<Vec<String>> {
@@ -200,6 +197,13 @@ fn writable(path: &Path) -> io::Result<File> {
         .truncate(false)
         .mode(0o600)
         .open(path)
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn contents(path: &Path) -> io::Result<Option<Vec<u8>>> {

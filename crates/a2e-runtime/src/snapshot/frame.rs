@@ -88,7 +88,7 @@ fn sum(life: u64, at: u64, bytes: &[u8]) -> u64 {
     lanes.into_iter().chain(rest).fold(FACTOR, mix)
 }
 
-/// Odd, with as many ones as zeros: the golden ratio.
+/// Odd, and as irregular as the golden ratio, which it is.
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[cfg(test)]
