@@ -143,7 +143,10 @@ impl SnapshotStore for FileStore {
         lock(&self.open).remove(key);
         let path = self.path(key);
         let spare = path.with_extension(SPARE);
-        remove_file(&path).and(remove_file(&spare))
+        // Both are tried, whatever becomes of the first.
+        let removed = remove_file(&path);
+        remove_file(&spare)?;
+        removed
     }
 
     fn keys(&self) -> io::Result<Vec<String>> {
