@@ -133,8 +133,8 @@ mod tests {
     /// for a byte: what was written before is there, and nothing else.
     #[test]
     fn a_frame_whose_writing_was_cut_off_is_none() {
-        let earlier = file(7, &[b"{\"eid\":1,\"text\":\"old\"}\n"; 3]);
-        let now = file(8, &[b"{\"eid\":4,\"text\":\"new\"}\n"; 3]);
+        let earlier = file(7, &[b"{\"eid\":1,\"text\":\"old\"}\n".as_slice(); 3]);
+        let now = file(8, &[b"{\"eid\":4,\"text\":\"new\"}\n".as_slice(); 3]);
         let second = now.len() / 3;
         for cut in second..second * 2 {
             let mut torn = earlier.clone();

@@ -55,7 +55,7 @@ where
         request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        (self.handle)(request, context)
+        (self.handle)(*request, context)
     }
 }
 
