@@ -54,9 +54,6 @@ struct Entry {
 /// A buffer of this size is kept when nothing is in it.
 const KEPT: usize = 4 * 1024;
 
-/// One of this size is kept too if most of it was used last.
-const WELL_USED: usize = 64 * 1024;
-
 impl Outbox {
     pub(crate) const fn new(max_outbound: usize, max_replay: usize) -> Self {
         Self {
@@ -239,15 +236,9 @@ impl Outbox {
         while self.sent > 0 && self.sent_bytes > self.max_replay {
             self.drop_oldest();
         }
-        if self.gone == 0 {
-            return;
-        }
         if self.gone == self.log.len() {
             self.log.clear();
-            // A busy session will need as much again.
-            if self.gone < self.log.capacity() / 4 || self.log.capacity() > WELL_USED {
-                self.log.shrink_to(KEPT);
-            }
+            self.log.shrink_to(KEPT);
             self.gone = 0;
         } else if self.gone > self.log.len() / 2 && self.gone > KEPT {
             self.log.drain(..self.gone);
@@ -347,22 +338,6 @@ mod tests {
         outbox.replay_after(10_000);
         outbox.trim();
         assert!(outbox.log.capacity() <= KEPT);
-    }
-
-    /// A busy session keeps its buffer, and only up to a size.
-    #[test]
-    fn a_buffer_that_is_well_used_is_kept() {
-        let capacity = |messages| {
-            let mut outbox = outbox(usize::MAX, 0, messages);
-            eids(&mut outbox);
-            outbox.trim();
-            outbox.log.capacity()
-        };
-        let line = outbox(usize::MAX, 0, 1).log.len();
-        let busy = capacity(WELL_USED / 2 / line);
-        assert!((KEPT + 1..=WELL_USED).contains(&busy), "{busy}");
-        assert!(capacity(4 * WELL_USED / line) <= KEPT);
-        assert!(capacity(1) <= KEPT);
     }
 
     #[test]
