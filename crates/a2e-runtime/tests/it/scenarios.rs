@@ -3,13 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2e_runtime::{CallOptions, ClientError, Handler, Host, Limits};
+use a2e_runtime::{CallOptions, ClientError, Handler, Host, Limits, Source};
 use a2e_session::ConnectError;
 use a2e_wire::messages::base::HandshakeReason;
 use a2e_wire::messages::tool::{ToolCallRequest, ToolListRequest};
 use a2e_wire::{Body, Capability, ErrorCode};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::time::Instant;
 
-use crate::support::{TOKEN, TRANSPORTS, Transport, call, data, demo, handshake};
+use crate::support::{Late, TOKEN, TRANSPORTS, Transport, call, data, demo, handshake};
 
 #[tokio::test]
 async fn connect_list_call_and_leave() {
@@ -273,5 +276,43 @@ async fn a_host_that_stops_ends_its_sessions() {
         host.stop();
         while client.ping().await.is_ok() {}
         assert!(matches!(client.ping().await, Err(ClientError::Closed)));
+    }
+}
+
+/// A session that has nothing more to say ends at once, not when its time is over, also if what it said
+/// last was as much as its connection takes, and left late.
+#[tokio::test(start_paused = true)]
+async fn a_stopped_session_ends_when_all_is_said() {
+    let text = "x".repeat(70_000);
+    let call = json!({"type": "tool/call/req", "tool_name": "echo", "arguments": {"text": text}});
+    let host = demo().build();
+    let (mut ours, theirs) = tokio::io::duplex(32 * 1024);
+    let served = host.clone();
+    tokio::spawn(async move { served.serve(Late::new(theirs), Source::Own).await });
+    ours.write_all(format!("{}\n", handshake()).as_bytes())
+        .await
+        .unwrap();
+    let mut ours = BufReader::new(ours);
+    let mut lines = String::new();
+    ours.read_line(&mut lines).await.unwrap();
+    for _ in 0..2 {
+        ours.write_all(format!("{call}\n").as_bytes())
+            .await
+            .unwrap();
+    }
+    a_while().await;
+    // The second answer waits for the first, not even half of which has left.
+    host.stop();
+    a_while().await;
+    let stopped = Instant::now();
+    ours.read_to_string(&mut lines).await.unwrap();
+    assert!(lines.contains(&text));
+    assert_eq!(stopped.elapsed(), Duration::ZERO);
+}
+
+/// Lets everything else have its turn, often.
+async fn a_while() {
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
     }
 }

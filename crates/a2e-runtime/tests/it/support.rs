@@ -1,5 +1,7 @@
 //! Hosts behind each kind of connection, and clients that connect to them.
 
+mod late;
+
 use std::sync::Arc;
 
 use a2e_runtime::demo::Demo;
@@ -13,6 +15,8 @@ use a2e_wire::{Message, Object};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
+pub(crate) use late::Late;
+
 pub(crate) const TOKEN: &str = "open sesame";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub(crate) enum Transport {
     Memory,
     /// A pipe that holds seven bytes, so that every message comes in pieces.
     Narrow,
+    /// A stream that takes whatever is written, and has sent it a turn later.
+    Late,
     Tcp,
     Tls,
     Unix,
@@ -28,9 +34,10 @@ pub(crate) enum Transport {
     WebSocket,
 }
 
-pub(crate) const TRANSPORTS: [Transport; 8] = [
+pub(crate) const TRANSPORTS: [Transport; 9] = [
     Transport::Memory,
     Transport::Narrow,
+    Transport::Late,
     Transport::Tcp,
     Transport::Tls,
     Transport::Unix,
@@ -63,11 +70,17 @@ impl Transport {
         let at = listener.local_addr().unwrap();
         let server = || HttpServer::new(host.clone(), Guard::default());
         let address = match self {
-            Self::Memory | Self::Narrow => {
+            Self::Memory | Self::Narrow | Self::Late => {
+                let is_late = self == Self::Late;
                 let dial = move || -> a2e_runtime::BoxFuture<'static, std::io::Result<Link>> {
                     let (ours, theirs) = tokio::io::duplex(size);
                     let host = host.clone();
-                    tokio::spawn(async move { host.serve(theirs, Source::Own).await });
+                    tokio::spawn(async move {
+                        match is_late {
+                            true => host.serve(Late::new(theirs), Source::Own).await,
+                            false => host.serve(theirs, Source::Own).await,
+                        }
+                    });
                     Box::pin(async { Ok(Link::new(ours)) })
                 };
                 return Place {
