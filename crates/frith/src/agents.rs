@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                 let done: Cancelled = ask(&dir, CANCEL, &Named { id: id.clone() }).await?;
                 match (as_json, done.cancelled) {
                     (true, _) => print_json(&done)?,
-                    (false, 0) => eprintln!(
+                    (false, 0) => tell!(
                         "frith: nothing was cancelled: it has ended already; `frith agents show {}` tells how",
                         quoted(id)
                     ),

@@ -209,7 +209,7 @@ fn export(folder: &Path, format: Format) -> Result<Outcome> {
     }
     out.flush()?;
     if unreadable > 0 {
-        eprintln!("frith: {unreadable} lines are no records; `frith audit verify` names the first");
+        tell!("frith: {unreadable} lines are no records; `frith audit verify` names the first");
         return Ok(Outcome::Bad);
     }
     Ok(Outcome::Good)

@@ -243,13 +243,17 @@ fn show_response(response: &Value, json: bool) -> Result<Outcome> {
         }
         let took = &response["duration_ms"];
         match response["nodes_run"].as_u64().unwrap_or_default() {
-            1 => eprintln!("1 node in {took} ms"),
-            count => eprintln!("{count} nodes in {took} ms"),
+            1 => tell!("1 node in {took} ms"),
+            count => tell!("{count} nodes in {took} ms"),
         }
         let text = |name: &str| plain(response["error"][name].as_str().unwrap_or_default());
         if !response["error"].is_null() {
             let message = hint::for_people(&text("message"));
-            eprintln!("frith: {message} ({})", text("code"));
+            tell!("frith: {message} ({})", text("code"));
+        } else if response["success"] == false {
+            tell!(
+                "frith: a node failed, and the chain went on without it; `--watch` shows which and why"
+            );
         }
     }
     Ok(match response["success"].as_bool() {

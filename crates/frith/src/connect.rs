@@ -91,7 +91,7 @@ impl Arguments {
             ..target.config
         };
         let Some(address) = target.address else {
-            eprintln!("no node is running; a host inside this process answers");
+            tell!("no node is running; a host inside this process answers");
             let client = Client::connect(self.own_host().await?, config, Handler::none()).await?;
             return Ok(Connection::new(client));
         };

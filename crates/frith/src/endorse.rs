@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         serde_json::to_string_pretty(&entry.write())?
     )?;
     // Standard output is the entry and nothing else.
-    eprintln!(
+    tell!(
         "{did} adds this to the `trust_chain` of its manifest and signs that again (`frith manifest sign`)"
     );
     Ok(Outcome::Good)

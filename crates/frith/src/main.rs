@@ -1,8 +1,11 @@
 //! Frith: one runtime for an agent's environment (A2E) and for its peers (A2A).
-#![expect(
-    clippy::print_stderr,
-    reason = "this is the command line; libraries never print"
-)]
+
+/// Tells whoever ran the command something that is not its result, in a line on standard error.
+macro_rules! tell {
+    ($($text:tt)*) => {
+        $crate::screen::tell(format_args!($($text)*))
+    };
+}
 
 mod agent;
 mod agents;
@@ -213,7 +216,7 @@ enum Outcome {
 }
 
 const EXIT_STATUS: &str = "\
-Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
+Exit status: 0 all is well, 1 something was found wrong or could not be reached, 2 the command line was
 wrong; 130 (Ctrl-C) or 143 (SIGTERM) it was interrupted, and the host told to stop.";
 
 const RUN_EXIT_STATUS: &str = "\
@@ -243,8 +246,8 @@ Try:
 
 README.md and docs/ of the project say more, `frith COMMAND --help` all about a command.
 
-Exit status: 0 all is well, 1 something was found wrong or could not be read, 2 the command line was
-wrong.";
+Exit status: 0 all is well, 1 something was found wrong or could not be reached, 2 the command line was
+wrong, 130 or 143 it was interrupted; `frith run` has that of its program.";
 
 fn main() -> ExitCode {
     // Before anything else: this process may be one that guards what an agent runs.
@@ -298,15 +301,15 @@ fn main() -> ExitCode {
         Ok(Outcome::Bad) => ExitCode::from(1),
         Ok(Outcome::Exit(code)) => ExitCode::from(code),
         Ok(Outcome::WrongArguments(message)) => {
-            eprintln!("frith: {}", screen::message(message));
+            tell!("frith: {}", screen::message(message));
             ExitCode::from(2)
         }
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let text = hint::for_people(&format!("{error:#}"));
-            eprintln!("frith: {}", screen::message(text));
+            tell!("frith: {}", screen::message(text));
             if let Some(hint) = hint::of_file(&error).or_else(|| hint::of_host(&error)) {
-                eprintln!("{}", screen::message(hint));
+                tell!("{}", screen::message(hint));
             }
             match error.downcast_ref::<Interrupted>() {
                 Some(interrupted) => ExitCode::from(interrupted.exit_code()),

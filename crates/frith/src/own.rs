@@ -63,7 +63,7 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
         // Whoever is new here and has no such kernel can still see a call.
         Err(error) if is_plain => {
             let why = screen::message(format_args!("{error:#}"));
-            eprintln!("frith: only the tools to try a host with are served: {why}");
+            tell!("frith: only the tools to try a host with are served: {why}");
             return Ok(demo(&config));
         }
         Err(error) => return Err(error),
@@ -82,7 +82,7 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
         chains: Arc::new(Keeper::new(store.clone())),
         store,
     };
-    let tell = |doing: String| eprintln!("frith: {}", screen::plain(doing));
+    let tell = |doing: String| tell!("frith: {}", screen::plain(doing));
     let (builder, described) = node::builder(&config, &shared, &tell).await?;
     shared.capabilities.take(described);
     Ok(builder.build())

@@ -346,7 +346,7 @@ async fn check_column(client: &Client, plan: &PlanSummary<'static>, column: &str
 
 fn tell_blocked(blocked: &[std::borrow::Cow<'_, str>]) {
     if !blocked.is_empty() {
-        eprintln!("it is blocked by {}", blocked.join(", "));
+        tell!("it is blocked by {}", blocked.join(", "));
     }
 }
 

@@ -172,7 +172,7 @@ impl Progress {
     /// A line of its own, above the bar.
     fn line(&self, state: &mut State, text: &str) {
         self.clear(state);
-        eprintln!("{text}");
+        tell!("{text}");
     }
 
     fn draw(&self, state: &mut State) {

@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         if let Ok(status) = status
             && status.status.as_str() == "killed"
         {
-            eprintln!("frith: killed: {}", plain(&status.error));
+            tell!("frith: killed: {}", plain(&status.error));
         }
         Ok(Outcome::Exit(exit_code(code)))
     })

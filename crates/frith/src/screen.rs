@@ -2,7 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::io::Write as _;
 use std::path::Path;
+
+/// Writes a line on standard error. If nobody reads that, nobody has to be told, and the command goes on.
+pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
 
 /// A text as it may be shown: what could steer a terminal, turn its writing around or not be seen is
 /// escaped.

@@ -90,7 +90,7 @@ async fn new(dir: &DataDir, agent: &str, label: &str, as_json: bool) -> Result<O
         true => print_json(&json!(created))?,
         false => {
             print(&created.token)?;
-            eprintln!(
+            tell!(
                 "This is the token of `{agent}`; it is not shown again. Its id is {}.",
                 created.id
             );

@@ -128,7 +128,7 @@ fn purge_here(arguments: &Arguments, store: &Store, wish: Wish) -> Result<Taken>
         keys: Box::new(NodeKeys::of(&stored)),
         random: Box::new(|bytes: &mut [u8]| getrandom::fill(bytes).map_err(|_| NoRandomness)),
         clock: Box::new(now),
-        alarm: Box::new(|alarm| eprintln!("frith: {alarm}")),
+        alarm: Box::new(|alarm| tell!("frith: {alarm}")),
     };
     let log = match arguments.place.remembered(store)? {
         Some(head) => Log::open_remembered(&folder, settings, parts, Box::new(head))?,

@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments, store: &Store, as_json: bool) -> Result
 /// What the log of a node does not have and should.
 fn lacks(report: &Report, remembered: Result<Option<Head>>) -> Option<String> {
     let remembered = remembered.unwrap_or_else(|error| {
-        eprintln!("frith: how far the log had come is not known: {error:#}");
+        tell!("frith: how far the log had come is not known: {error:#}");
         None
     });
     let end = report.head.as_ref();

@@ -69,7 +69,7 @@ pub(super) async fn run(client: &Client, format: Format, output: Option<&Path>) 
     lines.out.flush()?;
     if let Some(path) = output {
         let samples = count(lines.count, "sample", "samples");
-        eprintln!("wrote {samples} to {}", shown(path));
+        tell!("wrote {samples} to {}", shown(path));
     }
     Ok(())
 }

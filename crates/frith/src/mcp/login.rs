@@ -77,7 +77,7 @@ pub(super) async fn login(dir: &DataDir, server: &str, as_json: bool) -> Result<
     let told = |news: Value<'static>| {
         if let Ok(Open { open }) = news.deserialize_into() {
             // Beside the answer, which is what a program reads.
-            eprintln!(
+            tell!(
                 "open this with a browser on this machine:\n\n  {}\n",
                 plain(open)
             );

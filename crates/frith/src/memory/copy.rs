@@ -107,7 +107,7 @@ pub(super) async fn import(
         0 => Outcome::Good,
         problems => {
             let entries = if problems == 1 { "entry" } else { "entries" };
-            eprintln!("{problems} {entries} could not be remembered");
+            tell!("{problems} {entries} could not be remembered");
             Outcome::Bad
         }
     })

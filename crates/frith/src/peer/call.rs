@@ -87,9 +87,12 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
                 )?))?;
                 let session = &answered.session;
                 let sealed = if session.encrypted { ", encrypted" } else { "" };
-                eprintln!(
+                tell!(
                     "verified: {} ({}, {} over {}{sealed})",
-                    session.did, session.trust_level, session.binding, session.transport
+                    session.did,
+                    session.trust_level,
+                    session.binding,
+                    session.transport
                 );
             }
             Ok(Outcome::Good)
@@ -98,7 +101,7 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
             failed: Some(failed),
             ..
         } if !as_json => {
-            eprintln!("{}", advice::told(&failed, &call.agent));
+            tell!("{}", advice::told(&failed, &call.agent));
             Ok(Outcome::Bad)
         }
         Called { .. } => Ok(Outcome::Bad),
@@ -108,17 +111,17 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
 /// Whoever waits is told why.
 fn show_setback(setback: &Setback, to: &str, as_json: bool) {
     if as_json {
-        return eprintln!("{}", screen::json(&json!(setback).to_string()));
+        return tell!("{}", screen::json(&json!(setback).to_string()));
     }
     let seconds = setback.again_in_ms.div_ceil(1000);
     let (to, error) = (plain(to), plain(&setback.setback));
-    eprintln!("{to} has not done it yet ({error}); trying again in {seconds} s");
+    tell!("{to} has not done it yet ({error}); trying again in {seconds} s");
 }
 
 /// Parts go to standard error: what is on standard output is signed.
 fn show_part(part: &Part, as_json: bool) {
     match as_json {
-        true => eprintln!("{}", screen::json(&json!({"part": part}).to_string())),
-        false => eprintln!("{:>4} {}", part.index, plain(&part.data)),
+        true => tell!("{}", screen::json(&json!({"part": part}).to_string())),
+        false => tell!("{:>4} {}", part.index, plain(&part.data)),
     }
 }

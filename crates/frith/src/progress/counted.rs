@@ -40,14 +40,14 @@ impl Counted {
     /// A line of its own, above the bar.
     pub(crate) fn line(&mut self, text: &str) {
         self.clear();
-        eprintln!("{text}");
+        tell!("{text}");
     }
 
     /// Says what was done.
     pub(crate) fn end(&mut self, did: &str) {
         self.clear();
         let done = u64::try_from(self.done).unwrap_or(u64::MAX);
-        eprintln!("{did} {}", count(done, self.one, self.many));
+        tell!("{did} {}", count(done, self.one, self.many));
     }
 
     fn clear(&mut self) {

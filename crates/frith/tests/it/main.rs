@@ -171,6 +171,27 @@ fn without_a_host_there_is_one_inside() {
     );
 }
 
+/// As with `2>&1 | head -1`: what cannot be told is not, and the exit status is what it would have been.
+#[test]
+fn nobody_reads_standard_error() {
+    let host = concat!("cmd:", env!("CARGO_BIN_EXE_frith"), " stdio");
+    for (arguments, expected) in [
+        (&["call", "none"][..], 1),
+        (&["call", "stream", r#"{"count":9}"#, "--events"], 0),
+        (&["call", "echo", "not json"], 2),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_frith"))
+            .args(arguments)
+            .args(["--host", host])
+            .stderr(writer)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(expected), "{arguments:?}");
+    }
+}
+
 #[test]
 fn a_failed_call_says_why() {
     let (status, _, error) = on_own_host(&["call", "none"]);
