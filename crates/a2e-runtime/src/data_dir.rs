@@ -6,12 +6,18 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Where a data directory is, and what lies where in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataDir {
     path: PathBuf,
 }
+
+/// How long to wait for a directory whose process may be ending, and how often to look.
+const LEAVING: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A data directory that this process alone works on, and that nobody else may read. Clones are
 /// the same claim; it ends with the last of them.
@@ -195,7 +201,15 @@ impl DataDir {
             .mode(0o600)
             .open(&path)
             .map_err(at("open", &path))?;
-        match file.try_lock() {
+        // One that was killed a moment ago may not be gone yet.
+        let patience = Instant::now() + LEAVING;
+        let locked = loop {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) if Instant::now() < patience => thread::sleep(LOOK),
+                locked => break locked,
+            }
+        };
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut pid = String::new();
@@ -362,6 +376,17 @@ mod tests {
         assert_eq!(claim.read_private(&dir.token()).unwrap().unwrap(), b"new");
         drop(claim);
         dir.claim().unwrap();
+    }
+
+    /// As after `kill -9`: whoever comes next waits until the one before is gone.
+    #[test]
+    fn a_process_that_is_ending_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = DataDir::new(folder.path());
+        let before = dir.claim().unwrap();
+        let next = thread::spawn(move || dir.claim().map(drop));
+        drop(before);
+        next.join().unwrap().unwrap();
     }
 
     #[test]

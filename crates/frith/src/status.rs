@@ -1,11 +1,13 @@
 //! `frith status`: how a running node is, in one view.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use a2e_runtime::operator::{Nothing, ask};
+use a2e_runtime::operator::{AskError, Nothing, ask};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
@@ -20,7 +22,15 @@ use crate::token::age;
 pub(crate) struct Arguments {
     #[command(flatten)]
     data: DataArguments,
+
+    /// Wait until the node is up, half a minute at most
+    #[arg(long)]
+    wait: bool,
 }
+
+/// How long a node may take to come up, and how often to look.
+const START: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
 
 /// What the operator asks.
 pub(crate) const OPERATION: &str = "status";
@@ -116,7 +126,17 @@ pub(crate) struct Signed {
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let dir = arguments.data.dir()?;
-    let status: NodeStatus = block_on(async { Ok(ask(&dir, OPERATION, &Nothing {}).await?) })?;
+    let status: NodeStatus = block_on(async {
+        let patience = Instant::now() + START;
+        loop {
+            match ask(&dir, OPERATION, &Nothing {}).await {
+                Err(AskError::NoNode { .. }) if arguments.wait && Instant::now() < patience => {
+                    sleep(LOOK).await;
+                }
+                answered => break Ok(answered?),
+            }
+        }
+    })?;
     match as_json {
         true => print_json(&json!(status))?,
         false => lines(&status, u64::try_from(now().0).unwrap_or(0))

@@ -35,8 +35,7 @@ const ELSEWHERE: &str = "<!-- done elsewhere: ";
 /// What builds: this runs inside of it.
 const BUILDS: [&str; 2] = ["cargo build", "cargo xtask"];
 
-/// Functions of the script. A node that was started is waited for until it says that it is up, and a
-/// call that is held until it says so.
+/// Functions of the script. A call that is held is waited for until it says so.
 const PRELUDE: &str = r#"
 set -Eeuo pipefail
 trap 'echo "line $STEP: failed" >&2' ERR
@@ -168,7 +167,7 @@ fn script(parts: &[Part]) -> String {
         match is_beside {
             true if command.starts_with("frith up") => writeln!(
                 script,
-                "exec {{OUT}}< <(exec {command})\nNODE=$!\nPROCESSES+=($NODE)\nheard $OUT 'Ctrl-C stops it.'"
+                "{command} > \"$BASE/node\" &\nNODE=$!\nPROCESSES+=($NODE)"
             ),
             true if command.starts_with("frith call") => writeln!(
                 script,
@@ -180,7 +179,6 @@ fn script(parts: &[Part]) -> String {
                 "exec {{OUT}}< <(exec {command} 2>&1)\nPROCESSES+=($!)\nheard $OUT 'slow  starts'"
             ),
             true => writeln!(script, "{command} &\nPROCESSES+=($!)"),
-            false if command.starts_with("kill") => writeln!(script, "{command}\ngone $NODE"),
             // Whoever has approved a call sees it end.
             false if command.starts_with("frith approve yes") => {
                 writeln!(script, "{command}\ncat <&$OUT")
