@@ -43,7 +43,7 @@ pub struct Listeners {
 pub enum ListenError {
     /// An address cannot be listened on.
     #[error(
-        "cannot listen for A2A on {address}: {source}; choose another with `--a2a-listen`, such as 127.0.0.1:0 for any that is free"
+        "cannot listen for A2A on {address}; choose another with `--a2a-listen`, such as 127.0.0.1:0 for any that is free"
     )]
     Bind {
         /// The address.

@@ -218,9 +218,13 @@ pub(crate) fn too_large(namespace: Namespace, rule: &str, most: usize) -> Failur
 
 /// A held call that the operator refused, or said nothing about.
 pub(crate) fn not_approved(namespace: Namespace, rule: &str, approval: Option<&str>) -> Failure {
-    let text = format!(
-        "the rule `{rule}` asks for the operator's approval: it was refused, or not given in time"
-    );
+    let why = match approval {
+        Some(_) => {
+            "it was refused, which stands for a while (`approval_seconds`), or not given in time"
+        }
+        None => "this host has no operator; a node has one (`frith up`)",
+    };
+    let text = format!("the rule `{rule}` asks for the operator's approval: {why}");
     let detail = json!({"rule": rule, "reason": "not_approved", "approval_id": approval});
     refusal(namespace, text, &detail)
 }

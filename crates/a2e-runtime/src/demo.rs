@@ -168,7 +168,7 @@ fn list(filter: &ToolListRequest<'_>) -> ToolListResponse<'static> {
         (
             "stream",
             "Counts, with an event for each number",
-            vec![("count", "How far to count")],
+            vec![("count", "How far to count, 1000 at most")],
         ),
         (
             "wait",

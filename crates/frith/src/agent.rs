@@ -133,12 +133,14 @@ pub(crate) fn tools(arguments: &ToolsArguments, as_json: bool) -> Result<Outcome
 }
 
 pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
-    let Ok(arguments) = Object::parse(&call.arguments) else {
-        let text = format!(
-            "the tool's arguments must be a JSON object, not `{}`",
-            call.arguments
-        );
-        return Ok(Outcome::WrongArguments(text));
+    let arguments = match Object::parse(&call.arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let given = &call.arguments;
+            let text =
+                format!("the tool's arguments must be a JSON object, not `{given}`: {error}");
+            return Ok(Outcome::WrongArguments(text));
+        }
     };
     let request = ToolCallRequest {
         tool_name: call.tool.clone().into(),

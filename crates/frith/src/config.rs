@@ -80,7 +80,7 @@ fn apply(data: &DataArguments, as_json: bool) -> Result<Outcome> {
     let dir = data.dir()?;
     let told = |news: canonical::Value<'static>| {
         if let Ok(Doing { doing }) = news.deserialize_into() {
-            eprintln!("{}", plain(doing));
+            tell!("{}", plain(doing));
         }
     };
     let applied: Applied = block_on(async {
@@ -91,10 +91,10 @@ fn apply(data: &DataArguments, as_json: bool) -> Result<Outcome> {
         print_json(&json!(applied))?;
     }
     for kept in &applied.kept {
-        eprintln!("{}", plain(kept));
+        tell!("{}", plain(kept));
     }
     if !applied.later.is_empty() {
-        eprintln!(
+        tell!(
             "these change at the next start: {}",
             applied.later.join(", ")
         );
@@ -143,7 +143,7 @@ fn check(file: Option<&Path>, arguments: &ConfigArguments, as_json: bool) -> Res
         (false, _) => return Ok(Outcome::Bad),
         (true, _) if as_json => {}
         (true, Some(file)) => print(&format_args!("{} is good", plain(file.display())))?,
-        (true, None) => print(&"there is no file; what is left is good")?,
+        (true, None) => print(&"there is no file; the defaults are good")?,
     }
     Ok(Outcome::Good)
 }

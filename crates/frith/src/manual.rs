@@ -9,6 +9,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::Outcome;
+use crate::screen::shown;
 
 /// To try it: `source <(frith completions bash)`.
 #[derive(Debug, clap::Args)]
@@ -19,9 +20,12 @@ pub(crate) struct CompletionsArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArguments {
-    /// A folder that gets a page for each command, such as /usr/local/share/man/man1; without it, the
-    /// first page is printed
-    #[arg(value_name = "FOLDER")]
+    /// The command to print the page of, such as `chain run`; without one, the first page
+    #[arg(value_name = "COMMAND", conflicts_with = "folder")]
+    words: Vec<String>,
+
+    /// Write the pages of all commands into a folder, such as /usr/local/share/man/man1
+    #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
 
@@ -35,14 +39,24 @@ pub(crate) fn completions(
     write(&text)
 }
 
-pub(crate) fn man(arguments: &ManArguments, command: Command) -> Result<Outcome> {
-    let Some(folder) = &arguments.folder else {
-        let mut text = Vec::new();
-        Man::new(command).render(&mut text)?;
-        return write(&text);
-    };
-    pages(command, folder)?;
-    Ok(Outcome::Good)
+pub(crate) fn man(arguments: &ManArguments, mut command: Command) -> Result<Outcome> {
+    if let Some(folder) = &arguments.folder {
+        pages(command, folder)?;
+        tell!("wrote a page for each command into {}", shown(folder));
+        return Ok(Outcome::Good);
+    }
+    command.build();
+    let mut page = &command;
+    for word in &arguments.words {
+        let Some(below) = page.find_subcommand(word) else {
+            let text = format!("there is no command `{word}`; `frith help` has them all");
+            return Ok(Outcome::WrongArguments(text));
+        };
+        page = below;
+    }
+    let mut text = Vec::new();
+    Man::new(page.clone()).render(&mut text)?;
+    write(&text)
 }
 
 fn pages(command: Command, folder: &Path) -> Result<()> {

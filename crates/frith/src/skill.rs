@@ -79,6 +79,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
         let capabilities = ["skill", "tools"];
         let connection = arguments.host.connect_elsewhere(&capabilities).await?;
+        connection.must_have("skill")?;
         let done = act(&arguments.action, &connection.client, as_json).await;
         connection.close().await;
         done
@@ -101,7 +102,8 @@ async fn discover(client: &Client) -> Result<Vec<SkillDefinition<'static>>> {
 
 async fn list(client: &Client, query: &str, as_json: bool) -> Result<Outcome> {
     let mut skills = discover(client).await?;
-    if !query.trim().is_empty() {
+    let query = query.trim();
+    if !query.is_empty() {
         let found = tool(client, "search_skills", &json!({ "query": query })).await?;
         let found = found["skills"].as_array().cloned().unwrap_or_default();
         let place = |skill: &SkillDefinition<'_>| {
@@ -116,9 +118,14 @@ async fn list(client: &Client, query: &str, as_json: bool) -> Result<Outcome> {
         return Ok(Outcome::Good);
     }
     if skills.is_empty() {
-        print(
-            &"no skill fits; skills are folders with a SKILL.md (see `folders` of `type: skills`)",
-        )?;
+        let what = if query.is_empty() {
+            "there is no skill"
+        } else {
+            "no skill fits"
+        };
+        print(&format_args!(
+            "{what}; skills are folders with a SKILL.md (see `folders` of `type: skills`)"
+        ))?;
     }
     for skill in &skills {
         let (name, text) = (plain(&skill.name), one_line(&skill.description));
@@ -273,7 +280,7 @@ async fn call(client: &Client, action: &Action, as_json: bool) -> Result<Outcome
 fn tell(event: &Message<'_>) {
     if let Body::SkillEvent(event) = &event.body {
         let data = one_line(event.data.raw().as_str());
-        eprintln!("{:>4} {} {data}", event.seq, plain(event.kind.as_str()));
+        tell!("{:>4} {} {data}", event.seq, plain(event.kind.as_str()));
     }
 }
 

@@ -131,7 +131,7 @@ async fn by_user(launcher: &Launcher, guard: Guard) -> Proof {
         (Guard::Uid, false) => Proof::NotTried("only root can give commands another user".into()),
         (Guard::UserNamespace, true) => Proof::NotTried("root needs none".into()),
         (Guard::Cgroup, _) if settings.memory == MemoryLevel::Process => {
-            Proof::NotTried("`memory: process` counts each process by itself".into())
+            Proof::NotTried("`memory_of: process` counts each process by itself".into())
         }
         (Guard::Cgroup, _) => out_of_memory(launcher).await,
         _ => run(launcher, "privileges", &[]).await,

@@ -89,7 +89,7 @@ impl Guard {
             Self::NetworkNamespace => ("network namespace", "sandbox", NAMESPACES),
             Self::IpcNamespace => ("IPC namespace", "sandbox", NAMESPACES),
             Self::Uid => (
-                "user id per session",
+                "user id per command",
                 "sandbox.uids",
                 "name a range of user ids that nobody else has",
             ),
@@ -109,8 +109,8 @@ impl Guard {
             ),
             Self::Cgroup => (
                 "memory cgroup",
-                "sandbox.memory",
-                "run frith as root where the memory controller is mounted, or write `memory: process`",
+                "sandbox.memory_of",
+                "run frith as root where the memory controller is mounted, or write `memory_of: process`",
             ),
         }
     }

@@ -200,7 +200,11 @@ impl Driver {
         self.greets = true;
         add(&self.host.inner.metrics.sessions_opened, 1);
         tracing::Span::current().record("agent", &identity.agent);
-        tracing::info!("a session has begun");
+        // Each command that somebody types is a session of his own.
+        match self.source {
+            Source::Own | Source::User(_) => tracing::debug!("a session has begun"),
+            Source::Address(_) => tracing::info!("a session has begun"),
+        }
         let owner = self.owner(&identity);
         if owner.is_none() {
             self.session.keep_nothing();

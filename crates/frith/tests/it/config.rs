@@ -20,7 +20,7 @@ fn mistakes_have_a_place_and_a_way_out() {
     let (status, out, _) = frith_in(folder, &["config", "check"], "");
     assert_eq!(
         (status, out.as_str()),
-        (0, "there is no file; what is left is good\n")
+        (0, "there is no file; the defaults are good\n")
     );
     write(
         folder,

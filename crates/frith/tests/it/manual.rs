@@ -42,15 +42,21 @@ fn there_is_a_page_for_each_command() {
     let (status, out, _) = frith(&["man"], "");
     assert_eq!(status, 0);
     assert!(out.contains(".TH frith 1"), "{out}");
+    let (status, out, _) = frith(&["man", "audit", "verify"], "");
+    assert_eq!(status, 0);
+    assert!(out.contains(".TH frith-audit-verify 1"), "{out}");
+    let (status, _, error) = frith(&["man", "none"], "");
+    assert_eq!(status, 2);
+    assert!(error.contains("there is no command `none`"), "{error}");
     let folder = tempfile::tempdir().unwrap();
     let pages = folder.path().join("man1");
-    let (status, _, error) = frith(&["man", pages.to_str().unwrap()], "");
+    let (status, _, error) = frith(&["man", "--folder", pages.to_str().unwrap()], "");
     assert_eq!(status, 0, "{error}");
     for page in ["frith.1", "frith-up.1", "frith-audit-verify.1"] {
         let text = std::fs::read_to_string(pages.join(page)).unwrap();
         assert!(text.contains(".SH SYNOPSIS"), "{page}");
     }
-    let (status, _, error) = frith(&["man", "/dev/null/man1"], "");
+    let (status, _, error) = frith(&["man", "--folder", "/dev/null/man1"], "");
     assert_eq!(status, 1);
     assert!(error.contains("cannot write the pages"), "{error}");
 }

@@ -91,7 +91,8 @@ pub(super) fn stack(arguments: &[OsString]) -> Outcome {
         .and_then(|child| child.wait_with_output());
     match deep {
         Ok(deep) if !deep.status.success() && deep.stdout.is_empty() => {
-            Outcome::Held(format!("{how}; one of {most:?} bytes: {}", deep.status))
+            let most = most.map_or_else(|| "any number of".to_owned(), |most| most.to_string());
+            Outcome::Held(format!("{how}; one of {most} bytes: {}", deep.status))
         }
         other => Outcome::Broken(format!("a deep stack is possible: {other:?}")),
     }

@@ -20,7 +20,7 @@ fn every_guard_holds_here() {
                 .unwrap();
             let untried = match host.user {
                 User::Root => ["user namespace", "memory cgroup"],
-                User::Plain => ["user id per session", "memory cgroup"],
+                User::Plain => ["user id per command", "memory cgroup"],
             };
             let wanted = match untried.contains(&guard.name()) {
                 true => "NotTried",
