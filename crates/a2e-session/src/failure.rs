@@ -21,6 +21,12 @@ pub struct Failure {
     pub capability: Option<Capability<'static>>,
 }
 
+fn object(json: &str) -> Object<'static> {
+    Object::parse(json)
+        .map(a2e_wire::wire::ToStatic::to_static)
+        .unwrap_or_default()
+}
+
 impl Failure {
     /// A failure in a namespace, with the retry hint that the table of codes has for it.
     #[must_use]
@@ -37,10 +43,7 @@ impl Failure {
     /// The same failure with a `reason` in its detail.
     #[must_use]
     pub fn because(mut self, reason: &'static str) -> Self {
-        let json = format!("{{\"reason\":\"{reason}\"}}");
-        if let Ok(detail) = Object::parse(&json) {
-            self.detail = a2e_wire::wire::ToStatic::to_static(detail);
-        }
+        self.detail = object(&format!("{{\"reason\":\"{reason}\"}}"));
         self
     }
 
@@ -94,7 +97,7 @@ impl From<&DecodeError> for Failure {
 pub mod failures {
     use a2e_wire::{ErrorCode, Namespace, Tag};
 
-    use super::Failure;
+    use super::{Failure, object};
 
     /// A request before the handshake, where agents must authenticate.
     #[must_use]
@@ -176,6 +179,19 @@ pub mod failures {
         let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
         failure.retryable = true;
         failure.because("host_restarted")
+    }
+
+    /// Messages that a peer has not seen, and that are no longer kept.
+    #[must_use]
+    pub fn missed(from: u64, to: u64) -> Failure {
+        let text = format!(
+            "messages {from} to {to} are gone; send requests that got no answer again, with their ids"
+        );
+        let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        failure.detail = object(&format!(
+            "{{\"reason\":\"missed\",\"missed\":[{from},{to}]}}"
+        ));
+        failure
     }
 
     /// An id that this agent has used for another request.

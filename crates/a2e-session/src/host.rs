@@ -173,9 +173,16 @@ impl HostSession {
         self.start_requests(now);
     }
 
-    /// The peer has lost what came after `last_eid` and is sent it again.
-    pub fn rewind(&mut self, last_eid: u64) {
-        self.outbox.replay_after(last_eid);
+    /// The peer has lost what came after `last_eid` and is sent it again, or told what is gone.
+    pub fn rewind(&mut self, now: Now, last_eid: u64) {
+        // Who is about to be told anyhow is not told twice.
+        if let Some((from, to)) = self.outbox.replay_after(last_eid)
+            && !self.outbox.has_first()
+        {
+            let envelope = self.envelope(now, MessageId::default());
+            let message = failures::missed(from, to).into_message();
+            self.outbox.push_first(envelope, message.into());
+        }
     }
 
     /// Begins to end the session: what was asked may finish within `grace`. Said again, the shortest

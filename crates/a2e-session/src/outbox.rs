@@ -88,7 +88,8 @@ impl Outbox {
         self.added(before);
     }
 
-    /// Takes a line that was written in an earlier life of the session; it counts as sent.
+    /// Takes a line that was written in an earlier life of the session; it counts as sent. All of them
+    /// are kept until the peer says what it has: it may have read much less than was written.
     pub(crate) fn restore(&mut self, eid: u64, line: &[u8]) {
         self.last_eid = eid;
         let before = self.log.len();
@@ -96,7 +97,6 @@ impl Outbox {
         self.added(before);
         self.mark_recorded();
         self.mark_sent();
-        self.trim();
     }
 
     /// The last message has at least this number.
@@ -118,6 +118,11 @@ impl Outbox {
         let mut line = Vec::new();
         Message { envelope, body }.encode_to(&mut line, Charset::Utf8);
         self.first = Some(line);
+    }
+
+    /// Whether there is one that is not sent yet.
+    pub(crate) const fn has_first(&self) -> bool {
+        self.first.is_some()
     }
 
     /// That message, if it is not sent yet.
@@ -338,6 +343,18 @@ mod tests {
         outbox.replay_after(10_000);
         outbox.trim();
         assert!(outbox.log.capacity() <= KEPT);
+    }
+
+    /// The peer may have read less than was written, so what is on record is all there until it says so.
+    #[test]
+    fn a_restored_session_keeps_what_is_on_record() {
+        let mut outbox = Outbox::new(1000, 0);
+        for eid in 1..=4 {
+            outbox.restore(eid, b"line");
+        }
+        assert_eq!(outbox.replay_after(1), None);
+        assert_eq!(eids(&mut outbox), [2, 3, 4]);
+        assert_eq!(outbox.replay_after(1), Some((2, 4)), "it was sent since");
     }
 
     #[test]

@@ -147,11 +147,32 @@ fn a_reader_can_go_back() {
     for id in ["a", "b", "c"] {
         host.say(&json!({"type": "ping", "id": id}));
     }
-    host.session.rewind(2);
+    host.session.rewind(host.now(), 2);
     let ids: Vec<_> = host
         .drain()
         .iter()
         .map(|pong| pong["req_id"].clone())
         .collect();
     assert_eq!(ids, ["b", "c"]);
+}
+
+/// What it has not seen and cannot be sent any more it is told of, outside of what is numbered.
+#[test]
+fn a_reader_that_goes_back_too_far_is_told() {
+    let mut host = Host::active(Limits {
+        max_replay: 0,
+        ..Limits::default()
+    });
+    for id in ["a", "b"] {
+        host.say(&json!({"type": "ping", "id": id}));
+        host.drain();
+    }
+    host.session.rewind(host.now(), 1);
+    let written = host.drain();
+    assert_eq!(kinds(&written), ["runtime_error"]);
+    let missed = json!({"reason": "missed", "missed": [2, 3]});
+    assert_eq!(
+        (&written[0]["detail"], written[0].get("eid")),
+        (&missed, None)
+    );
 }
