@@ -112,6 +112,15 @@ pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// Whether there is no descriptor left for one more file or socket.
+pub(crate) fn is_too_many(error: &io::Error) -> bool {
+    let error = rustix::io::Errno::from_io_error(error);
+    matches!(
+        error,
+        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
+    )
+}
+
 fn is_socket(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }

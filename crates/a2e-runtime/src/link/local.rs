@@ -10,12 +10,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as Socket;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rustix::io::retry_on_intr;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::time::{Sleep, sleep};
+
+use crate::listen::is_too_many;
 
 /// A connection over a Unix socket.
 #[derive(Debug)]
@@ -25,7 +29,12 @@ pub(crate) struct Local {
     input: pipe::Receiver,
     /// The same socket, watched for room as well, while it has none.
     full: Option<UnixStream>,
+    /// When to try again, if this process has no descriptor left to watch it with.
+    again: Option<Pin<Box<Sleep>>>,
 }
+
+/// How long to wait for a descriptor.
+const AGAIN: Duration = Duration::from_millis(50);
 
 impl Local {
     pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
@@ -33,6 +42,7 @@ impl Local {
         Ok(Self {
             input: pipe::Receiver::from_file_unchecked(File::from(socket))?,
             full: None,
+            again: None,
         })
     }
 
@@ -58,14 +68,22 @@ impl AsyncWrite for Local {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        let full = match this.full.take() {
-            Some(full) => full,
-            None => match write(&this.input, bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    UnixStream::from_std(this.same_socket()?)?
-                }
+        let full = loop {
+            if let Some(again) = &mut this.again {
+                ready!(again.as_mut().poll(cx));
+                this.again = None;
+            }
+            if let Some(full) = this.full.take() {
+                break full;
+            }
+            match write(&this.input, bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return Poll::Ready(written),
-            },
+            }
+            match this.same_socket().and_then(UnixStream::from_std) {
+                Err(error) if is_too_many(&error) => this.again = Some(Box::pin(sleep(AGAIN))),
+                full => break full?,
+            }
         };
         let full = this.full.insert(full);
         let written = ready!(Pin::new(full).poll_write(cx, bytes))?;

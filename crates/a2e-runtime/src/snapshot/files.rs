@@ -15,6 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
+use crate::listen::is_too_many;
+
 use super::SnapshotStore;
 use super::frame::{self, Frames};
 
@@ -80,13 +82,23 @@ impl FileStore {
 
     /// The file to add to.
     fn file(&self, key: &str) -> io::Result<Arc<File>> {
-        let mut open = lock(&self.open);
-        if let Some(file) = open.get(key) {
+        if let Some(file) = lock(&self.open).get(key) {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(writable(&self.path(key))?);
-        keep(&mut open, key, &file);
+        let file = Arc::new(self.writable(&self.path(key))?);
+        keep(&mut lock(&self.open), key, &file);
         Ok(file)
+    }
+
+    /// Opens a file. If that is one too many, those that are only kept open make room.
+    fn writable(&self, path: &Path) -> io::Result<File> {
+        match writable(path) {
+            Err(error) if is_too_many(&error) => {
+                lock(&self.open).clear();
+                writable(path)
+            }
+            opened => opened,
+        }
     }
 }
 
@@ -117,7 +129,7 @@ impl SnapshotStore for FileStore {
         let mut record = lock(&record);
         let path = self.path(key);
         let spare = path.with_extension(SPARE);
-        let file = writable(&spare)?;
+        let file = self.writable(&spare)?;
         let mut fresh = Record::begin()?;
         fresh.write(&file, bytes)?;
         if let Err(error) = renameat_with(CWD, &spare, CWD, &path, RenameFlags::EXCHANGE) {
