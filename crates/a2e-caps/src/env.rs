@@ -307,6 +307,11 @@ impl Plugin for Environments {
         ])
     }
 
+    /// Episodes end with the process, and with them whatever could be done in them again.
+    fn outlives(&self, _request: &Message<'_>) -> bool {
+        false
+    }
+
     fn handle(
         &self,
         request: Box<Message<'static>>,

@@ -117,6 +117,11 @@ impl Plugin for Toolkits {
         Serves::Tags(vec![Tag::ToolkitListRequest, Tag::ToolkitConfigureRequest])
     }
 
+    /// To configure one twice is the same as once, and its secrets are not even to be hashed on record.
+    fn outlives(&self, _request: &Message<'_>) -> bool {
+        false
+    }
+
     fn handle(
         &self,
         request: Box<Message<'static>>,

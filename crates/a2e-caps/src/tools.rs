@@ -256,6 +256,16 @@ impl Plugin for Tools {
         Serves::Tags(vec![Tag::ToolListRequest, Tag::ToolCallRequest])
     }
 
+    fn outlives(&self, request: &Message<'_>) -> bool {
+        let Body::ToolCallRequest(call) = &request.body else {
+            return false;
+        };
+        // One that is not for everybody may be the agent's own.
+        let snapshot = self.catalogue.current();
+        let entry = snapshot.find(&call.tool_name);
+        entry.is_none_or(|entry| entry.tool.definition().changes_others())
+    }
+
     fn handle(
         &self,
         request: Box<Message<'static>>,

@@ -48,6 +48,10 @@ impl Plugin for Demo {
         Serves::Tags(vec![Tag::ToolListRequest, Tag::ToolCallRequest])
     }
 
+    fn outlives(&self, _request: &Message<'_>) -> bool {
+        false
+    }
+
     fn handle(
         &self,
         request: Box<Message<'static>>,

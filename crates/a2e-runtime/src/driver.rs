@@ -327,7 +327,7 @@ impl Driver {
         match received {
             Received::Lines => {}
             Received::Rewind(last_eid) => {
-                self.session.rewind(last_eid);
+                self.session.rewind(self.now, last_eid);
                 // The link may have something to send again that has no number.
                 self.unsent = true;
             }
@@ -360,13 +360,21 @@ impl Driver {
 
     /// Puts on record what a restarted host needs to go on with the session.
     fn keep_session(&mut self) {
-        if let Some(journal) = &mut self.journal
-            && let Err(error) = journal.record(&mut self.session)
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let recorded = journal.record(&mut self.session);
+        self.has_recorded(recorded);
+    }
+
+    /// A session that could not be put on record goes on without.
+    fn has_recorded(&mut self, recorded: io::Result<()>) {
+        if let Err(error) = recorded
+            && let Some(journal) = self.journal.take()
         {
             tracing::error!(%error, "a session cannot be put on record and will not survive a restart");
             // What is there already would bring back a session that was not.
             let _ = journal.remove();
-            self.journal = None;
         }
     }
 
@@ -454,6 +462,7 @@ impl Driver {
     async fn finish(mut self: Box<Self>) {
         self.commit_records();
         std::future::poll_fn(|cx| self.poll_recorded(cx)).await;
+        self.keep_session();
         if let Some(mut link) = self.link.take() {
             let now = self.host.inner.clock.now();
             let close = std::future::poll_fn(|cx| {

@@ -3,8 +3,10 @@
 //! It is NDJSON: the session's messages as they were sent, and between them lines of our own that
 //! begin with `{"frith":`. A line without its newline is one whose writing was cut off.
 
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2e_session::{HostSession, Saved, Token};
 use a2e_wire::{
@@ -14,6 +16,7 @@ use canonical::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Owner;
+use crate::retries::{KEPT as REMEMBERED, MAX_ENTRIES};
 use crate::snapshot::SnapshotStore;
 
 /// Writes the record of one session.
@@ -22,6 +25,8 @@ pub(crate) struct Journal {
     key: String,
     head: Head,
     states: Vec<PluginState>,
+    /// The requests that were begun and may be sent again, oldest first, and when that was.
+    begun: VecDeque<(Duration, Begun)>,
     /// The youngest request on record.
     last_open: Option<Token>,
     length: usize,
@@ -42,8 +47,25 @@ pub(crate) struct Restored {
     pub(crate) owner: Owner,
     pub(crate) saved: Saved,
     pub(crate) states: Vec<PluginState>,
-    /// The responses on record, with the requests they answer.
-    pub(crate) answers: Vec<(MessageId<'static>, Vec<u8>)>,
+    /// The requests that were begun and must not be begun again, by their ids: what they ask for.
+    pub(crate) begun: HashMap<String, Digest>,
+    /// The responses on record, by the ids of their requests.
+    pub(crate) answers: HashMap<String, Vec<u8>>,
+}
+
+/// A request that was begun: what is done by it may outlive the process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Begun {
+    pub(crate) id: String,
+    /// Of what it asks for.
+    pub(crate) content: Digest,
+}
+
+/// What an agent gets for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gets {
+    Answer,
+    Nothing,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -66,7 +88,16 @@ pub(crate) struct PluginState {
 #[serde(rename_all = "snake_case")]
 enum Ours {
     Head(Head),
+    /// A request was taken.
     Open(String),
+    /// It is being done from now on.
+    Begun(Begun),
+    /// It was done; its answer need not be here.
+    Done(Begun),
+    /// It has come to nothing, and may be done again.
+    Failed(String),
+    /// It is done, and gets no answer.
+    Over(String),
     Plugin(PluginState),
 }
 
@@ -100,6 +131,7 @@ impl Journal {
                 last_eid: 0,
             },
             states: Vec::new(),
+            begun: VecDeque::new(),
             last_open: None,
             // So that it begins with its head.
             length: usize::MAX,
@@ -118,9 +150,17 @@ impl Journal {
             session.record_again();
             self.last_open = None;
             self.head.last_eid = session.last_eid();
-            add(&mut lines, Ours::Head(self.head.clone()))?;
-            for state in &self.states {
-                add(&mut lines, Ours::Plugin(state.clone()))?;
+            self.add_head(&mut lines)?;
+            let open: HashSet<&str> = session
+                .open_requests(None)
+                .map(|it| it.1.as_str())
+                .collect();
+            for (_, begun) in &self.begun {
+                let entry = match open.contains(&*begun.id) {
+                    true => Ours::Begun(begun.clone()),
+                    false => Ours::Done(begun.clone()),
+                };
+                add(&mut lines, entry)?;
             }
         }
         let before = lines.len();
@@ -143,6 +183,47 @@ impl Journal {
             self.lines = lines;
         }
         outcome
+    }
+
+    /// What every record begins with.
+    fn add_head(&self, lines: &mut Vec<u8>) -> io::Result<()> {
+        add(lines, Ours::Head(self.head.clone()))?;
+        for state in &self.states {
+            add(lines, Ours::Plugin(state.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Puts on record that a request is begun, before it is.
+    pub(crate) fn begin_request(&mut self, now: Duration, begun: Begun) -> io::Result<()> {
+        let is_old = |at: Duration| at.saturating_add(REMEMBERED) <= now;
+        while self.begun.len() >= MAX_ENTRIES || self.begun.front().is_some_and(|it| is_old(it.0)) {
+            self.begun.pop_front();
+        }
+        let mut lines = Vec::new();
+        let anew = self.length == usize::MAX;
+        if anew {
+            self.add_head(&mut lines)?;
+        }
+        add(&mut lines, Ours::Begun(begun.clone()))?;
+        self.begun.push_back((now, begun));
+        self.keep(&lines, anew)
+    }
+
+    /// A request has come to nothing, and may be sent again.
+    pub(crate) fn forget_request(&mut self, id: &str, gets: Gets) -> io::Result<()> {
+        let Some(place) = self.begun.iter().rposition(|(_, begun)| begun.id == id) else {
+            return Ok(());
+        };
+        self.begun.remove(place);
+        let mut line = Vec::new();
+        let id = id.to_owned();
+        let entry = match gets {
+            Gets::Answer => Ours::Failed(id),
+            Gets::Nothing => Ours::Over(id),
+        };
+        add(&mut line, entry)?;
+        self.keep(&line, false)
     }
 
     fn keep(&mut self, lines: &[u8], anew: bool) -> io::Result<()> {
@@ -179,9 +260,18 @@ impl Journal {
         self.store.append(&self.key, &line)
     }
 
-    /// What plugins keep, read from an earlier record.
-    pub(crate) fn adopt(&mut self, states: Vec<PluginState>) {
+    /// What plugins keep and what was begun, read from an earlier record.
+    pub(crate) fn adopt(
+        &mut self,
+        now: Duration,
+        states: Vec<PluginState>,
+        begun: HashMap<String, Digest>,
+    ) {
         self.states = states;
+        let begun = begun.into_iter();
+        self.begun = begun
+            .map(|(id, content)| (now, Begun { id, content }))
+            .collect();
     }
 
     /// The session has ended.
@@ -221,7 +311,12 @@ fn read_head<'r>(lines: &mut impl Iterator<Item = &'r [u8]>) -> Option<Head> {
     let first: Entry = serde_json::from_slice(lines.next()?).ok()?;
     match first.frith {
         Ours::Head(head) => Some(head),
-        Ours::Open(_) | Ours::Plugin(_) => None,
+        Ours::Open(_)
+        | Ours::Begun(_)
+        | Ours::Done(_)
+        | Ours::Failed(_)
+        | Ours::Over(_)
+        | Ours::Plugin(_) => None,
     }
 }
 
@@ -241,7 +336,8 @@ fn read(record: &[u8]) -> Option<Restored> {
             ..Saved::default()
         },
         states: Vec::new(),
-        answers: Vec::new(),
+        begun: HashMap::new(),
+        answers: HashMap::new(),
     };
     let mut decoder = Decoder::default();
     for line in lines {
@@ -255,10 +351,27 @@ fn read(record: &[u8]) -> Option<Restored> {
 }
 
 impl Restored {
+    fn open(&mut self, id: MessageId<'static>) {
+        if !self.saved.open.contains(&id) {
+            self.saved.open.push(id);
+        }
+    }
+
     fn take(&mut self, line: &[u8], decoder: &mut Decoder) {
         if line.starts_with(b"{\"frith\":") {
             match serde_json::from_slice::<Entry>(line).map(|entry| entry.frith) {
-                Ok(Ours::Open(id)) => self.saved.open.push(id.into()),
+                Ok(Ours::Open(id)) => self.open(id.into()),
+                Ok(Ours::Begun(Begun { id, content })) => {
+                    self.open(id.clone().into());
+                    self.answers.remove(&id);
+                    self.begun.insert(id, content);
+                }
+                Ok(Ours::Done(Begun { id, content })) => drop(self.begun.insert(id, content)),
+                Ok(Ours::Failed(id)) => drop(self.begun.remove(&id)),
+                Ok(Ours::Over(id)) => {
+                    self.begun.remove(&id);
+                    self.saved.open.retain(|open| open.as_str() != id);
+                }
                 Ok(Ours::Plugin(state)) => {
                     self.states.retain(|known| known.plugin != state.plugin);
                     self.states.push(state);
@@ -280,9 +393,9 @@ impl Restored {
                 && (tag.namespace() != Namespace::Base || tag == Tag::Error)
         };
         if tag.is_some_and(is_answer) {
-            let request = a2e_wire::wire::ToStatic::to_static(request);
             self.saved.open.retain(|open| *open != request);
-            self.answers.push((request, line.to_vec()));
+            self.answers
+                .insert(request.as_str().to_owned(), line.to_vec());
         }
         self.saved.last_eid = self.saved.last_eid.max(eid);
         self.saved.written.push((eid, line.to_vec()));

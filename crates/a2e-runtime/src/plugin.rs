@@ -44,6 +44,13 @@ pub trait Plugin: Send + Sync + 'static {
         false
     }
 
+    /// Whether what a request does may still be there when this process is gone. Such a request is put on
+    /// record before it is begun, so that whoever sends it again after a restart does not have it done
+    /// twice. Say no where it only reads, or changes only what ends with the process.
+    fn outlives(&self, _request: &Message<'_>) -> bool {
+        true
+    }
+
     /// Serves a request. The future is dropped when the request is cancelled. It runs on the
     /// connection's own task until it first waits, so what computes long belongs on a thread of its
     /// own (`tokio::task::spawn_blocking`).

@@ -55,6 +55,12 @@ impl Registry {
         }
     }
 
+    /// Whether what a request does may outlive this process.
+    pub(crate) fn outlives(&self, request: &Message<'_>) -> bool {
+        let plugins = self.served_by(request.body.tag());
+        plugins.iter().any(|plugin| plugin.outlives(request))
+    }
+
     /// All plugins.
     pub(crate) fn plugins(&self) -> &[Arc<dyn Plugin>] {
         &self.plugins

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2e_wire::MessageId;
+use canonical::Digest;
 use hashbrown::HashTable;
 use tokio::sync::watch;
 
 use crate::decision::content;
 
-use done::{Content, Done};
+use done::{Asked, Content, Done};
 
 /// The requests of all agents that may be sent again.
 #[derive(Debug, Default)]
@@ -87,10 +88,10 @@ pub(crate) enum Piece {
 }
 
 /// How long a request is remembered.
-const KEPT: Duration = Duration::from_secs(600);
+pub(crate) const KEPT: Duration = Duration::from_secs(600);
 
 /// How many requests of an agent are remembered, and how many bytes of them.
-const MAX_ENTRIES: usize = 10_000;
+pub(crate) const MAX_ENTRIES: usize = 10_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// How much of one request is remembered beside its answer; events beyond it are not sent again.
@@ -133,7 +134,8 @@ impl Ledger {
         let is_it = |running: &Running| *running.key.id == *id.as_str();
         let (request, changed) = if let Some(running) = running.find_mut(hash, is_it) {
             let changed = running.changed.get_or_insert_with(|| watch::channel(()).0);
-            (Some(&*running.request), Some(changed.subscribe()))
+            let request = Asked::Line(&running.request);
+            (request, Some(changed.subscribe()))
         } else if let Some(found) = done.find(hash, id.as_str()) {
             (found.request(), None)
         } else {
@@ -151,8 +153,11 @@ impl Ledger {
             running.insert_unique(hash, new, |running| running.key.hash);
             return Begun::New(key);
         };
-        // One of before a restart cannot be compared, so it is neither done again nor answered.
-        if !request.is_some_and(|first| is_same(first, &line)) {
+        let is_same = match request {
+            Asked::Line(first) => is_same(first, &line),
+            Asked::Content(digest) => digest_of(&line).is_some_and(|it| it.as_bytes() == digest),
+        };
+        if !is_same {
             return Begun::Reused;
         }
         Begun::Again(Follow {
@@ -166,16 +171,30 @@ impl Ledger {
         })
     }
 
-    /// A request of before the host was restarted, which has this answer.
-    pub(crate) fn restore(&self, now: Duration, id: &MessageId<'static>, answer: &[u8]) {
+    /// A request of before the host was restarted, which has this answer; of what it asked for, the
+    /// digest is known.
+    pub(crate) fn restore(&self, now: Duration, id: &str, asked: Digest, answer: &[u8]) {
         let content = Content::<Line> {
-            id: id.as_str(),
-            request: None,
+            id,
+            request: Asked::Content(asked.as_bytes()),
             events: &[],
             answer,
         };
-        let hash = self.hashes.hash_one(id.as_str());
-        self.lock().done.push(now, hash, &content);
+        let hash = self.hashes.hash_one(id);
+        let mut entries = self.lock();
+        // What has happened since then counts.
+        if entries.done.find(hash, id).is_none() {
+            entries.done.push(now, hash, &content);
+        }
+    }
+
+    /// What a request asks for, while it is worked on.
+    pub(crate) fn content(&self, key: &Key) -> Option<Digest> {
+        let entries = self.lock();
+        let running = entries.running.find(key.hash, |other| other.key == *key)?;
+        let request = Arc::clone(&running.request);
+        drop(entries);
+        digest_of(&request)
     }
 
     /// An event of a request was sent.
@@ -206,7 +225,7 @@ impl Ledger {
         };
         let content = Content {
             id: &key.id,
-            request: Some(&running.request),
+            request: Asked::Line(&running.request),
             events: &running.events,
             answer,
         };
@@ -277,6 +296,13 @@ impl Entries {
     }
 }
 
+impl Key {
+    /// The request's id.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+}
+
 impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash && (Arc::ptr_eq(&self.id, &other.id) || self.id == other.id)
@@ -287,6 +313,10 @@ impl AsRef<[u8]> for Line {
     fn as_ref(&self) -> &[u8] {
         self.bytes()
     }
+}
+
+fn digest_of(request: &[u8]) -> Option<Digest> {
+    Some(Digest::of(&content(request, &[])?))
 }
 
 /// Whether two requests ask for the same: equal but for what each sending changes.

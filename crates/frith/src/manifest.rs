@@ -194,7 +194,8 @@ fn init(options: &Init, as_json: bool) -> Result<Outcome> {
         "endpoints": endpoints,
         "capabilities": options.capabilities,
         "metadata": {"profile": PROFILE},
-        "published_at": now().0,
+        // Signing moves it on, to now.
+        "published_at": now().0.saturating_sub(1),
         "expires_at": null,
     });
     let draft = Value::from_serialize(&draft)?;
@@ -253,10 +254,8 @@ pub(crate) fn sign_with(tree: &mut Object<'static>, stored: &Stored, store: &Sto
         .map(str::to_owned);
     tree.insert("public_keys", stored.identity.public_keys().write());
     let unchanged = stated == Some(tree.digest_without(NOT_HASHED).to_string());
-    // Others take what is signed in the same second for something older, if they have seen that.
-    let was_signed = stated.is_some();
-    let before = tree.get("published_at").filter(|_| was_signed);
-    let before = before.map(UnixSeconds::read);
+    // Others take what is signed in the same second for something older.
+    let before = tree.get("published_at").map(UnixSeconds::read);
     let next = before.and_then(Result::ok).map(|before| before.plus(1));
     let when = match unchanged {
         true => now(),

@@ -286,8 +286,9 @@ impl Driver {
     fn adopt(&mut self, restored: Restored) {
         let Restored {
             owner,
-            saved,
+            saved: _,
             states,
+            begun,
             answers,
         } = restored;
         // Whoever vouched for it then, it is still itself; its next login says more.
@@ -301,13 +302,11 @@ impl Driver {
         let Some(known) = &self.known else {
             return;
         };
-        for (request, answer) in answers {
-            known.ledger.restore(now, &request, &answer);
-        }
-        // Sent again, these are not begun again: nobody knows how far they came.
+        // Of those without an answer nobody knows how far they came, or what came of them.
         let restarted = failures::restarted().into_line();
-        for request in saved.open {
-            known.ledger.restore(now, &request, &restarted);
+        for (id, content) in &begun {
+            let answer = answers.get(id).unwrap_or(&restarted);
+            known.ledger.restore(now, id, *content, answer);
         }
         for plugin in self.settings.registry.plugins() {
             let state = states.iter().find(|state| state.plugin == plugin.name());
@@ -316,7 +315,7 @@ impl Driver {
             plugin.restore(&known.session, state.as_ref());
         }
         if let Some(journal) = &mut self.journal {
-            journal.adopt(states);
+            journal.adopt(now, states, begun);
         }
     }
 }

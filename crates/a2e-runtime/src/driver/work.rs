@@ -19,6 +19,7 @@ use super::record::{self, Note};
 use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
 use crate::decision::{Asked, Holding, unrecorded};
+use crate::journal::{Begun as OnRecord, Gets};
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{BoxFuture, Context, Outcome, SendError};
 use crate::retries::{Begun, Follow, Key, Ledger, Piece};
@@ -114,6 +115,7 @@ impl Driver {
         };
         let id = &message.envelope.id;
         let context = Context::new(Arc::clone(&known.session), token, id.clone());
+        self.record_begun(&work, &message);
         let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
         let trace = trace_of(&message);
@@ -140,6 +142,32 @@ impl Driver {
                 work.job = Some(job);
                 self.add_work(work);
             }
+        }
+    }
+
+    /// Puts on record that a request is begun, if what it does may outlive this process: whoever sends
+    /// it again to the next one must not have it done twice.
+    fn record_begun(&mut self, work: &Work, message: &Message<'_>) {
+        if let Some(journal) = &mut self.journal
+            && let Some((ledger, key)) = &work.remembered
+            && self.settings.registry.outlives(message)
+            && let Some(content) = ledger.content(key)
+        {
+            let id = key.id().to_owned();
+            let recorded = journal.begin_request(self.now.monotonic, OnRecord { id, content });
+            self.has_recorded(recorded);
+        }
+    }
+
+    /// A request may be done again: it is forgotten, on record too.
+    fn forget_request(&mut self, work: &Work, gets: Gets) {
+        let Some((ledger, key)) = &work.remembered else {
+            return;
+        };
+        ledger.forget(key);
+        if let Some(journal) = &mut self.journal {
+            let recorded = journal.forget_request(key.id(), gets);
+            self.has_recorded(recorded);
         }
     }
 
@@ -171,9 +199,9 @@ impl Driver {
     pub(super) fn finish_work(&mut self, token: Token, outcome: Result<Outcome, Failure>) {
         let now = self.now;
         let forgets = match &outcome {
-            Ok(Outcome::Answer(_)) => false,
-            Ok(Outcome::Done | Outcome::Pass) => true,
-            Err(failure) => failure.retryable,
+            Ok(Outcome::Answer(_)) => None,
+            Ok(Outcome::Done | Outcome::Pass) => Some(Gets::Nothing),
+            Err(failure) => failure.retryable.then_some(Gets::Answer),
         };
         let (ended, status) = match &outcome {
             Ok(_) => (Ended::Answered, Cow::Borrowed(record::SUCCESS)),
@@ -192,11 +220,10 @@ impl Driver {
             return self.give_up(work);
         }
         self.put_on_record(&mut work, &status);
-        if let Some((ledger, key)) = &work.remembered {
-            match forgets {
-                true => ledger.forget(key),
-                false => ledger.finish(now.monotonic, key, self.session.last_written()),
-            }
+        if let Some(gets) = forgets {
+            self.forget_request(&work, gets);
+        } else if let Some((ledger, key)) = &work.remembered {
+            ledger.finish(now.monotonic, key, self.session.last_written());
         }
         self.count(&work, ended);
         self.save_plugins(work.tag);
@@ -217,9 +244,7 @@ impl Driver {
             task.abort();
         }
         self.withdraw(&work);
-        if let Some((ledger, key)) = &work.remembered {
-            ledger.forget(key);
-        }
+        self.forget_request(&work, Gets::Answer);
         self.count(&work, Ended::Cancelled);
     }
 

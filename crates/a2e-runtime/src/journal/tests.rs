@@ -1,4 +1,5 @@
 use a2e_session::{HostEvent, Limits, Now, Offer, OfferedCapability};
+use a2e_wire::Body;
 use serde_json::json;
 
 use super::*;
@@ -6,7 +7,7 @@ use crate::snapshot::MemoryStore;
 
 fn now() -> Now {
     Now {
-        monotonic: std::time::Duration::from_secs(5),
+        monotonic: Duration::from_secs(5),
         unix: Timestamp::default(),
     }
 }
@@ -74,16 +75,98 @@ fn journal(session: &HostSession, max_replay: usize) -> (Arc<MemoryStore>, Journ
     (store, journal)
 }
 
+fn begin(journal: &mut Journal, id: &str) {
+    let begun = Begun {
+        id: id.into(),
+        content: Digest::of(id.as_bytes()),
+    };
+    journal.begin_request(now().monotonic, begun).unwrap();
+}
+
+/// The requests that must not be begun again.
+fn begun(restored: &Restored) -> Vec<&str> {
+    let mut begun: Vec<_> = restored.begun.keys().map(String::as_str).collect();
+    begun.sort_unstable();
+    begun
+}
+
+fn answer() -> Body<'static> {
+    a2e_wire::messages::tool::ToolListResponse::new().into()
+}
+
+/// The first thing on record may be that a request is begun; what was written before follows.
+#[test]
+fn a_request_that_is_begun_before_anything_is_on_record() {
+    let mut session = opened(1000);
+    let (store, mut journal) = journal(&session, 1000);
+    ask(&mut session, "1");
+    begin(&mut journal, "1");
+    let restored = load(&*store, session.session_id()).unwrap().unwrap();
+    assert_eq!(restored.saved.open, ["1".into()]);
+    assert_eq!((begun(&restored), restored.saved.last_eid), (vec!["1"], 0));
+    journal.record(&mut session).unwrap();
+    let restored = load(&*store, session.session_id()).unwrap().unwrap();
+    assert_eq!((begun(&restored), restored.saved.last_eid), (vec!["1"], 1));
+}
+
+/// Requests that came to nothing may be done again; one that gets no answer is not owed any.
+#[test]
+fn what_may_be_done_again() {
+    let mut session = opened(1000);
+    let (store, mut journal) = journal(&session, 1000);
+    journal.record(&mut session).unwrap();
+    for id in ["failed", "silent", "again"] {
+        ask(&mut session, id);
+        begin(&mut journal, id);
+    }
+    journal.forget_request("failed", Gets::Answer).unwrap();
+    journal.forget_request("silent", Gets::Nothing).unwrap();
+    journal.forget_request("again", Gets::Answer).unwrap();
+    begin(&mut journal, "again");
+    let restored = load(&*store, session.session_id()).unwrap().unwrap();
+    assert_eq!(restored.saved.open, ["failed".into(), "again".into()]);
+    assert_eq!(begun(&restored), ["again"]);
+}
+
+/// What was answered long ago is no longer owed, but must still not be done twice.
+#[test]
+fn a_record_that_is_begun_anew_knows_what_was_done() {
+    let mut session = opened(0);
+    let (store, mut journal) = journal(&session, 0);
+    for number in 0..1000 {
+        let id = number.to_string();
+        let token = ask(&mut session, &id)[0];
+        begin(&mut journal, &id);
+        if number > 0 {
+            session.respond(now(), token, Ok(answer())).unwrap();
+        }
+        journal.record(&mut session).unwrap();
+        while session.poll_transmit(now()).is_some() {}
+    }
+    let restored = load(&*store, session.session_id()).unwrap().unwrap();
+    assert!(restored.answers.len() < 1000, "it was begun anew");
+    assert_eq!(restored.begun.len(), 1000);
+    assert_eq!(restored.saved.open, ["0".into()]);
+    // And so does the next process.
+    let (store, mut next) = self::journal(&session, 0);
+    next.adopt(now().monotonic, Vec::new(), restored.begun);
+    next.record(&mut session).unwrap();
+    let restored = load(&*store, session.session_id()).unwrap().unwrap();
+    assert_eq!(restored.begun.len(), 1000);
+}
+
 #[test]
 fn what_is_on_record_can_be_gone_on_with() {
     let mut session = opened(1000);
     let (store, mut journal) = journal(&session, 1000);
     journal.record(&mut session).unwrap();
     let first = ask(&mut session, "1")[0];
+    begin(&mut journal, "1");
     ask(&mut session, "2");
+    begin(&mut journal, "2");
+    ask(&mut session, "3");
     journal.record(&mut session).unwrap();
-    let answer = a2e_wire::messages::tool::ToolListResponse::new();
-    session.respond(now(), first, Ok(answer.into())).unwrap();
+    session.respond(now(), first, Ok(answer())).unwrap();
     journal.record(&mut session).unwrap();
     for state in ["{\"n\":1}", "{\"n\":2}"] {
         journal
@@ -95,10 +178,11 @@ fn what_is_on_record_can_be_gone_on_with() {
     assert_eq!(restored.saved.session_id, *session.session_id());
     assert_eq!(restored.saved.accepted, [Capability::Tools]);
     assert_eq!(restored.saved.last_eid, 2);
-    assert_eq!(restored.saved.open, ["2".into()]);
+    assert_eq!(restored.saved.open, ["2".into(), "3".into()]);
+    assert_eq!(begun(&restored), ["1", "2"], "the third was only taken");
     let eids: Vec<_> = restored.saved.written.iter().map(|(eid, _)| *eid).collect();
     assert_eq!(eids, [1, 2]);
-    let answered: Vec<_> = restored.answers.iter().map(|(id, _)| id.as_str()).collect();
+    let answered: Vec<_> = restored.answers.keys().collect();
     assert_eq!(answered, ["1"], "the handshake has no answer to remember");
     assert_eq!(restored.states.len(), 1);
     assert_eq!(restored.states[0].state, "{\"n\":2}");

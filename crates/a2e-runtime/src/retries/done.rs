@@ -34,17 +34,27 @@ struct Record {
     page: u64,
     start: usize,
     id: usize,
-    /// None if it was made before the host was restarted.
-    request: Option<usize>,
+    request: usize,
+    /// Whether the request is there, and not only the digest of what it asked for.
+    is_whole: bool,
     events: Box<[usize]>,
     answer: usize,
+}
+
+/// What a request asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asked<'a> {
+    /// The request as it was received.
+    Line(&'a [u8]),
+    /// The digest of its content, if it was made before the host was restarted.
+    Content(&'a [u8]),
 }
 
 /// What is to be remembered of a request.
 #[derive(Debug)]
 pub(super) struct Content<'a, E> {
     pub(super) id: &'a str,
-    pub(super) request: Option<&'a [u8]>,
+    pub(super) request: Asked<'a>,
     pub(super) events: &'a [E],
     pub(super) answer: &'a [u8],
 }
@@ -74,7 +84,8 @@ impl Done {
             page: 0,
             start: 0,
             id: content.id.len(),
-            request: content.request.map(<[u8]>::len),
+            request: content.request.bytes().len(),
+            is_whole: matches!(content.request, Asked::Line(_)),
             events: events.collect(),
             answer: content.answer.len(),
         };
@@ -82,7 +93,7 @@ impl Done {
         let mut page = self.take_page(size);
         let start = page.len();
         page.extend_from_slice(content.id.as_bytes());
-        page.extend_from_slice(content.request.unwrap_or_default());
+        page.extend_from_slice(content.request.bytes());
         for event in content.events {
             page.extend_from_slice(event.as_ref());
         }
@@ -194,10 +205,13 @@ impl Done {
 }
 
 impl<'a> Found<'a> {
-    /// The request; none if it was made before the host was restarted.
-    pub(super) fn request(self) -> Option<&'a [u8]> {
-        let end = self.record.id.saturating_add(self.record.request?);
-        Some(self.done.text(self.record, self.record.id..end))
+    pub(super) fn request(self) -> Asked<'a> {
+        let range = self.record.id..self.record.before_events();
+        let bytes = self.done.text(self.record, range);
+        match self.record.is_whole {
+            true => Asked::Line(bytes),
+            false => Asked::Content(bytes),
+        }
     }
 
     /// An event, by its place among them.
@@ -218,9 +232,17 @@ impl<'a> Found<'a> {
     }
 }
 
+impl<'a> Asked<'a> {
+    const fn bytes(self) -> &'a [u8] {
+        match self {
+            Self::Line(bytes) | Self::Content(bytes) => bytes,
+        }
+    }
+}
+
 impl Record {
     fn before_events(&self) -> usize {
-        self.id.saturating_add(self.request.unwrap_or_default())
+        self.id.saturating_add(self.request)
     }
 
     fn size(&self) -> usize {

@@ -155,7 +155,10 @@ fn what_is_remembered_is_what_was_said() {
             .map(|event| Line::new(&[b'a'; 7][event..]))
             .collect();
         let answer = vec![b'0' + (number % 10) as u8; number * 37 % 3000];
-        let request = (number % 5 > 0).then_some(id.as_bytes());
+        let request = match number % 5 {
+            0 => Asked::Content(&[7; 32]),
+            _ => Asked::Line(id.as_bytes()),
+        };
         let content = Content {
             id: &id,
             request,
@@ -163,19 +166,19 @@ fn what_is_remembered_is_what_was_said() {
             answer: &answer,
         };
         done.push(SECOND, (number % 170) as u64 / 2, &content);
-        last.insert(
-            id.clone(),
-            (number, request.map(<[u8]>::to_vec), events, answer),
-        );
+        last.insert(id.clone(), (number, number % 5 > 0, events, answer));
         while done.len() > 100 {
             done.forget_oldest();
         }
         let from = number.saturating_sub(99);
-        for (id, (number, request, events, answer)) in &last {
+        for (id, (number, is_whole, events, answer)) in &last {
             let found = done.find(id.parse::<u64>().unwrap() / 2, id);
             assert_eq!(found.is_some(), *number >= from, "{id}");
             let Some(found) = found else { continue };
-            assert_eq!(found.request(), request.as_deref());
+            match found.request() {
+                Asked::Line(line) => assert_eq!((line, true), (id.as_bytes(), *is_whole)),
+                Asked::Content(digest) => assert_eq!((digest, false), (&[7; 32][..], *is_whole)),
+            }
             assert_eq!(found.answer(), answer);
             for (index, event) in events.iter().enumerate() {
                 assert_eq!(found.event(index), Some(event.bytes()));
@@ -190,6 +193,29 @@ fn what_is_remembered_is_what_was_said() {
         done.forget_oldest();
     }
     assert_eq!(done.bytes(), 0);
+}
+
+/// Of a request of before a restart only the digest is known; that is enough to tell it from others.
+#[tokio::test]
+async fn a_request_of_before_a_restart() {
+    let ledger = Arc::new(Ledger::default());
+    let Begun::New(key) = begin(&ledger, SECOND, "1", request(r#"{"n":1}"#)) else {
+        panic!()
+    };
+    let content = ledger.content(&key).unwrap();
+    let next = Arc::new(Ledger::default());
+    next.restore(SECOND, "1", content, b"answer");
+    let Begun::Again(mut follow) = begin(&next, SECOND, "1", request(r#"{ "n": 1 }"#)) else {
+        panic!()
+    };
+    assert_eq!(
+        follow.next().await,
+        Some(Piece::Answer(Line::new(b"answer")))
+    );
+    assert!(matches!(
+        begin(&next, SECOND, "1", request(r#"{"n":2}"#)),
+        Begun::Reused
+    ));
 }
 
 #[test]

@@ -161,10 +161,12 @@ async fn what_a_plugin_keeps() {
         assert_eq!(hello["resumed"], true, "{hello}");
         assert_eq!(*counter.log.lock().unwrap(), [restored]);
         assert_eq!(count(&mut wire, "4").await, next);
-        // A request of before the restart is not done again.
-        let call =
-            json!({"type": "tool/call/req", "id": "3", "tool_name": "count", "arguments": {}});
-        assert_eq!(wire.ask(&call).await["detail"]["reason"], "id_reused");
+        // A request of before the restart is not done again: it has its answer.
+        let before = counter.all.load(Ordering::SeqCst);
+        assert_eq!(count(&mut wire, "3").await, 2);
+        let other = json!({"type": "tool/call/req", "id": "3", "tool_name": "count", "arguments": {"x": 1}});
+        assert_eq!(wire.ask(&other).await["detail"]["reason"], "id_reused");
+        assert_eq!(counter.all.load(Ordering::SeqCst), before);
 
         // Ended for good, nothing is kept.
         wire.say(&json!({"type": "shutdown", "id": "bye", "timeout": 1}).to_string());
@@ -215,6 +217,86 @@ async fn a_request_that_is_sent_again_is_done_once() {
         (&json!("invalid_message"), &json!("id_reused"))
     );
     assert_eq!(counter.all.load(Ordering::SeqCst), 1);
+}
+
+/// A request that a crash has cut off is not begun again, however often it is sent and whatever crashes.
+#[tokio::test]
+async fn a_request_that_was_cut_off_is_not_begun_again() {
+    let store = Arc::new(MemoryStore::default());
+    let (host, counter) = builder(&store, SnapshotMode::Host);
+    let mut wire = Transport::Memory.place(&host.build()).await.wire().await;
+    let session = wire.ask(&handshake()).await["session_id"].clone();
+    let gated = json!({"type": "tool/call/req", "id": "g", "tool_name": "gated", "arguments": {}});
+    assert_eq!(wire.ask(&gated).await["type"], "tool/event");
+    assert_eq!(counter.all.load(Ordering::SeqCst), 1);
+    for last_eid in [2, 3] {
+        let (next, counter) = builder(&store, SnapshotMode::Host);
+        let (mut wire, hello) = back(&next.build(), &session, last_eid).await;
+        assert_eq!(hello["resumed"], true, "{hello}");
+        if last_eid == 2 {
+            let told = wire.hear().await.unwrap();
+            assert_eq!(told["detail"]["reason"], "host_restarted", "{told}");
+        }
+        let again = wire.ask(&gated).await;
+        assert_eq!(again["detail"]["reason"], "host_restarted", "{again}");
+        assert_eq!(counter.all.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// Looks at what is on record when it is called.
+struct Witness {
+    store: Arc<MemoryStore>,
+    seen: Arc<Mutex<Vec<bool>>>,
+}
+
+impl Plugin for Witness {
+    fn name(&self) -> &'static str {
+        "witness"
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(Capability::Tools)
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Tags(vec![Tag::ToolCallRequest])
+    }
+
+    fn handle(
+        &self,
+        request: Box<Message<'static>>,
+        _: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        let id = request.envelope.id.as_str().to_owned();
+        let records = self.store.keys().unwrap().into_iter();
+        let records = records.filter_map(|key| self.store.get(&key).unwrap());
+        let texts: Vec<String> = records.map(|it| String::from_utf8(it).unwrap()).collect();
+        let begun = format!(r#""begun":{{"id":"{id}""#);
+        let is_there = texts.iter().any(|text| text.contains(&begun));
+        self.seen.lock().unwrap().push(is_there);
+        Box::pin(std::future::ready(Ok(respond("1"))))
+    }
+}
+
+/// What cannot be undone is begun only when it is on record that it is.
+#[tokio::test]
+async fn a_request_is_on_record_before_it_is_begun() {
+    let store = Arc::new(MemoryStore::default());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let witness = Witness {
+        store: Arc::clone(&store),
+        seen: Arc::clone(&seen),
+    };
+    let kept: Arc<dyn SnapshotStore> = store;
+    let host = demo()
+        .plugin(witness)
+        .snapshots(kept, SnapshotMode::Host)
+        .build();
+    let mut wire = Wire::connected(Transport::Memory, &host).await;
+    for id in ["1", "2"] {
+        assert_eq!(count(&mut wire, id).await, 1);
+    }
+    assert_eq!(*seen.lock().unwrap(), [true, true]);
 }
 
 /// Plugins ask the agent, and tell it things it did not ask for.
