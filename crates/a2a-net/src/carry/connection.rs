@@ -73,7 +73,8 @@ where
     let exchange = exchange(&visit, Carrier::Http1, &pace);
     let service = service_fn(|request: Request<Incoming>| {
         let exchange = &exchange;
-        async move { Ok::<_, Infallible>(exchange.answer(request).await) }
+        let busy = exchange.pace.busy();
+        async move { Ok::<_, Infallible>(exchange.answer(request, busy).await) }
     });
     let bytes = usize::try_from(visit.limits.header_bytes).unwrap_or(usize::MAX);
     let connection = http1::Builder::new()
@@ -101,7 +102,9 @@ async fn serve_http2<S: Service>(
     let exchange = Arc::new(exchange(visit, Carrier::Http2, &pace));
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = Arc::clone(&exchange);
-        async move { Ok::<_, Infallible>(exchange.answer(request).await) }
+        // From now on, not from when its task begins: what is answered meanwhile waits for it.
+        let busy = exchange.pace.busy();
+        async move { Ok::<_, Infallible>(exchange.answer(request, busy).await) }
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .max_concurrent_streams(visit.limits.streams)

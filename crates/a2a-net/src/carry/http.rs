@@ -15,7 +15,7 @@ use super::budget::Budget;
 use super::grpc::{self, Bad};
 use super::limits::Limits;
 use super::refusal::Refusal;
-use super::watch::Pace;
+use super::watch::{Busy, Pace};
 use super::{HANDSHAKE, REQUEST, WEBSOCKET, ws};
 use crate::transport::{Answer, Arrived, Carrier, Place, Service};
 
@@ -38,9 +38,12 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const WELL_KNOWN: &str = "/.well-known/";
 
 impl<S: Service> Exchange<S> {
-    /// Answers one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Answered> {
-        let busy = self.pace.busy();
+    /// Answers one request, with which the connection is busy.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        busy: Busy,
+    ) -> Response<Answered> {
         let is_http1 = self.carrier == Carrier::Http1;
         // A length by chunks may be meant to hide another request behind this one (RFC 9112 §6.1); whoever asks for another protocol
         // may already speak it. Both are the last of their connections.
