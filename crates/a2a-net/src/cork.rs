@@ -2,17 +2,18 @@
 //!
 //! HTTP/2 has one connection for many requests, and its library writes each message by itself: a call
 //! into the kernel and a TLS record for each, and one more to read it. So what is written while other
-//! requests are under way waits until whatever is ready now has had its turn. A message that is alone
-//! does not wait.
+//! requests are under way, or behind another message of the same turn, waits until some messages are
+//! there, or nothing else is ready to run. A message that is alone does not wait.
 
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Wake, Waker, ready};
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::yield_now;
 
 /// Bytes that wait at most: some messages. Who waited for more would let the peer wait for nothing.
 const MOST: usize = 8 * 1024;
@@ -26,12 +27,20 @@ pub(crate) struct Turns(AtomicU8);
 
 /// Nothing waits.
 const IDLE: u8 = 0;
-/// What was written waits for the next turn.
+/// What was written waits.
 const HELD: u8 = 1;
 /// What waits is to be written.
 const DUE: u8 = 2;
+/// Nothing waits, and something was written in this turn.
+const SPENT: u8 = 3;
 
-/// A stream whose bytes may wait for one turn of their task.
+/// Wakes the task of a connection when nothing else is ready.
+struct Reminder {
+    turns: Arc<Turns>,
+    task: Waker,
+}
+
+/// A stream whose bytes may wait until nothing else is ready.
 #[derive(Debug)]
 pub(crate) struct Corked<S, M> {
     stream: S,
@@ -44,8 +53,15 @@ pub(crate) struct Corked<S, M> {
 impl Turns {
     /// To be called at the start of each poll of the connection.
     pub(crate) fn next(&self) {
-        if self.0.load(Relaxed) == HELD {
-            self.0.store(DUE, Relaxed);
+        let _ = self.0.compare_exchange(SPENT, IDLE, Relaxed, Relaxed);
+    }
+}
+
+impl Wake for Reminder {
+    fn wake(self: Arc<Self>) {
+        let held = &self.turns.0;
+        if held.compare_exchange(HELD, DUE, Relaxed, Relaxed).is_ok() {
+            self.task.wake_by_ref();
         }
     }
 }
@@ -66,6 +82,28 @@ impl<S, M: Fn() -> bool> Corked<S, M> {
     fn is_due(&self) -> bool {
         self.turns.0.load(Relaxed) == DUE
     }
+
+    /// Lets what was written wait. The runtime wakes whoever yields when nothing else is ready; the task
+    /// itself can be polled before, by messages that follow.
+    fn hold(&self, task: &Waker) {
+        if self.turns.0.swap(HELD, Relaxed) == HELD {
+            return;
+        }
+        let reminder = Waker::from(Arc::new(Reminder {
+            turns: Arc::clone(&self.turns),
+            task: task.clone(),
+        }));
+        let _ = pin!(yield_now()).poll(&mut Context::from_waker(&reminder));
+    }
+
+    /// Whether what waits had better go with what may follow.
+    fn can_wait(&self) -> bool {
+        match self.turns.0.load(Relaxed) {
+            HELD | SPENT => true,
+            DUE => false,
+            _ => (self.has_more)(),
+        }
+    }
 }
 
 impl<S: AsyncWrite + Unpin, M: Unpin> Corked<S, M> {
@@ -82,7 +120,7 @@ impl<S: AsyncWrite + Unpin, M: Unpin> Corked<S, M> {
         if self.waiting.try_reclaim(KEPT + 1) {
             self.waiting = BytesMut::new();
         }
-        self.turns.0.store(IDLE, Relaxed);
+        self.turns.0.store(SPENT, Relaxed);
         Poll::Ready(Ok(()))
     }
 }
@@ -122,15 +160,12 @@ impl<S: AsyncWrite + Unpin, M: Fn() -> bool + Unpin> AsyncWrite for Corked<S, M>
     /// Says that all is written also of what waits for its turn: that comes by itself.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if !this.waiting.is_empty() && !this.is_due() {
-            let is_held = this.turns.0.load(Relaxed) == HELD;
-            if is_held || (this.has_more)() {
-                if !is_held {
-                    this.turns.0.store(HELD, Relaxed);
-                    cx.waker().wake_by_ref();
-                }
-                return Poll::Ready(Ok(()));
-            }
+        if this.waiting.is_empty() {
+            return Pin::new(&mut this.stream).poll_flush(cx);
+        }
+        if this.can_wait() {
+            this.hold(cx.waker());
+            return Poll::Ready(Ok(()));
         }
         ready!(this.poll_drain(cx))?;
         Pin::new(&mut this.stream).poll_flush(cx)
@@ -165,10 +200,8 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
-    use std::task::{Wake, Waker};
-
     use super::*;
+    use std::sync::atomic::AtomicUsize;
 
     /// What was written, write by write.
     #[derive(Debug, Default)]
@@ -246,6 +279,12 @@ mod tests {
             Pin::new(&mut self.corked).poll_flush(cx)
         }
 
+        /// Lets everything else have its turn.
+        async fn rest(&mut self) {
+            yield_now().await;
+            self.turn();
+        }
+
         /// The next turn, in which there is nothing new.
         fn turn(&mut self) {
             let waker = Waker::from(Arc::clone(&self.woken));
@@ -273,33 +312,48 @@ mod tests {
     fn a_message_that_is_alone_does_not_wait() {
         let mut task = Task::new(|| false);
         assert!(task.send(b"one").is_ready());
+        task.turn();
         assert!(task.send(b"two").is_ready());
         assert_eq!(task.writes(), [b"one", b"two"]);
         assert_eq!(task.woken(), 0);
     }
 
-    #[test]
-    fn messages_of_one_turn_leave_together_in_the_next() {
+    #[tokio::test]
+    async fn what_follows_a_message_in_the_same_turn_leaves_together() {
+        let mut task = Task::new(|| false);
+        for message in [b"one", b"two", b"six"] {
+            assert!(task.send(message).is_ready());
+        }
+        assert_eq!(task.writes(), [b"one"]);
+        task.rest().await;
+        assert_eq!(task.writes(), [b"one".as_slice(), b"twosix"]);
+        // So does what follows them.
+        assert!(task.send(b"ten").is_ready());
+        assert_eq!((task.writes().len(), task.woken()), (2, 1));
+        task.rest().await;
+        assert_eq!((task.writes().len(), task.woken()), (3, 2));
+    }
+
+    #[tokio::test]
+    async fn messages_leave_together_when_nothing_else_is_ready() {
         let mut task = Task::new(|| true);
         task.turns.next();
         assert!(task.send(b"one").is_ready());
-        // Reading in the same turn changes nothing.
-        let cx = &mut Context::from_waker(Waker::noop());
-        let _ = Pin::new(&mut task.corked).poll_read(cx, &mut ReadBuf::new(&mut []));
+        // Neither reading changes anything, nor a turn that something else has given.
+        task.turn();
         assert!(task.send(b"two").is_ready());
-        assert!(task.writes().is_empty());
-        assert_eq!(task.woken(), 1);
-        task.turn();
+        assert_eq!((task.writes().len(), task.woken()), (0, 0));
+        task.rest().await;
         assert_eq!(task.writes(), [b"onetwo"]);
-        task.turn();
+        task.rest().await;
         assert_eq!((task.writes().len(), task.woken()), (1, 1));
         assert!(task.send(b"three").is_ready());
-        task.turn();
+        task.rest().await;
         assert_eq!(task.writes(), [b"onetwo".as_slice(), b"three"]);
     }
 
-    #[test]
-    fn no_more_waits_than_may() {
+    #[tokio::test]
+    async fn no_more_waits_than_may() {
         let mut task = Task::new(|| true);
         assert!(task.send(&[1; MOST]).is_ready());
         assert!(task.writes().is_empty());
@@ -309,14 +363,17 @@ mod tests {
         assert!(task.send(&[3; MOST + 1]).is_ready());
         assert_eq!(task.writes().len(), 3);
         assert!(!task.corked.waiting.try_reclaim(KEPT + 1));
+        // Whoever was to be reminded of what has left is not.
+        task.rest().await;
+        assert_eq!((task.writes().len(), task.woken()), (3, 0));
     }
 
-    #[test]
-    fn a_peer_that_does_not_read_is_noticed() {
+    #[tokio::test]
+    async fn a_peer_that_does_not_read_is_noticed() {
         let mut task = Task::new(|| true);
         assert!(task.send(b"one").is_ready());
         task.corked.stream.is_full = true;
-        task.turn();
+        task.rest().await;
         assert!(task.send(b"two").is_pending());
         assert!(task.shut().is_pending());
         task.corked.stream.is_full = false;
@@ -324,8 +381,8 @@ mod tests {
         assert_eq!(task.writes(), [b"onetwo"]);
     }
 
-    #[test]
-    fn what_waits_leaves_before_the_end() {
+    #[tokio::test]
+    async fn what_waits_leaves_before_the_end() {
         let mut task = Task::new(|| true);
         assert!(task.send(b"one").is_ready());
         assert!(task.shut().is_ready());
