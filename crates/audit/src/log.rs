@@ -144,6 +144,12 @@ impl Log {
         }
     }
 
+    /// How many records wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.inner.shared.queue.waiting()
+    }
+
     /// Takes room for one record, before the thing happens that it is about.
     ///
     /// # Errors
@@ -224,6 +230,12 @@ impl Log {
 }
 
 impl Permit {
+    /// The log that the record is for.
+    #[must_use]
+    pub const fn log(&self) -> &Log {
+        &self.log
+    }
+
     /// Puts the record on its way.
     ///
     /// # Errors

@@ -118,6 +118,7 @@ impl<S: Service> Exchange<S> {
             source: self.source,
             session_hint,
             patience: None,
+            has_company: self.pace.has_several(),
         });
         Ok(respond(answer.await))
     }
@@ -180,6 +181,7 @@ impl<S: Service> Exchange<S> {
             source: self.source,
             session_hint,
             patience,
+            has_company: self.pace.has_several(),
         });
         let answer = match patience {
             // A caller that waits no longer has gone.

@@ -168,7 +168,7 @@ impl<C: Couriers> Inner<C> {
         let event = Event::HandshakeSent;
         let written = home.recorder.established(event, established, None, took);
         let written = written.map_err(CallError::Audit)?;
-        written.settled().await.map_err(CallError::Audit)
+        written.settled(false).await.map_err(CallError::Audit)
     }
 
     /// The way to a server: of its verified manifest, or as the operator says.

@@ -56,6 +56,7 @@ impl Inner {
         let way = Way {
             carrier: arrived.carrier,
             source: arrived.source.ip(),
+            has_company: arrived.has_company,
         };
         match self.admit(arrived, way) {
             Ok(Admitted::Start { job, from }) => self.answer_of(job, from).await,
@@ -73,7 +74,7 @@ impl Inner {
                 }
                 let record = &answer.record;
                 let written = self.home.recorder.request(room, record, way, now.monotonic);
-                match self.settled(written).await {
+                match self.settled(written, way).await {
                     Ok(()) => finished(answer),
                     Err(failure) => self.unsigned(&failure),
                 }
@@ -233,7 +234,7 @@ impl Inner {
         let now = self.home.clock.now().monotonic;
         let recorder = &self.home.recorder;
         let written = recorder.request(running.room, &answer.record, running.way, now);
-        let answer = match self.settled(written).await {
+        let answer = match self.settled(written, running.way).await {
             Ok(()) => finished(answer),
             Err(failure) => self.unsigned(&failure),
         };
@@ -252,9 +253,10 @@ impl Inner {
     async fn settled(
         &self,
         written: Result<crate::record::Written, audit::Error>,
+        way: Way,
     ) -> Result<(), Failure> {
         let written = match written {
-            Ok(written) => written.settled().await,
+            Ok(written) => written.settled(way.has_company).await,
             Err(error) => Err(error),
         };
         written.map_err(|error| Failure::unavailable(error.to_string()))
@@ -272,7 +274,7 @@ impl Inner {
             Some(room) => {
                 let now = self.home.clock.now().monotonic;
                 let written = self.home.recorder.request(room, &record, way, now);
-                if let Err(failure) = self.settled(written).await {
+                if let Err(failure) = self.settled(written, way).await {
                     return self.unsigned(&failure);
                 }
             }

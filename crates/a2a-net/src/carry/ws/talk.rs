@@ -183,6 +183,7 @@ where
             source: self.visit.source,
             session_hint: None,
             patience: None,
+            has_company: !self.tasks.is_empty(),
         };
         self.tasks.spawn(async move {
             let out = match service.handle(arrived).await {
