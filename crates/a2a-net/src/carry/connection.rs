@@ -104,7 +104,8 @@ async fn serve_http2<S: Service>(
         let exchange = Arc::clone(&exchange);
         // From now on, not from when its task begins: what is answered meanwhile waits for it.
         let busy = exchange.pace.busy();
-        async move { Ok::<_, Infallible>(exchange.answer(request, busy).await) }
+        // In a box, since the library moves it from hand to hand.
+        Box::pin(async move { Ok::<_, Infallible>(exchange.answer(request, busy).await) })
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .max_concurrent_streams(visit.limits.streams)

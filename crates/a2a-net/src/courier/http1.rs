@@ -55,7 +55,7 @@ impl Pool {
         loop {
             let (mut connection, is_fresh) = match self.take() {
                 Some(connection) => (connection, false),
-                None => (connect(dialer).await?, true),
+                None => (Box::pin(connect(dialer)).await?, true),
             };
             if connection.ready().await.is_err() && !is_fresh {
                 continue;

@@ -118,32 +118,8 @@ impl Shared {
         if let Some(connection) = shared.as_ref() {
             return Ok((connection.clone(), false));
         }
-        let stream = dialer.http2().await?;
-        let asked = Arc::<AtomicUsize>::default();
-        let others = Arc::clone(&asked);
-        let (stream, turns) = Corked::new(stream, move || others.load(Relaxed) > 1);
-        let shaken = Builder::new()
-            .initial_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_header_list_size(HEADER_BYTES)
-            .initial_max_send_streams(FIRST_STREAMS)
-            .enable_push(false)
-            .handshake(stream)
-            .await;
-        let (requests, mut connection) = shaken.map_err(|error| dialer.failed(&error))?;
-        let Some(pings) = connection.ping_pong() else {
-            return Err(CarryError::Broken);
-        };
-        // Whoever waits for an answer sees it fail; it ends when nobody can send over it.
-        tokio::spawn(poll_fn(move |cx| {
-            turns.next();
-            Pin::new(&mut connection).poll(cx)
-        }));
-        let live = Live {
-            requests,
-            pings: Arc::new(Mutex::new(pings)),
-            asked,
-        };
+        // It happens seldom, and whoever sends would move all that it needs about.
+        let live = Box::pin(connect(dialer)).await?;
         *shared = Some(live.clone());
         Ok((live, true))
     }
@@ -157,6 +133,36 @@ impl Shared {
             patience: dialer.reach().connect,
         }
     }
+}
+
+/// A new connection.
+async fn connect(dialer: &Dialer) -> Result<Live, CarryError> {
+    let stream = dialer.http2().await?;
+    let asked = Arc::<AtomicUsize>::default();
+    let others = Arc::clone(&asked);
+    let (stream, turns) = Corked::new(stream, move || others.load(Relaxed) > 1);
+    let shaken = Builder::new()
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(HEADER_BYTES)
+        .initial_max_send_streams(FIRST_STREAMS)
+        .enable_push(false)
+        .handshake(stream)
+        .await;
+    let (requests, mut connection) = shaken.map_err(|error| dialer.failed(&error))?;
+    let Some(pings) = connection.ping_pong() else {
+        return Err(CarryError::Broken);
+    };
+    // Whoever waits for an answer sees it fail; it ends when nobody can send over it.
+    tokio::spawn(poll_fn(move |cx| {
+        turns.next();
+        Pin::new(&mut connection).poll(cx)
+    }));
+    Ok(Live {
+        requests,
+        pings: Arc::new(Mutex::new(pings)),
+        asked,
+    })
 }
 
 /// A connection that takes no request or gives no answer is of no use.

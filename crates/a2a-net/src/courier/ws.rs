@@ -128,7 +128,7 @@ impl Sockets {
         if let Some(socket) = shared.as_ref().filter(|socket| socket.is_usable()) {
             return Ok((socket.clone(), false));
         }
-        let socket = open(dialer, targets).await?;
+        let socket = Box::pin(open(dialer, targets)).await?;
         *shared = Some(socket.clone());
         Ok((socket, true))
     }
