@@ -202,6 +202,8 @@ struct Inner<C: Couriers> {
     couriers: C,
     guard: Guard,
     pool: Pool<C::Courier>,
+    /// Whoever shakes hands has one of these.
+    shaking: Arc<()>,
     /// Where the operator says that agents are which have no manifest.
     addresses: Mutex<BTreeMap<String, String>>,
     runtime: Handle,
@@ -217,6 +219,7 @@ impl<C: Couriers> Client<C> {
             couriers,
             guard,
             pool: Pool::default(),
+            shaking: Arc::default(),
             addresses: Mutex::default(),
             runtime: Handle::current(),
         }))
