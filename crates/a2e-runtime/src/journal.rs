@@ -156,11 +156,12 @@ impl Journal {
                 .map(|it| it.1.as_str())
                 .collect();
             for (_, begun) in &self.begun {
-                let entry = match open.contains(&*begun.id) {
-                    true => Ours::Begun(begun.clone()),
-                    false => Ours::Done(begun.clone()),
+                let name = if open.contains(&*begun.id) {
+                    "begun"
+                } else {
+                    "done"
                 };
-                add(&mut lines, entry)?;
+                add_begun(&mut lines, name, begun)?;
             }
         }
         let before = lines.len();
@@ -205,7 +206,7 @@ impl Journal {
         if anew {
             self.add_head(&mut lines)?;
         }
-        add(&mut lines, Ours::Begun(begun.clone()))?;
+        add_begun(&mut lines, "begun", &begun)?;
         self.begun.push_back((now, begun));
         self.keep(&lines, anew)
     }
@@ -232,8 +233,9 @@ impl Journal {
         }
         if anew {
             self.length = lines.len();
-            // A slow reader may be owed more than is kept for a fast one.
-            self.limit = self.max_length.max(self.length.saturating_mul(2));
+            // A slow reader may be owed more than is kept for a fast one, and a busy one has many requests
+            // that must not be done again: what is there is written again only when there is much more.
+            self.limit = self.max_length.max(self.length.saturating_mul(4));
             return self.store.put(&self.key, lines);
         }
         self.length = self.length.saturating_add(lines.len());
@@ -405,6 +407,18 @@ impl Restored {
 fn add(lines: &mut Vec<u8>, ours: Ours) -> io::Result<()> {
     serde_json::to_writer(&mut *lines, &Entry { frith: ours })?;
     lines.push(b'\n');
+    Ok(())
+}
+
+/// The same for a request: there may be thousands, so it is written by hand.
+fn add_begun(lines: &mut Vec<u8>, name: &str, begun: &Begun) -> io::Result<()> {
+    lines.extend_from_slice(b"{\"frith\":{\"");
+    lines.extend_from_slice(name.as_bytes());
+    lines.extend_from_slice(b"\":{\"id\":");
+    serde_json::to_writer(&mut *lines, &begun.id)?;
+    lines.extend_from_slice(b",\"content\":\"");
+    begun.content.push_to(lines);
+    lines.extend_from_slice(b"\"}}}\n");
     Ok(())
 }
 

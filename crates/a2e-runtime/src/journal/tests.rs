@@ -115,7 +115,7 @@ fn what_may_be_done_again() {
     let mut session = opened(1000);
     let (store, mut journal) = journal(&session, 1000);
     journal.record(&mut session).unwrap();
-    for id in ["failed", "silent", "again"] {
+    for id in ["failed", "silent", "again", "\"quoted\"\n"] {
         ask(&mut session, id);
         begin(&mut journal, id);
     }
@@ -124,8 +124,9 @@ fn what_may_be_done_again() {
     journal.forget_request("again", Gets::Answer).unwrap();
     begin(&mut journal, "again");
     let restored = load(&*store, session.session_id()).unwrap().unwrap();
-    assert_eq!(restored.saved.open, ["failed".into(), "again".into()]);
-    assert_eq!(begun(&restored), ["again"]);
+    let open = ["failed", "again", "\"quoted\"\n"].map(MessageId::from);
+    assert_eq!(restored.saved.open, open);
+    assert_eq!(begun(&restored), ["\"quoted\"\n", "again"]);
 }
 
 /// What was answered long ago is no longer owed, but must still not be done twice.
