@@ -155,7 +155,7 @@ impl Ledger {
         };
         let is_same = match request {
             Asked::Line(first) => is_same(first, &line),
-            Asked::Content(digest) => digest_of(&line).is_some_and(|it| it.as_bytes() == digest),
+            Asked::Content(digest) => digest_of(&line).as_bytes() == digest,
         };
         if !is_same {
             return Begun::Reused;
@@ -185,6 +185,7 @@ impl Ledger {
         // What has happened since then counts.
         if entries.done.find(hash, id).is_none() {
             entries.done.push(now, hash, &content);
+            entries.make_room();
         }
     }
 
@@ -194,7 +195,7 @@ impl Ledger {
         let running = entries.running.find(key.hash, |other| other.key == *key)?;
         let request = Arc::clone(&running.request);
         drop(entries);
-        digest_of(&request)
+        Some(digest_of(&request))
     }
 
     /// An event of a request was sent.
@@ -315,8 +316,12 @@ impl AsRef<[u8]> for Line {
     }
 }
 
-fn digest_of(request: &[u8]) -> Option<Digest> {
-    Some(Digest::of(&content(request, &[])?))
+/// Of what a request asks for; of all of it, if that has no canonical form.
+fn digest_of(request: &[u8]) -> Digest {
+    match content(request, &[]) {
+        Some(content) => Digest::of(&content),
+        None => Digest::of(request),
+    }
 }
 
 /// Whether two requests ask for the same: equal but for what each sending changes.

@@ -119,6 +119,35 @@ mod tests {
         (Local::new(ours).unwrap(), theirs)
     }
 
+    /// A full socket that nothing is left to be watched with waits, and goes on.
+    #[tokio::test]
+    async fn no_descriptor_is_left() {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        use std::os::fd::AsRawFd;
+        let (mut ours, mut theirs) = pair();
+        while write(&ours.input, &[1; 4096]).is_ok() {}
+        let before = getrlimit(Resource::Nofile);
+        // None from the next one on.
+        let next = u64::try_from(ours.same_socket().unwrap().as_raw_fd()).unwrap();
+        let current = Some(next);
+        setrlimit(Resource::Nofile, Rlimit { current, ..before }).unwrap();
+        let waits = std::future::poll_fn(|cx| {
+            let polled = Pin::new(&mut ours).poll_write(cx, b"last");
+            Poll::Ready(polled.is_pending())
+        });
+        assert!(waits.await);
+        setrlimit(Resource::Nofile, before).unwrap();
+        assert!(ours.again.is_some());
+        let read = async {
+            let mut read = Vec::new();
+            while !read.ends_with(b"last") {
+                theirs.read_buf(&mut read).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(ours.write_all(b"last"), read);
+        written.unwrap();
+    }
+
     #[tokio::test]
     async fn what_is_written_is_read_at_the_other_end() {
         let (mut ours, mut theirs) = pair();

@@ -216,6 +216,13 @@ async fn a_request_of_before_a_restart() {
         begin(&next, SECOND, "1", request(r#"{"n":2}"#)),
         Begun::Reused
     ));
+    // What has no canonical form is not done again either, if it is the very same.
+    let odd = request(r#"{"n":1e999}"#);
+    let Begun::New(key) = begin(&ledger, SECOND, "2", odd.clone()) else {
+        panic!()
+    };
+    next.restore(SECOND, "2", ledger.content(&key).unwrap(), b"answer");
+    assert!(matches!(begin(&next, SECOND, "2", odd), Begun::Again(_)));
 }
 
 #[test]

@@ -85,17 +85,18 @@ impl FileStore {
         if let Some(file) = lock(&self.open).get(key) {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(self.writable(&self.path(key))?);
+        let path = self.path(key);
+        let file = Arc::new(self.make_room_for(|| writable(&path))?);
         keep(&mut lock(&self.open), key, &file);
         Ok(file)
     }
 
     /// Opens a file. If that is one too many, those that are only kept open make room.
-    fn writable(&self, path: &Path) -> io::Result<File> {
-        match writable(path) {
+    fn make_room_for<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+        match open() {
             Err(error) if is_too_many(&error) => {
                 lock(&self.open).clear();
-                writable(path)
+                open()
             }
             opened => opened,
         }
@@ -118,7 +119,9 @@ impl SnapshotStore for FileStore {
         let mut record = lock(&record);
         if record.end == 0 {
             // It is of an earlier process, or new.
-            *record = Record::read(&contents(&self.path(key))?.unwrap_or_default())?;
+            let path = self.path(key);
+            let file = self.make_room_for(|| contents(&path))?;
+            *record = Record::read(&file.unwrap_or_default())?;
         }
         let file = self.file(key)?;
         record.write(&file, bytes)
@@ -129,7 +132,7 @@ impl SnapshotStore for FileStore {
         let mut record = lock(&record);
         let path = self.path(key);
         let spare = path.with_extension(SPARE);
-        let file = self.writable(&spare)?;
+        let file = self.make_room_for(|| writable(&spare))?;
         let mut fresh = Record::begin()?;
         fresh.write(&file, bytes)?;
         if let Err(error) = renameat_with(CWD, &spare, CWD, &path, RenameFlags::EXCHANGE) {
@@ -143,7 +146,8 @@ impl SnapshotStore for FileStore {
     }
 
     fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        let file = contents(&self.path(key))?;
+        let path = self.path(key);
+        let file = self.make_room_for(|| contents(&path))?;
         let frames = file.as_deref().and_then(Frames::of);
         Ok(frames.map(|frames| frames.collect::<Vec<_>>().concat()))
     }
@@ -304,6 +308,31 @@ mod tests {
         assert_eq!(next.get("a").unwrap().unwrap(), b"whole\n");
         next.append("a", b"next\n").unwrap();
         assert_eq!(next.get("a").unwrap().unwrap(), b"whole\nnext\n");
+    }
+
+    /// Files that are only kept open make room for one that is needed.
+    #[test]
+    fn more_records_than_descriptors() {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        use std::os::fd::AsRawFd;
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        for key in 0..20 {
+            store.append(&key.to_string(), b"0").unwrap();
+        }
+        // No descriptor from this one on.
+        let next = File::open(folder.path()).unwrap();
+        let before = getrlimit(Resource::Nofile);
+        let most = u64::try_from(next.as_raw_fd()).unwrap();
+        drop(next);
+        let current = Some(most);
+        setrlimit(Resource::Nofile, Rlimit { current, ..before }).unwrap();
+        assert!(is_too_many(&File::open(folder.path()).unwrap_err()));
+        store.append("one more", b"0").unwrap();
+        store.put("0", b"1").unwrap();
+        setrlimit(Resource::Nofile, before).unwrap();
+        assert_eq!(store.get("one more").unwrap().unwrap(), b"0");
+        assert_eq!(store.get("0").unwrap().unwrap(), b"1");
     }
 
     #[test]

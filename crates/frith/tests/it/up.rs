@@ -137,7 +137,7 @@ fn work_is_done_once_across_crashes() {
     let large = |id: usize| {
         run(
             &format!("large{id}"),
-            "head -c 20000 /dev/zero | tr '\\0' y",
+            "head -c 30000 /dev/zero | tr '\\0' y",
         )
     };
     let node = Node::start(folder.path(), config);
@@ -145,7 +145,7 @@ fn work_is_done_once_across_crashes() {
     let added = wire.ask(&add);
     assert_eq!(added["data"]["success"], true, "{added}");
     // More than is kept for a peer that comes back, twice over, so that the record is begun anew.
-    for id in 0..40 {
+    for id in 0..60 {
         wire.say(&large(id));
         let answer = wire.hear().unwrap();
         assert_eq!(answer["data"]["success"], true, "{answer}");
@@ -154,7 +154,7 @@ fn work_is_done_once_across_crashes() {
     for _ in 0..2 {
         let node = Node::start(folder.path(), config);
         let mut wire = node.wire();
-        let hello = wire.ask(&back(&node, &session, 42));
+        let hello = wire.ask(&back(&node, &session, 62));
         assert_eq!(hello["resumed"], true, "{hello}");
         let again = wire.ask(&add);
         assert_eq!(again["req_id"], "add", "{again}");
