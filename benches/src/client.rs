@@ -24,8 +24,8 @@ pub struct Slice {
 /// A client that does what it is told.
 #[derive(Debug)]
 pub struct Client {
-    _process: Server,
-    orders: ChildStdin,
+    process: Server,
+    orders: Option<ChildStdin>,
     reports: BufReader<ChildStdout>,
 }
 
@@ -37,8 +37,8 @@ impl Client {
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let (process, reports, orders) = Server::piped(command)?;
         Ok(Self {
-            _process: process,
-            orders,
+            process,
+            orders: Some(orders),
             reports: BufReader::new(reports),
         })
     }
@@ -48,7 +48,8 @@ impl Client {
     /// # Errors
     /// If it has failed.
     pub fn tell(&mut self, in_flight: usize, slice: Duration) -> io::Result<Slice> {
-        writeln!(self.orders, "{in_flight} {}", slice.as_millis())?;
+        let orders = self.orders.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        writeln!(orders, "{in_flight} {}", slice.as_millis())?;
         let mut report = String::new();
         self.reports.read_line(&mut report)?;
         let figures: Vec<f64> = report
@@ -62,6 +63,14 @@ impl Client {
             }),
             _ => Err(io::Error::other(format!("the client has failed: {report}"))),
         }
+    }
+}
+
+impl Drop for Client {
+    /// It ends when nobody can tell it anything more.
+    fn drop(&mut self) {
+        self.orders = None;
+        self.process.wait();
     }
 }
 

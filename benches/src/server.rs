@@ -3,6 +3,10 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A running program; it ends with this.
 #[derive(Debug)]
@@ -19,8 +23,15 @@ pub struct Usage {
     pub threads: f64,
 }
 
+/// How long a program may take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Drop for Server {
+    /// It is asked to end before it is made to: a program that counts what it does (`cargo xtask train`)
+    /// writes that down last.
     fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        self.wait();
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -41,6 +52,14 @@ impl Server {
         let pipes = child.stdout.take().zip(child.stdin.take());
         let (output, input) = pipes.ok_or_else(|| io::Error::other("no pipes"))?;
         Ok((Self(child), output, input))
+    }
+
+    /// Waits until it has ended, but not for ever.
+    pub fn wait(&mut self) {
+        let began = Instant::now();
+        while matches!(self.0.try_wait(), Ok(None)) && began.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Starts a program that prints where it listens.
