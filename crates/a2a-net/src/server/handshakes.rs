@@ -132,10 +132,11 @@ impl Inner {
                 binding: session.binding(),
                 encrypted: session.is_encrypted(),
             },
-            inside: Mutex::new(Inside {
-                session: ServerSession::new(home.clock.now(), *session, self.settings.session),
-                running: BTreeMap::new(),
-            }),
+            inside: Mutex::new(Inside::new(ServerSession::new(
+                home.clock.now(),
+                *session,
+                self.settings.session,
+            ))),
         };
         let live = Arc::new(live);
         self.sessions.insert(Arc::clone(&live));

@@ -26,7 +26,7 @@ pub(super) struct Live {
 #[derive(Debug)]
 pub(super) struct Inside {
     pub(super) session: ServerSession,
-    pub(super) running: BTreeMap<Token, Running>,
+    running: BTreeMap<Token, Running>,
 }
 
 /// A request that runs: how to stop it, and whom to answer.
@@ -44,6 +44,29 @@ pub(super) enum ReplyTo {
     One(oneshot::Sender<Answer>),
     /// The end of a stream. Its room was taken before the first part, so it never waits.
     Stream(mpsc::OwnedPermit<Bytes>),
+}
+
+impl Inside {
+    pub(super) const fn new(session: ServerSession) -> Self {
+        Self {
+            session,
+            running: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn begin(&mut self, token: Token, running: Running) {
+        self.running.insert(token, running);
+    }
+
+    /// Takes out a request that is over; of several that do so one has it.
+    pub(super) fn end(&mut self, token: Token) -> Option<Running> {
+        let ended = self.running.remove(&token);
+        if self.running.is_empty() {
+            // The map would keep its last node, with room for eleven.
+            self.running = BTreeMap::new();
+        }
+        ended
+    }
 }
 
 const SHARDS: usize = 16;

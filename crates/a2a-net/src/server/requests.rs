@@ -169,7 +169,7 @@ impl Inner {
                 way,
                 reply,
             };
-            inside.running.insert(start.token, running);
+            inside.begin(start.token, running);
         }
         let job = Job {
             live: Arc::clone(live),
@@ -220,7 +220,7 @@ impl Inner {
         for ended in ended {
             let (this, live) = (Arc::clone(self), Arc::clone(live));
             // What is taken out now is told to stop now.
-            let running = lock(&live.inside).running.remove(&ended.token);
+            let running = lock(&live.inside).end(ended.token);
             if let Some(running) = running {
                 running.cancel.cancel();
                 let delivery = async move { this.deliver(running, ended.answer).await };

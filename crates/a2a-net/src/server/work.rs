@@ -97,7 +97,7 @@ impl Inner {
             let mut inside = lock(&live.inside);
             let outcome = outcome.map(Arc::unwrap_or_clone);
             match inside.session.respond(now, token, outcome) {
-                Ok(answer) => inside.running.remove(&token).map(|it| (it, answer)),
+                Ok(answer) => inside.end(token).map(|it| (it, answer)),
                 Err(_) => None,
             }
         };

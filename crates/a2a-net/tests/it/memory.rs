@@ -1,9 +1,8 @@
 //! How much a session takes.
 
-use a2a_net::transport::Place;
 use a2a_net::*;
 
-use crate::hand;
+use crate::hand::{self, Hand};
 use crate::support::*;
 
 /// Bytes of memory that this process has resident.
@@ -17,7 +16,7 @@ fn resident() -> usize {
     kibibytes * 1024
 }
 
-/// At most 8 KiB for a session in which nothing happens.
+/// At most 8 KiB for a session in which nothing happens any more.
 #[tokio::test]
 async fn an_idle_session_takes_at_most_eight_kibibytes() {
     const SESSIONS: usize = 400;
@@ -37,19 +36,19 @@ async fn an_idle_session_takes_at_most_eight_kibibytes() {
     settings.source_rate = policy::Rate::new(10_000_000, 1).unwrap();
     let server = Server::start(home.node().await.home, settings);
     let client = Made::of(CLIENT).node().await;
-    let shake = async || {
-        let deliver =
-            async |server: &Server, message| hand::send(server, Place::Handshake, message).await;
+    let use_one = async || {
+        let mut hand = Hand::of(&server, client.home.standing(), hand::own()).await;
+        let ping = hand.request(&serde_json::json!({"goal": "frith.ping"}));
+        assert!(!hand.send(ping).await.is_empty());
         // The client's side is dropped at once.
-        drop(hand::shake(&server, client.home.standing(), hand::own(), deliver).await);
     };
     // What is allocated once is there before anything is counted.
     for _ in 0..WARM_UP {
-        shake().await;
+        use_one().await;
     }
     let before = resident();
     for _ in 0..SESSIONS {
-        shake().await;
+        use_one().await;
     }
     let each = resident().saturating_sub(before) / SESSIONS;
     assert_eq!(server.sessions().len(), SESSIONS + WARM_UP);
