@@ -229,6 +229,7 @@ impl<S: Service> Server<S> {
             limits: Arc::clone(&self.limits),
             budget: Arc::clone(&self.budget),
             source,
+            connections: self.connections.clone(),
             stop: self.stop.clone(),
         };
         carry::serve(stream, carrier, visit).await;

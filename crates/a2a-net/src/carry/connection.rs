@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite, copy, sink};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::budget::Budget;
 use super::http::Exchange;
@@ -45,6 +46,8 @@ pub(crate) struct Visit<S> {
     pub(crate) limits: Arc<Limits>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) source: SocketAddr,
+    /// All connections of the listener, this one too.
+    pub(crate) connections: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
 
@@ -130,6 +133,7 @@ fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange
         limits: Arc::clone(&visit.limits),
         budget: Arc::clone(&visit.budget),
         source: visit.source,
+        connections: visit.connections.clone(),
         carrier,
         pace: Arc::clone(pace),
         upgrade: Mutex::new(None),

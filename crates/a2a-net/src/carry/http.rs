@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
+use tokio_util::task::TaskTracker;
 
 use super::body::{self, Answered, Body};
 use super::budget::Budget;
@@ -25,6 +26,7 @@ pub(super) struct Exchange<S> {
     pub(super) limits: Arc<Limits>,
     pub(super) budget: Arc<Budget>,
     pub(super) source: SocketAddr,
+    pub(super) connections: TaskTracker,
     pub(super) carrier: Carrier,
     pub(super) pace: Arc<Pace>,
     /// What the connection becomes when it is no longer HTTP.
@@ -118,9 +120,15 @@ impl<S: Service> Exchange<S> {
             source: self.source,
             session_hint,
             patience: None,
-            has_company: self.pace.has_several(),
+            has_company: self.has_company(),
         });
         Ok(respond(answer.await))
+    }
+
+    /// Whether others may have come at the same time. Over HTTP/1.1 those are on other connections, where
+    /// nobody has looked yet.
+    fn has_company(&self) -> bool {
+        self.pace.has_several() || self.connections.len() > 1
     }
 
     async fn read(&self, request: Request<Incoming>, limit: usize) -> Result<Bytes, Refusal> {
@@ -181,7 +189,7 @@ impl<S: Service> Exchange<S> {
             source: self.source,
             session_hint,
             patience,
-            has_company: self.pace.has_several(),
+            has_company: self.has_company(),
         });
         let answer = match patience {
             // A caller that waits no longer has gone.

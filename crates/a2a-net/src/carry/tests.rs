@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::{Budget, Limits, Visit, serve};
 use crate::transport::{Answer, Arrived, Carrier, Service};
@@ -40,6 +41,7 @@ fn connect(carrier: Carrier) -> DuplexStream {
         budget: Budget::new(&limits),
         limits: Arc::new(limits),
         source: "192.0.2.1:1000".parse().unwrap(),
+        connections: TaskTracker::new(),
         stop: CancellationToken::new(),
     };
     tokio::spawn(serve(server, carrier, visit));
