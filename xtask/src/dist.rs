@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::step::{cargo, show, workspace};
+use crate::step::{show, workspace};
+use crate::train;
 
 /// Files of the repository that go along, and where they lie in the archive.
 const FILES: [(&str, &str); 5] = [
@@ -37,10 +38,7 @@ const LIBRARIES: [&str; 5] = [
 
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let program = match words {
-        [] => {
-            show(&mut cargo("build --release --locked -p frith"))?;
-            workspace().join("target/release/frith")
-        }
+        [] => train::programs()?.join("frith"),
         [program] => PathBuf::from(program),
         _ => return Err("usage: cargo xtask dist [PROGRAM]".to_owned()),
     };

@@ -14,6 +14,7 @@ mod python;
 mod step;
 mod test;
 mod tools;
+mod train;
 
 use std::process::ExitCode;
 
@@ -25,8 +26,11 @@ usage: cargo xtask COMMAND
   fuzz [TARGET] [SECONDS]   fuzz one target or all, 60 seconds each unless told
   bench [SUITE]             measure against the peers and the bare limit: wire, identity,
                             policy, audit, store, tools, chain, env, a2e, a2a
+  train [--no-default-features]
+                            build the programs for what they mostly do: once to count that, once
+                            to go by it; `bench` and `dist` do so if it was not done
   dist [PROGRAM]            an archive of the program with completions, pages and the systemd unit,
-                            tried out; a release build unless it is given";
+                            tried out; the trained one unless it is given";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         ["full"] => full::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
+        ["train", rest @ ..] => train::run(rest),
         ["dist", rest @ ..] => dist::run(rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -5,17 +5,18 @@ use std::process::Command;
 
 use super::{build, build_peers, python};
 use crate::step::{show, workspace};
+use crate::train;
 
 /// The Python SDK of Google's A2A protocol that is measured, with what its server runs on.
 const PYTHON_A2A: [&str; 2] = ["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"];
 
 pub(crate) fn run() -> Result<(), String> {
-    build(&["a2a", "a2a_client"])?;
+    let programs = train::programs()?;
     build_peers()?;
     let root = workspace();
     let out = root.join("target/bench");
     let peers = root.join("benches/peers");
-    let mut command = Command::new(root.join("target/release/a2a"));
+    let mut command = Command::new(programs.join("a2a"));
     command.arg("--out").arg(&out);
     command.arg("--peers").arg(peers.join("target/release"));
     match python::with(&out.join("python-a2a"), &PYTHON_A2A) {

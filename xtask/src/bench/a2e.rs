@@ -2,19 +2,20 @@
 
 use std::process::Command;
 
-use super::{build, build_peers, python};
+use super::{build_peers, python};
 use crate::step::{show, workspace};
+use crate::train;
 
 /// The Python MCP SDK that is measured.
 const PYTHON_MCP: &str = "mcp==2.3.0";
 
 pub(crate) fn run() -> Result<(), String> {
-    build(&["a2e", "a2e_client", "limit"])?;
+    let programs = train::programs()?;
     build_peers()?;
     let root = workspace();
     let out = root.join("target/bench");
     let peers = root.join("benches/peers");
-    let mut command = Command::new(root.join("target/release/a2e"));
+    let mut command = Command::new(programs.join("a2e"));
     command.arg("--out").arg(&out);
     command.arg("--peers").arg(peers.join("target/release"));
     match python::with(&out.join("python"), &[PYTHON_MCP]) {

@@ -2,12 +2,10 @@
 
 use std::process::Command;
 
-use super::build;
 use crate::step::{show, workspace};
+use crate::train;
 
 pub(crate) fn run() -> Result<(), String> {
-    build(&["bridge", "a2a_client"])?;
-    let target = workspace().join("target");
-    let mut command = Command::new(target.join("release/bridge"));
-    show(command.arg("--out").arg(target.join("bench")))
+    let mut command = Command::new(train::programs()?.join("bridge"));
+    show(command.arg("--out").arg(workspace().join("target/bench")))
 }

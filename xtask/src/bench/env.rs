@@ -2,17 +2,18 @@
 
 use std::process::Command;
 
-use super::{build, python};
+use super::python;
 use crate::step::{show, workspace};
+use crate::train;
 
 /// What is measured beside ours.
 const PYTHON: [&str; 2] = ["gymnasium==1.4.0", "openenv-core==0.3.0"];
 
 pub(crate) fn run() -> Result<(), String> {
-    build(&["env", "env_client", "a2e_client"])?;
+    let programs = train::programs()?;
     let root = workspace();
     let out = root.join("target/bench");
-    let mut command = Command::new(root.join("target/release/env"));
+    let mut command = Command::new(programs.join("env"));
     command.arg("--out").arg(&out);
     match python::with(&out.join("python-env"), &PYTHON) {
         Ok(python) => {
