@@ -1,7 +1,10 @@
 //! The loop of one WebSocket.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -29,27 +32,25 @@ const WAITING: usize = 32;
 /// Time to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);
 
+/// Bytes of answers that wait for those that follow. Who waited for more would let the peer wait for nothing.
+const TOGETHER: usize = 8 * 1024;
+
 struct Talk<S, T> {
     socket: WebSocketStream<T>,
     visit: Visit<S>,
     tasks: JoinSet<()>,
     requests: Arc<Semaphore>,
-    /// Handshake messages have no id to tell their answers apart, so they are answered in their order.
-    shaking: Arc<Semaphore>,
-    /// The next of them. While all places are taken nothing is read.
+    /// Handshake messages that wait for the one before them: they have no id to tell their answers apart, so
+    /// they are answered in their order. While all places are taken nothing is read.
     waiting: VecDeque<Bytes>,
-    answers: mpsc::Sender<Out>,
+    answers: mpsc::Sender<Bytes>,
     heard: Instant,
+    /// Bytes that were given to the socket and may not have left.
+    unsent: usize,
 }
 
-/// What is to be written.
-enum Out {
-    Text(Bytes),
-    /// An answer in a handshake; the next is not begun before it is written.
-    Shaken(Bytes, OwnedSemaphorePermit),
-    /// An error that ends the connection, unless others still use it.
-    Fatal(Bytes, u16, OwnedSemaphorePermit),
-}
+/// What comes of a message.
+type Working = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// That the connection is over.
 struct Over;
@@ -69,36 +70,43 @@ where
         socket,
         tasks: JoinSet::new(),
         requests: Arc::new(Semaphore::new(visit.limits.websocket_requests)),
-        shaking: Arc::new(Semaphore::new(1)),
         waiting: VecDeque::new(),
         answers,
         heard: Instant::now(),
+        unsent: 0,
         visit,
     };
     let mut is_stopping = false;
+    let mut shaking: Option<Working> = None;
     loop {
         while talk.tasks.try_join_next().is_some() {}
-        if is_stopping && talk.is_idle() && ready.is_empty() {
+        if shaking.is_none() {
+            shaking = talk.waiting.pop_front().map(|next| talk.work_on(next));
+        }
+        let is_idle = talk.tasks.is_empty() && shaking.is_none() && ready.is_empty();
+        if is_stopping && is_idle {
             return talk.close(CloseCode::Away).await;
         }
-        let shaking = Arc::clone(&talk.shaking);
-        let has_waiting = !talk.waiting.is_empty();
+        if talk.unsent > TOGETHER && talk.flush().await.is_err() {
+            return;
+        }
         let is_full = talk.waiting.len() >= WAITING;
+        let has_unsent = talk.unsent > 0;
+        // What came is taken before anything is done, and what was done is sent before anything is waited for.
         let done = tokio::select! {
             biased;
-            Some(out) = ready.recv() => talk.write(out, &mut ready).await,
-            Ok(permit) = shaking.acquire_owned(), if has_waiting => {
-                if let Some(message) = talk.waiting.pop_front() {
-                    talk.start(message, permit, End::Connection);
-                }
-                Ok(())
-            }
-            Some(_) = talk.tasks.join_next(), if is_stopping => Ok(()),
+            Some(message) = ready.recv() => talk.feed(message).await,
             () = stop.cancelled(), if !is_stopping => {
                 is_stopping = true;
                 Ok(())
             }
             came = talk.socket.next(), if !is_stopping && !is_full => talk.take(came).await,
+            answer = answer_of(&mut shaking) => {
+                shaking = None;
+                talk.answer_handshake(answer).await
+            }
+            () = std::future::ready(()), if has_unsent => talk.flush().await,
+            Some(_) = talk.tasks.join_next(), if is_stopping => Ok(()),
             _ = ticks.tick() => talk.tick().await,
         };
         if done.is_err() {
@@ -107,11 +115,12 @@ where
     }
 }
 
-/// What an error ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    Request,
-    Connection,
+/// The answer to a message that is worked on; waits for ever if there is none.
+async fn answer_of(working: &mut Option<Working>) -> Answer {
+    match working {
+        Some(working) => working.await,
+        None => std::future::pending().await,
+    }
 }
 
 impl<S, T> Talk<S, T>
@@ -119,11 +128,6 @@ where
     S: Service,
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    /// Whether nobody waits for an answer.
-    fn is_idle(&self) -> bool {
-        self.tasks.is_empty() && self.waiting.is_empty()
-    }
-
     async fn take(&mut self, came: Option<Result<Message, Error>>) -> Result<(), Over> {
         let code = match came {
             Some(Ok(Message::Text(text))) => {
@@ -160,22 +164,17 @@ where
             return Ok(());
         }
         match Arc::clone(&self.requests).try_acquire_owned() {
-            Ok(permit) => {
-                self.start(text.into(), permit, End::Request);
-                Ok(())
-            }
+            Ok(place) => self.start(text.into(), place).await,
             Err(_) => {
                 let limit = self.visit.limits.websocket_requests;
                 let refusal = Refusal::TooMany { limit }.message(seen.request_id);
-                self.feed(refusal).await?;
-                self.flush().await
+                self.feed(refusal).await
             }
         }
     }
 
-    fn start(&mut self, message: Bytes, permit: OwnedSemaphorePermit, end: End) {
+    fn work_on(&self, message: Bytes) -> Working {
         let service = Arc::clone(&self.visit.service);
-        let answers = self.answers.clone();
         let arrived = Arrived {
             message,
             carrier: Carrier::WebSocket,
@@ -185,51 +184,53 @@ where
             patience: None,
             has_company: !self.tasks.is_empty(),
         };
-        self.tasks.spawn(async move {
-            let out = match service.handle(arrived).await {
-                Answer::Message(message) => finish(message, None, permit, end),
-                Answer::Error { code, message, .. } => {
-                    finish(message, code.websocket_close(), permit, end)
-                }
-                Answer::Nothing => return,
-                Answer::Stream(mut messages) => {
-                    while let Some(message) = messages.recv().await {
-                        if answers.send(Out::Text(message)).await.is_err() {
-                            return;
-                        }
-                    }
-                    return;
-                }
-            };
-            // Otherwise the connection has ended.
-            let _ = answers.send(out).await;
-        });
+        Box::pin(async move { service.handle(arrived).await })
     }
 
-    /// Writes what is there, all of it at once.
-    async fn write(&mut self, first: Out, ready: &mut mpsc::Receiver<Out>) -> Result<(), Over> {
-        let mut next = Some(first);
-        while let Some(out) = next {
-            match out {
-                Out::Text(message) => self.feed(message).await?,
-                Out::Shaken(message, place) => {
-                    self.feed(message).await?;
-                    drop(place);
-                }
-                Out::Fatal(message, code, place) => {
-                    self.feed(message).await?;
-                    drop(place);
-                    let all = self.visit.limits.websocket_requests;
-                    let is_alone = self.waiting.is_empty();
-                    if is_alone && self.requests.available_permits() == all {
-                        self.close(CloseCode::from(code)).await;
-                        return Err(Over);
-                    }
-                }
+    /// Begins a request. Most are done at once; what is not goes on beside the others.
+    async fn start(&mut self, message: Bytes, place: OwnedSemaphorePermit) -> Result<(), Over> {
+        let mut work = self.work_on(message);
+        let polled = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+        let answers = self.answers.clone();
+        match polled {
+            Poll::Ready(Answer::Message(message) | Answer::Error { message, .. }) => {
+                drop(place);
+                self.feed(message).await
             }
-            next = ready.try_recv().ok();
+            Poll::Ready(answer) => {
+                self.tasks.spawn(hand_on(answer, place, answers));
+                Ok(())
+            }
+            Poll::Pending => {
+                self.tasks
+                    .spawn(async move { hand_on(work.await, place, answers).await });
+                Ok(())
+            }
         }
-        self.flush().await
+    }
+
+    /// An error in a handshake ends the connection, unless others still use it.
+    async fn answer_handshake(&mut self, answer: Answer) -> Result<(), Over> {
+        let (message, close) = match answer {
+            Answer::Message(message) => (message, None),
+            Answer::Error { code, message, .. } => (message, code.websocket_close()),
+            Answer::Nothing => return Ok(()),
+            Answer::Stream(messages) => {
+                let answers = self.answers.clone();
+                self.tasks
+                    .spawn(async move { send_all(messages, &answers).await });
+                return Ok(());
+            }
+        };
+        self.feed(message).await?;
+        let all = self.visit.limits.websocket_requests;
+        match close {
+            Some(code) if self.waiting.is_empty() && self.requests.available_permits() == all => {
+                self.close(CloseCode::from(code)).await;
+                Err(Over)
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn tick(&mut self) -> Result<(), Over> {
@@ -242,6 +243,7 @@ where
     }
 
     async fn feed(&mut self, message: Bytes) -> Result<(), Over> {
+        self.unsent = self.unsent.saturating_add(message.len());
         // What we answer is JSON, so it is text.
         let text = Utf8Bytes::try_from(message).map_err(|_| Over)?;
         self.within(Message::Text(text)).await
@@ -255,6 +257,7 @@ where
 
     async fn flush(&mut self) -> Result<(), Over> {
         let limit = self.visit.limits.websocket_idle;
+        self.unsent = 0;
         let flushed = timeout(limit, self.socket.flush()).await;
         flushed.map_err(|_| Over)?.map_err(|_| Over)
     }
@@ -275,15 +278,23 @@ where
     }
 }
 
-/// The answer to a message, with the place that is free again.
-fn finish(message: Bytes, close: Option<u16>, place: OwnedSemaphorePermit, end: End) -> Out {
-    match (end, close) {
-        // Free before the answer is seen, so that whoever sees it can send the next.
-        (End::Request, _) => {
+/// Gives the connection what came of a request. Its place is free before that is seen, so that whoever sees
+/// it can send the next. If nobody takes it the connection has ended.
+async fn hand_on(answer: Answer, place: OwnedSemaphorePermit, answers: mpsc::Sender<Bytes>) {
+    match answer {
+        Answer::Message(message) | Answer::Error { message, .. } => {
             drop(place);
-            Out::Text(message)
+            let _ = answers.send(message).await;
         }
-        (End::Connection, Some(code)) => Out::Fatal(message, code, place),
-        (End::Connection, None) => Out::Shaken(message, place),
+        Answer::Nothing => {}
+        Answer::Stream(messages) => send_all(messages, &answers).await,
+    }
+}
+
+async fn send_all(mut messages: mpsc::Receiver<Bytes>, answers: &mpsc::Sender<Bytes>) {
+    while let Some(message) = messages.recv().await {
+        if answers.send(message).await.is_err() {
+            return;
+        }
     }
 }
