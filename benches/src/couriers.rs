@@ -1,4 +1,4 @@
-//! Between the client and its connections: what is weighed, and what is kept back.
+//! Between the client and its connections: what is weighed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,15 +6,6 @@ use a2a_net::courier::Post;
 use a2a_net::transport::{CarryError, Courier, Place, Reply};
 use a2a_net::{Couriers, Posts, Route};
 use bytes::Bytes;
-
-/// Whether the end of a session is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
-    /// Yes.
-    Sent,
-    /// A handshake has six messages; the close that an introduction ends with is not one of them.
-    KeptBack,
-}
 
 /// The sizes of messages that went to and fro.
 #[derive(Debug, Clone, Default)]
@@ -27,8 +18,6 @@ pub struct Shared {
     pub posts: Arc<Posts>,
     /// What went over them.
     pub sizes: Sizes,
-    /// Whether the end of sessions does.
-    pub closing: Closing,
 }
 
 /// A courier of theirs.
@@ -36,7 +25,6 @@ pub struct Shared {
 pub struct Watched {
     post: Post,
     sizes: Sizes,
-    closing: Closing,
 }
 
 /// More are not of interest.
@@ -64,7 +52,6 @@ impl Couriers for Shared {
         Ok(Watched {
             post: self.posts.courier(route)?,
             sizes: self.sizes.clone(),
-            closing: self.closing,
         })
     }
 }
@@ -76,9 +63,6 @@ impl Courier for Watched {
         session_id: Option<&str>,
         message: Bytes,
     ) -> Result<Reply, CarryError> {
-        if self.closing == Closing::KeptBack && place == Place::Request {
-            return Ok(Reply::Nothing);
-        }
         self.sizes.add(message.len());
         let reply = self.post.send(place, session_id, message).await?;
         if let Reply::Message { message, .. } = &reply {

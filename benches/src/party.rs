@@ -20,7 +20,7 @@ use serde_json::json;
 use store::{Options, Sqlite, Store};
 use tempfile::TempDir;
 
-use crate::couriers::{Closing, Shared, Sizes};
+use crate::couriers::{Shared, Sizes};
 
 /// What calls.
 pub type Caller = Client<Shared>;
@@ -90,11 +90,10 @@ impl Party {
     /// A client over one kind of transport, with sessions of its own. What it sends is signed; it does
     /// not offer to encrypt inside TLS too.
     #[must_use]
-    pub fn client(&self, carrier: Carrier, closing: Closing) -> Caller {
+    pub fn client(&self, carrier: Carrier) -> Caller {
         let shared = Shared {
             posts: Arc::clone(&self.posts),
             sizes: self.sizes.clone(),
-            closing,
         };
         self.client_over(carrier, shared, Sealing::IfRequired)
     }

@@ -18,7 +18,7 @@ use a2a_net::transport::Carrier;
 use a2a_net::{CallOptions, Encrypt, NameWork};
 use a2a_session::Sealing;
 use benches::client::obey;
-use benches::couriers::{Closing, Shared};
+use benches::couriers::Shared;
 use benches::party::{Caller, Party};
 use canonical::Value;
 use serde_json::json;
@@ -37,16 +37,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     match words.as_slice() {
         ["handshake", carrier, origin, ca] => {
             let party = Party::open(origin, Path::new(ca)).await?;
-            let client = party.client(named(carrier)?, Closing::KeptBack);
+            let carrier = named(carrier)?;
+            // Each has sessions of its own, so that each shakes hands.
             let call = || async {
-                let introduced = client.introduce(&party.server, Encrypt::AsAgreed).await;
-                introduced.map(|_| ()).map_err(|(_, error)| error)
+                let client = party.client(carrier);
+                client
+                    .meet(&party.server, Encrypt::AsAgreed)
+                    .await
+                    .map(drop)
             };
             obey(call).await?;
         }
         ["request", carrier, origin, ca] => {
             let party = Party::open(origin, Path::new(ca)).await?;
-            let client = party.client(named(carrier)?, Closing::Sent);
+            let client = party.client(named(carrier)?);
             // A request that is done once, not work that is kept to be asked for again.
             obey(|| ping(&party, &client, NameWork::No)).await?;
         }
@@ -55,7 +59,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let shared = Shared {
                 posts: Arc::clone(&party.posts),
                 sizes: party.sizes.clone(),
-                closing: Closing::Sent,
             };
             let client = party.client_over(named(carrier)?, shared, Sealing::Offered);
             obey(|| ping(&party, &client, NameWork::Yes)).await?;
@@ -70,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let mut held = Vec::new();
             for _ in 0..sessions.parse()? {
                 // Each has sessions of its own.
-                let client = party.client(Carrier::Http2, Closing::Sent);
+                let client = party.client(Carrier::Http2);
                 ping(&party, &client, NameWork::No).await?;
                 held.push(client);
             }
@@ -106,7 +109,7 @@ async fn ping(party: &Party, client: &Caller, name_work: NameWork) -> Result<(),
 
 /// The sizes of messages, in the order in which they are sent.
 async fn sizes(party: &Party) -> Result<Vec<usize>, Box<dyn Error>> {
-    let client = party.client(Carrier::Http2, Closing::Sent);
+    let client = party.client(Carrier::Http2);
     ping(party, &client, NameWork::No).await?;
     Ok(party.sizes.take())
 }

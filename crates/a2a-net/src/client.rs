@@ -202,8 +202,6 @@ struct Inner<C: Couriers> {
     couriers: C,
     guard: Guard,
     pool: Pool<C::Courier>,
-    /// Whoever shakes hands has one of these.
-    shaking: Arc<()>,
     /// Where the operator says that agents are which have no manifest.
     addresses: Mutex<BTreeMap<String, String>>,
     runtime: Handle,
@@ -219,7 +217,6 @@ impl<C: Couriers> Client<C> {
             couriers,
             guard,
             pool: Pool::default(),
-            shaking: Arc::default(),
             addresses: Mutex::default(),
             runtime: Handle::current(),
         }))
@@ -244,6 +241,15 @@ impl<C: Couriers> Client<C> {
         let took = home.clock.now().monotonic.saturating_sub(began);
         home.metrics.calls.ended(failed.as_ref(), took);
         called
+    }
+
+    /// Shakes hands with an agent, unless there is a session with it, so that the next call need not.
+    ///
+    /// # Errors
+    /// Why there is no session.
+    pub async fn meet(&self, did: &Did, encrypt: Encrypt) -> Result<SessionView, CallError> {
+        let meeting = self.0.session(did, encrypt);
+        Box::pin(meeting).await.map(|held| held.view.clone())
     }
 
     /// Shakes hands with an agent, keeps every message, and closes the session again.

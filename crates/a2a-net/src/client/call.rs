@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::error::{CallError, Told};
 use super::exchange::{Outcome, Question};
-use super::pool::{Held, Server};
+use super::pool::Held;
 use super::retry::{Decision, Retries, Sent};
 use super::{
     Answered, CallOptions, Couriers, Encrypt, FailedWork, Inner, NameWork, Provisional, Setback,
@@ -120,10 +120,7 @@ impl<C: Couriers> Inner<C> {
         asking: &Asking<'_>,
         attempt: u32,
     ) -> Result<Answered, (CallError, Sent)> {
-        self.check_blocked(asking.did)
-            .map_err(|error| (error, Sent::Nothing))?;
-        let server = self.pool.server(asking.did, asking.encrypt);
-        let session = self.session(&server, asking);
+        let session = self.session(asking.did, asking.encrypt);
         let held = match timeout_at(asking.deadline, session).await {
             Ok(held) => held.map_err(|error| (error, Sent::Nothing))?,
             Err(_) => return Err((CallError::TimedOut, Sent::Nothing)),
@@ -134,6 +131,7 @@ impl<C: Couriers> Inner<C> {
             Err(failed) => failed,
         };
         if ends_session(&error) {
+            let server = self.pool.server(asking.did, asking.encrypt);
             let mut gate = server.lock().await;
             if gate.held.as_ref().is_some_and(|it| Arc::ptr_eq(it, &held)) {
                 gate.held = None;
@@ -153,11 +151,13 @@ impl<C: Couriers> Inner<C> {
     }
 
     /// The session that is kept with a server, or a new one.
-    async fn session(
+    pub(super) async fn session(
         self: &Arc<Self>,
-        server: &Server<C::Courier>,
-        asking: &Asking<'_>,
+        did: &Did,
+        encrypt: Encrypt,
     ) -> Result<Arc<Held<C::Courier>>, CallError> {
+        self.check_blocked(did)?;
+        let server = self.pool.server(did, encrypt);
         let mut gate = server.lock().await;
         let now = self.home.clock.now();
         if let Some(held) = gate.held.as_ref().filter(|held| held.is_good(now)) {
@@ -167,7 +167,7 @@ impl<C: Couriers> Inner<C> {
             sleep_until(begun + PACE).await;
         }
         gate.begun = Some(Instant::now());
-        let held = Arc::new(self.shake(asking.did, asking.encrypt).await?);
+        let held = Arc::new(self.shake(did, encrypt).await?);
         if let Some(old) = gate.held.replace(Arc::clone(&held)) {
             self.retire(old);
         }

@@ -106,7 +106,7 @@ impl<C: Couriers> Inner<C> {
         encrypt: Encrypt,
         said: &mut Vec<Said>,
     ) -> Result<(Held<C::Courier>, Route), CallError> {
-        let _shaking = Arc::clone(&self.shaking);
+        let _shaking = Arc::clone(&self.home.shaking);
         let mut route = self.route(did, at).await?;
         let mut courier = self.couriers.courier(&route)?;
         let began = Instant::now();
@@ -169,8 +169,8 @@ impl<C: Couriers> Inner<C> {
         let event = Event::HandshakeSent;
         let written = home.recorder.established(event, established, None, took);
         let written = written.map_err(CallError::Audit)?;
-        // The client's own, and that of this handshake.
-        let has_company = Arc::strong_count(&self.shaking) > 2;
+        // The node's own, and that of this handshake.
+        let has_company = Arc::strong_count(&home.shaking) > 2;
         written.settled(has_company).await.map_err(CallError::Audit)
     }
 

@@ -42,6 +42,7 @@ macro_rules! over {
             sessions_are_closed_on_both_sides
             many_requests_at_once_share_a_session
             a_handshake_can_be_shown
+            an_agent_can_be_met_before_it_is_called
             threat_145_every_outcome_is_on_record
             a_server_that_stops_lets_work_finish
             );

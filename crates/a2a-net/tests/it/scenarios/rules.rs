@@ -135,6 +135,18 @@ pub(super) async fn many_requests_at_once_share_a_session<L: Link>() {
     assert_eq!(world.served("request_received").len(), 64);
 }
 
+/// Who has met an agent calls it without another handshake.
+pub(super) async fn an_agent_can_be_met_before_it_is_called<L: Link>() {
+    let world = World::<L>::new().await;
+    let met = world.client.meet(&did(SERVER), Encrypt::AsAgreed).await;
+    let met = met.unwrap().session_id;
+    let again = world.client.meet(&did(SERVER), Encrypt::AsAgreed).await;
+    assert_eq!(again.unwrap().session_id, met);
+    let answer = world.call(json!({"goal": "frith.ping"})).await.unwrap();
+    assert_eq!(answer.session.session_id, met);
+    assert_eq!(world.server.sessions().len(), 1);
+}
+
 pub(super) async fn a_handshake_can_be_shown<L: Link>() {
     let world = World::<L>::new().await;
     let shown = world
