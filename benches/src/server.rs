@@ -30,7 +30,9 @@ impl Drop for Server {
     /// It is asked to end before it is made to: a program that counts what it does (`cargo xtask train`)
     /// writes that down last.
     fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        }
         self.wait();
         let _ = self.0.kill();
         let _ = self.0.wait();

@@ -19,90 +19,106 @@ const PROGRAMS: &str = "build --quiet --locked --release --package frith --packa
     --no-default-features --bin frith --bin a2a --bin a2a_client --bin a2e --bin a2e_client --bin bridge \
     --bin env --bin env_client --bin limit";
 
-/// What the product has unless it is told otherwise.
-const FEATURES: &str = "--features frith/embed,frith/mcp,frith/wasm";
-
 /// Which features the product is to have.
 #[derive(Debug, Clone, Copy)]
 enum Features {
     Default,
-    /// For who has less time: these take longer to build than all the rest.
+    /// For who has less time: those take longer to build than all the rest.
     None,
 }
 
+/// Programs of one kind.
+#[derive(Debug)]
+struct Training {
+    features: Features,
+    host: String,
+    /// Where everything is that comes of it.
+    folder: PathBuf,
+}
+
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
-    let features = match words {
-        [] => Features::Default,
-        ["--no-default-features"] => Features::None,
+    let training = match words {
+        [] => Training::of(Features::Default)?,
+        ["--no-default-features"] => Training::of(Features::None)?,
         _ => return Err("usage: cargo xtask train [--no-default-features]".to_owned()),
     };
-    let programs = train(features)?;
+    training.count()?;
+    let programs = training.build()?;
     println!("the trained programs are in {}", programs.display());
     Ok(())
 }
 
-/// The folder with trained programs, which are made if there are none.
+/// The folder with trained programs, built from what is there now. What was counted with earlier code is good
+/// for all of it that was not changed since.
 pub(crate) fn programs() -> Result<PathBuf, String> {
-    let trained = folder("trained")?;
-    match trained.join("frith").exists() {
-        true => Ok(trained),
-        false => train(Features::Default),
+    let training = Training::of(Features::Default)?;
+    if !training.profile().exists() {
+        training.count()?;
     }
+    training.build()
 }
 
-fn train(features: Features) -> Result<PathBuf, String> {
-    let merge = profdata()?;
-    let root = workspace().join("target/train");
-    let counts = root.join("counts");
-    let profile = root.join("profile");
-    println!("building programs that count what they do");
-    build(
-        "train",
-        features,
-        &format!("-Cprofile-generate={}", counts.display()),
-    )?;
-    let _ = fs::remove_dir_all(&counts);
-    practice::all(&folder("train")?, &counts)?;
-    // A command that was killed has written half of its counts; the others are good.
-    let merged = capture(
-        Command::new(merge)
-            .args(["merge", "--failure-mode=all", "-o"])
-            .arg(&profile)
-            .arg(&counts),
-    );
-    if !merged.success {
-        return Err(format!(
-            "the counts cannot be put together: {}",
-            merged.text
-        ));
+impl Training {
+    fn of(features: Features) -> Result<Self, String> {
+        let name = match features {
+            Features::Default => "trained",
+            Features::None => "trained-small",
+        };
+        Ok(Self {
+            features,
+            host: rustc("host")?,
+            folder: workspace().join("target").join(name),
+        })
     }
-    println!("building them for what they did");
-    // Cargo sees the name of the profile and not what is in it.
-    let _ = fs::remove_dir_all(workspace().join("target/trained"));
-    build(
-        "trained",
-        features,
-        &format!("-Cprofile-use={}", profile.display()),
-    )?;
-    folder("trained")
-}
 
-/// Builds all programs into a folder of their own. The target is named, so that flags are for the programs
-/// alone and not for what builds them.
-fn build(name: &str, features: Features, flags: &str) -> Result<(), String> {
-    let mut command = cargo(PROGRAMS);
-    if let Features::Default = features {
-        command.args(FEATURES.split(' '));
+    fn profile(&self) -> PathBuf {
+        self.folder.join("profile")
     }
-    command.args(["--target", &rustc("host")?, "--target-dir"]);
-    command.arg(workspace().join("target").join(name));
-    show(command.env("RUSTFLAGS", flags))
-}
 
-/// Where the programs of a build lie.
-fn folder(name: &str) -> Result<PathBuf, String> {
-    let target = workspace().join("target").join(name);
-    Ok(target.join(rustc("host")?).join("release"))
+    /// Counts what the programs do.
+    fn count(&self) -> Result<(), String> {
+        let merge = profdata()?;
+        let counts = self.folder.join("counts");
+        println!("building programs that count what they do");
+        let flag = format!("-Cprofile-generate={}", counts.display());
+        let programs = self.build_with("counting", &flag)?;
+        let _ = fs::remove_dir_all(&counts);
+        practice::all(&programs, &counts)?;
+        // A command that was killed has written half of its counts; the others are good.
+        let mut merge = Command::new(merge);
+        merge.args(["merge", "--failure-mode=all", "-o"]);
+        let merged = capture(merge.arg(self.profile()).arg(&counts));
+        // Cargo sees the name of the profile and not what is in it.
+        let _ = fs::remove_dir_all(self.folder.join("built"));
+        let _ = fs::remove_dir_all(&counts);
+        match merged.success {
+            true => Ok(()),
+            false => Err(format!(
+                "the counts cannot be put together: {}",
+                merged.text
+            )),
+        }
+    }
+
+    /// Builds the programs for what was counted.
+    fn build(&self) -> Result<PathBuf, String> {
+        println!("building programs for what they mostly do");
+        let flag = format!("-Cprofile-use={}", self.profile().display());
+        self.build_with("built", &flag)
+    }
+
+    /// Builds all programs into a folder of their own. The target is named, so that the flag is for the programs
+    /// alone and not for what builds them.
+    fn build_with(&self, name: &str, flag: &str) -> Result<PathBuf, String> {
+        let target = self.folder.join(name);
+        let mut command = cargo(PROGRAMS);
+        if let Features::Default = self.features {
+            command.args(["--features", "frith/default"]);
+        }
+        command.args(["--target", &self.host, "--target-dir"]);
+        show(command.arg(&target).env("CARGO_ENCODED_RUSTFLAGS", flag))?;
+        Ok(target.join(&self.host).join("release"))
+    }
 }
 
 /// What the compiler says of itself.

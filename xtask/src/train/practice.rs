@@ -46,6 +46,8 @@ pub(super) fn all(programs: &Path, counts: &Path) -> Result<(), String> {
     let mut child = Command::new(programs.join("frith"))
         .args(["stdio", "--data"])
         .arg(&data)
+        // Away from configurations.
+        .current_dir(&data)
         .env("LLVM_PROFILE_FILE", &file)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -96,7 +98,7 @@ impl Agent {
             if self.output.read_line(&mut line)? == 0 {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }
-            if line.contains(r#""type":"error""#) {
+            if line.contains(r#""type":"error""#) || line.contains(r#""success":false"#) {
                 return Err(std::io::Error::other(format!("{request}: {line}")));
             }
             if line.contains(&answers_it) && !line.contains("/event\"") {

@@ -128,7 +128,8 @@ impl<S: Service> Exchange<S> {
     /// Whether others may have come at the same time. Over HTTP/1.1 those are on other connections, where
     /// nobody has looked yet.
     fn has_company(&self) -> bool {
-        self.pace.has_several() || self.connections.len() > 1
+        let is_http1 = self.carrier == Carrier::Http1;
+        self.pace.has_several() || (is_http1 && self.connections.len() > 1)
     }
 
     async fn read(&self, request: Request<Incoming>, limit: usize) -> Result<Bytes, Refusal> {

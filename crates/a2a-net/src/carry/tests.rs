@@ -16,13 +16,16 @@ use tokio_util::task::TaskTracker;
 use super::{Budget, Limits, Visit, serve};
 use crate::transport::{Answer, Arrived, Carrier, Service};
 
-/// Answers everything with what came, except what is told to hang.
+/// Answers everything with what came, after a second if told so, except what is told to hang.
 struct Echo;
 
 impl Service for Echo {
     async fn handle(&self, arrived: Arrived) -> Answer {
         if arrived.message.windows(4).any(|word| word == b"hang") {
             std::future::pending::<()>().await;
+        }
+        if arrived.message.windows(6).any(|word| word == b"slowly") {
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
         Answer::Message(arrived.message)
     }

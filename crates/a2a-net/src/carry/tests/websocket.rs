@@ -149,6 +149,40 @@ async fn answers_overtake_each_other() {
     assert!(answer.contains("fast"), "{answer}");
 }
 
+/// Messages of handshakes are answered in their order, however long one takes; requests do not wait for them.
+#[tokio::test(start_paused = true)]
+async fn handshakes_keep_their_order_and_nobody_waits_for_them() {
+    let mut socket = opened().await;
+    for text in [r#"{"type":"slowly"}"#, r#"{"type":"hello"}"#] {
+        socket.send(Message::text(text)).await.unwrap();
+    }
+    socket.send(request("a", "echo")).await.unwrap();
+    let mut answers = Vec::new();
+    while answers.len() < 3 {
+        let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
+        answers.push(answer.as_str().to_owned());
+    }
+    assert!(answers[0].contains(r#""request_id":"a""#), "{answers:?}");
+    assert!(answers[1].contains("slowly"), "{answers:?}");
+    assert!(answers[2].contains("hello"), "{answers:?}");
+}
+
+/// What was answered leaves, also if the peer says nothing more.
+#[tokio::test(start_paused = true)]
+async fn who_stops_sending_gets_all_answers() {
+    let mut socket = opened().await;
+    for number in 0..20 {
+        let request = request(&format!("r{number}"), "echo");
+        socket.feed(request).await.unwrap();
+    }
+    socket.flush().await.unwrap();
+    socket.get_mut().shutdown().await.unwrap();
+    for number in 0..20 {
+        let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
+        assert!(answer.contains(&format!(r#""r{number}""#)), "{answer}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn threat_129_who_answers_no_ping_is_left_after_ninety_seconds() {
     let mut stream = connect(Carrier::Http1);

@@ -12,11 +12,13 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::super::connection::Visit;
 use super::super::peek::peek;
@@ -52,6 +54,9 @@ struct Talk<S, T> {
 /// What comes of a message.
 type Working = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
+/// A handshake message that could not be answered at once.
+type Shaking = Option<AbortOnDropHandle<Answer>>;
+
 /// That the connection is over.
 struct Over;
 
@@ -77,11 +82,15 @@ where
         visit,
     };
     let mut is_stopping = false;
-    let mut shaking: Option<Working> = None;
+    let mut shaking: Shaking = None;
     loop {
         while talk.tasks.try_join_next().is_some() {}
-        if shaking.is_none() {
-            shaking = talk.waiting.pop_front().map(|next| talk.work_on(next));
+        while shaking.is_none()
+            && let Some(next) = talk.waiting.pop_front()
+        {
+            if talk.shake(next, &mut shaking).await.is_err() {
+                return;
+            }
         }
         let is_idle = talk.tasks.is_empty() && shaking.is_none() && ready.is_empty();
         if is_stopping && is_idle {
@@ -92,7 +101,7 @@ where
         }
         let is_full = talk.waiting.len() >= WAITING;
         let has_unsent = talk.unsent > 0;
-        // What came is taken before anything is done, and what was done is sent before anything is waited for.
+        // What was done is sent before anything is waited for.
         let done = tokio::select! {
             biased;
             Some(message) = ready.recv() => talk.feed(message).await,
@@ -101,10 +110,7 @@ where
                 Ok(())
             }
             came = talk.socket.next(), if !is_stopping && !is_full => talk.take(came).await,
-            answer = answer_of(&mut shaking) => {
-                shaking = None;
-                talk.answer_handshake(answer).await
-            }
+            answer = answer_of(&mut shaking) => talk.answer_handshake(answer, &mut shaking).await,
             () = std::future::ready(()), if has_unsent => talk.flush().await,
             Some(_) = talk.tasks.join_next(), if is_stopping => Ok(()),
             _ = ticks.tick() => talk.tick().await,
@@ -116,11 +122,14 @@ where
 }
 
 /// The answer to a message that is worked on; waits for ever if there is none.
-async fn answer_of(working: &mut Option<Working>) -> Answer {
-    match working {
-        Some(working) => working.await,
-        None => std::future::pending().await,
-    }
+async fn answer_of(shaking: &mut Shaking) -> Answer {
+    let Some(working) = shaking else {
+        return std::future::pending().await;
+    };
+    let answer = working.await;
+    *shaking = None;
+    // Whoever broke has said so elsewhere.
+    answer.unwrap_or(Answer::Nothing)
 }
 
 impl<S, T> Talk<S, T>
@@ -129,6 +138,8 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
 {
     async fn take(&mut self, came: Option<Result<Message, Error>>) -> Result<(), Over> {
+        // Many small messages may have come at once, and others want to be served too.
+        consume_budget().await;
         let code = match came {
             Some(Ok(Message::Text(text))) => {
                 self.heard = Instant::now();
@@ -151,7 +162,11 @@ where
             Some(Err(Error::Capacity(_))) => CloseCode::Size,
             Some(Err(Error::Utf8(_))) => CloseCode::Invalid,
             Some(Err(Error::Protocol(_))) => CloseCode::Protocol,
-            None | Some(Err(_)) => return Err(Over),
+            None | Some(Err(_)) => {
+                // It may still read.
+                let _ = timeout(GOODBYE, self.flush()).await;
+                return Err(Over);
+            }
         };
         self.close(code).await;
         Err(Over)
@@ -190,9 +205,8 @@ where
     /// Begins a request. Most are done at once; what is not goes on beside the others.
     async fn start(&mut self, message: Bytes, place: OwnedSemaphorePermit) -> Result<(), Over> {
         let mut work = self.work_on(message);
-        let polled = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
         let answers = self.answers.clone();
-        match polled {
+        match now_or_later(&mut work).await {
             Poll::Ready(Answer::Message(message) | Answer::Error { message, .. }) => {
                 drop(place);
                 self.feed(message).await
@@ -209,28 +223,53 @@ where
         }
     }
 
+    /// Begins a message of a handshake, in the same way.
+    async fn shake(&mut self, message: Bytes, shaking: &mut Shaking) -> Result<(), Over> {
+        let mut work = self.work_on(message);
+        match now_or_later(&mut work).await {
+            Poll::Ready(answer) => self.answer_handshake(answer, shaking).await,
+            Poll::Pending => {
+                *shaking = Some(AbortOnDropHandle::new(tokio::spawn(work)));
+                Ok(())
+            }
+        }
+    }
+
     /// An error in a handshake ends the connection, unless others still use it.
-    async fn answer_handshake(&mut self, answer: Answer) -> Result<(), Over> {
+    async fn answer_handshake(
+        &mut self,
+        answer: Answer,
+        shaking: &mut Shaking,
+    ) -> Result<(), Over> {
         let (message, close) = match answer {
             Answer::Message(message) => (message, None),
             Answer::Error { code, message, .. } => (message, code.websocket_close()),
             Answer::Nothing => return Ok(()),
             Answer::Stream(messages) => {
                 let answers = self.answers.clone();
-                self.tasks
-                    .spawn(async move { send_all(messages, &answers).await });
+                let sending = tokio::spawn(async move {
+                    send_all(messages, &answers).await;
+                    Answer::Nothing
+                });
+                *shaking = Some(AbortOnDropHandle::new(sending));
                 return Ok(());
             }
         };
         self.feed(message).await?;
-        let all = self.visit.limits.websocket_requests;
         match close {
-            Some(code) if self.waiting.is_empty() && self.requests.available_permits() == all => {
+            Some(code) if self.is_unused() => {
                 self.close(CloseCode::from(code)).await;
                 Err(Over)
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether nobody waits for anything, be it only to be written.
+    fn is_unused(&mut self) -> bool {
+        while self.tasks.try_join_next().is_some() {}
+        let has_answers = self.answers.capacity() < self.answers.max_capacity();
+        self.waiting.is_empty() && self.tasks.is_empty() && !has_answers
     }
 
     async fn tick(&mut self) -> Result<(), Over> {
@@ -264,6 +303,9 @@ where
 
     /// Says goodbye, and waits a little for the peer to have read it.
     async fn close(&mut self, code: CloseCode) {
+        if self.unsent > 0 && self.flush().await.is_err() {
+            return;
+        }
         let frame = CloseFrame {
             code,
             reason: Utf8Bytes::default(),
@@ -276,6 +318,11 @@ where
         // A peer that does not answer is left.
         let _ = timeout(GOODBYE, goodbye).await;
     }
+}
+
+/// What comes of a message now, or that it goes on later.
+async fn now_or_later(work: &mut Working) -> Poll<Answer> {
+    poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await
 }
 
 /// Gives the connection what came of a request. Its place is free before that is seen, so that whoever sees
