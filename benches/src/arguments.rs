@@ -19,8 +19,10 @@ pub struct Arguments {
 /// Where the programs are.
 #[derive(Debug)]
 pub struct Programs {
-    /// Ours.
+    /// Ours; where the benchmark is unless told otherwise.
     pub own: PathBuf,
+    /// Bare limits that are built with the benchmark.
+    pub bare: PathBuf,
     /// Bare limits, and SDKs in Rust.
     pub peers: Option<PathBuf>,
     /// SDKs in Python: an interpreter, and the script or the folder of scripts.
@@ -31,13 +33,15 @@ impl Arguments {
     /// Those of this process.
     ///
     /// # Errors
-    /// If they are wrong, or our program is not where this one is.
+    /// If they are wrong, or our program is not where it should be.
     pub fn read(name: &str) -> io::Result<Self> {
         let program = std::env::current_exe()?;
+        let folder = program.parent().map(PathBuf::from).unwrap_or_default();
         let mut arguments = Self {
             smoke: false,
             programs: Programs {
-                own: program.parent().map(PathBuf::from).unwrap_or_default(),
+                own: folder.clone(),
+                bare: folder,
                 peers: None,
                 python: None,
             },
@@ -47,7 +51,7 @@ impl Arguments {
         let mut words = std::env::args().skip(1);
         let wrong = || {
             io::Error::other(format!(
-                "usage: {name} [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPTS]"
+                "usage: {name} [--smoke] [--only TRANSPORT] [--out FOLDER] [--own FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPTS]"
             ))
         };
         while let Some(word) = words.next() {
@@ -56,6 +60,7 @@ impl Arguments {
                 "--smoke" => arguments.smoke = true,
                 "--only" => arguments.only = Some(next()?),
                 "--out" => arguments.out = Some(next()?.into()),
+                "--own" => arguments.programs.own = next()?.into(),
                 "--peers" => arguments.programs.peers = Some(next()?.into()),
                 "--python" => arguments.programs.python = Some((next()?.into(), next()?.into())),
                 _ => return Err(wrong()),

@@ -12,6 +12,7 @@ mod wire;
 use std::process::Command;
 
 use crate::step::{cargo, show, workspace};
+use crate::train;
 
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
@@ -50,14 +51,12 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
 /// A suite that is one program.
 fn single(name: &str) -> Result<(), String> {
     programs(&[name])?;
-    show(&mut Command::new(
-        workspace().join("target/release").join(name),
-    ))
+    show(&mut program(name))
 }
 
 /// Builds programs of the benchmarks, with what they measure: MCP and WebAssembly take longer to build
 /// than all the rest.
-fn programs(names: &[&str]) -> Result<(), String> {
+pub(crate) fn programs(names: &[&str]) -> Result<(), String> {
     let mut command = cargo("build --quiet --locked --release --package benches");
     command.arg("--no-default-features");
     for name in names {
@@ -78,6 +77,21 @@ fn build(names: &[&str]) -> Result<(), String> {
         "build --quiet --locked --release --package frith",
     ))?;
     programs(names)
+}
+
+/// One that was built.
+pub(crate) fn program(name: &str) -> Command {
+    Command::new(workspace().join("target/release").join(name))
+}
+
+/// A benchmark of whole programs, of the trained ones, with bare limits and reports where they belong.
+fn of_trained(name: &str, bare: &[&str]) -> Result<Command, String> {
+    let trained = train::programs()?;
+    programs(&[&[name], bare].concat())?;
+    let mut command = program(name);
+    command.arg("--own").arg(trained);
+    command.arg("--out").arg(workspace().join("target/bench"));
+    Ok(command)
 }
 
 /// What is measured beside ours.

@@ -16,8 +16,7 @@ use crate::tools::debian;
 
 /// Built together and alike both times: what was counted is found again by names that depend on that.
 const PROGRAMS: &str = "build --quiet --locked --release --package frith --package benches \
-    --no-default-features --bin frith --bin a2a --bin a2a_client --bin a2e --bin a2e_client --bin bridge \
-    --bin env --bin env_client --bin limit";
+    --no-default-features --bin frith --bin a2a_client --bin a2e_client --bin env_client";
 
 /// Which features the product is to have.
 #[derive(Debug, Clone, Copy)]

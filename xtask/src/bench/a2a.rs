@@ -1,23 +1,18 @@
 //! `cargo xtask bench a2a`: two nodes end to end, beside bare limits and Google's protocol; and
 //! `a2a-load`: one node under the load of many.
 
-use std::process::Command;
-
-use super::{build, build_peers, python};
+use super::{build, build_peers, of_trained, program, python};
 use crate::step::{show, workspace};
-use crate::train;
 
 /// The Python SDK of Google's A2A protocol that is measured, with what its server runs on.
 const PYTHON_A2A: [&str; 2] = ["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"];
 
 pub(crate) fn run() -> Result<(), String> {
-    let programs = train::programs()?;
+    let mut command = of_trained("a2a", &[])?;
     build_peers()?;
     let root = workspace();
     let out = root.join("target/bench");
     let peers = root.join("benches/peers");
-    let mut command = Command::new(programs.join("a2a"));
-    command.arg("--out").arg(&out);
     command.arg("--peers").arg(peers.join("target/release"));
     match python::with(&out.join("python-a2a"), &PYTHON_A2A) {
         Ok(python) => {
@@ -31,7 +26,5 @@ pub(crate) fn run() -> Result<(), String> {
 /// A minute of 2,000 sessions, with hostile messages among theirs.
 pub(crate) fn load() -> Result<(), String> {
     build(&["a2a_load"])?;
-    show(&mut Command::new(
-        workspace().join("target/release/a2a_load"),
-    ))
+    show(&mut program("a2a_load"))
 }

@@ -1,22 +1,17 @@
 //! `cargo xtask bench a2e`: a host end to end, beside bare limits and MCP.
 
-use std::process::Command;
-
-use super::{build_peers, python};
+use super::{build_peers, of_trained, python};
 use crate::step::{show, workspace};
-use crate::train;
 
 /// The Python MCP SDK that is measured.
 const PYTHON_MCP: &str = "mcp==2.3.0";
 
 pub(crate) fn run() -> Result<(), String> {
-    let programs = train::programs()?;
+    let mut command = of_trained("a2e", &["limit"])?;
     build_peers()?;
     let root = workspace();
     let out = root.join("target/bench");
     let peers = root.join("benches/peers");
-    let mut command = Command::new(programs.join("a2e"));
-    command.arg("--out").arg(&out);
     command.arg("--peers").arg(peers.join("target/release"));
     match python::with(&out.join("python"), &[PYTHON_MCP]) {
         Ok(python) => {

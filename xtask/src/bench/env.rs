@@ -1,20 +1,15 @@
 //! `cargo xtask bench env`: environments end to end, beside Gymnasium and OpenEnv.
 
-use std::process::Command;
-
-use super::python;
+use super::{of_trained, python};
 use crate::step::{show, workspace};
-use crate::train;
 
 /// What is measured beside ours.
 const PYTHON: [&str; 2] = ["gymnasium==1.4.0", "openenv-core==0.3.0"];
 
 pub(crate) fn run() -> Result<(), String> {
-    let programs = train::programs()?;
+    let mut command = of_trained("env", &[])?;
     let root = workspace();
     let out = root.join("target/bench");
-    let mut command = Command::new(programs.join("env"));
-    command.arg("--out").arg(&out);
     match python::with(&out.join("python-env"), &PYTHON) {
         Ok(python) => {
             command.arg("--python").arg(python);

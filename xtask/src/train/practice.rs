@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::bench;
 use crate::step::capture;
 
 /// The benchmarks, each with a node and its clients.
@@ -32,9 +33,12 @@ const HANDSHAKE: &str = r#""type":"handshake/req","agent_caps":["tools","memory"
 /// Puts all programs of a folder to work; each process leaves its counts in another.
 pub(super) fn all(programs: &Path, counts: &Path) -> Result<(), String> {
     let file = counts.join("%m-%p.profraw");
+    bench::programs(&[&BENCHMARKS[..], &["limit"]].concat())?;
     for name in BENCHMARKS {
         println!("practising with {name}");
-        let ran = capture(Command::new(programs.join(name)).env("LLVM_PROFILE_FILE", &file));
+        let mut practice = bench::program(name);
+        practice.arg("--own").arg(programs);
+        let ran = capture(practice.env("LLVM_PROFILE_FILE", &file));
         if !ran.success {
             return Err(format!("{name}: {}", ran.text));
         }
