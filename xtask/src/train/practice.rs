@@ -22,7 +22,7 @@ const REQUESTS: [&str; 10] = [
     r#""type":"tool/call/req","tool_name":"grep","arguments":{"pattern":"four","path":"@.txt"}"#,
     r#""type":"tool/call/req","tool_name":"glob","arguments":{"pattern":"@.*"}"#,
     r#""type":"tool/list/req","query":"find text in files""#,
-    r#""type":"memory/store/req","entries":[{"key":"k@","content":"the grey fox number @ runs through the wood","tags":["fox"]}]"#,
+    r#""type":"memory/store/req","entries":[{"key":"k@","content":"the grey fox number @ runs through the wood","tier":"working","tags":["fox"]}]"#,
     r#""type":"memory/retrieve/req","query":"fox wood @","limit":5"#,
     r#""type":"memory/retrieve/req","keys":["k@"]"#,
     r#""type":"chain/req","entry_node":"a","nodes":[{"node_id":"a","kind":"tool","name":"current_time","input":{},"next_node":"b"},{"node_id":"b","kind":"tool","name":"echo","input":{"text":"@"}}]"#,
