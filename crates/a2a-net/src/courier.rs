@@ -174,7 +174,7 @@ impl Courier for Post {
             Carrier::Http2 => {
                 let head = || targets.http2(place, session_id);
                 let response = http2.send(dialer, head, message).await?;
-                http::reply(response, (), dialer.answer_bytes()).await
+                http::reply(response, dialer.answer_bytes()).await
             }
             Carrier::Grpc => {
                 let head = || targets.grpc(place, session_id);

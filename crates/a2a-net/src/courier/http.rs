@@ -128,21 +128,9 @@ fn post(uri: Uri, session_id: Option<&str>) -> Result<Request<()>, CarryError> {
     Ok(request)
 }
 
-/// What a connection is good for once a response was read to its end.
-pub(super) trait Finished: Send + 'static {
-    /// The connection can be used again.
-    fn finished(self);
-}
-
-/// A connection that many share is not given back.
-impl Finished for () {
-    fn finished(self) {}
-}
-
 /// Reads a response.
 pub(super) async fn reply<B: Body<Data = Bytes> + Send + Unpin + 'static>(
     response: Response<B>,
-    connection: impl Finished,
     limit: usize,
 ) -> Result<Reply, CarryError>
 where
@@ -157,14 +145,12 @@ where
         return Err(CarryError::Foreign("it is compressed".into()));
     }
     if status == StatusCode::NO_CONTENT {
-        connection.finished();
         return Ok(Reply::Nothing);
     }
     match media_type(&head.headers) {
-        "application/x-ndjson" => Ok(Reply::Stream(lines(body, connection, limit))),
+        "application/x-ndjson" => Ok(Reply::Stream(lines(body, limit))),
         "application/json" => {
             let message = whole(body, limit).await?;
-            connection.finished();
             let retry_after = head.headers.get(header::RETRY_AFTER);
             let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
             Ok(Reply::Message {
@@ -222,7 +208,6 @@ async fn whole(
 /// The lines of a body as they come. Whoever no longer reads them ends the request.
 fn lines<B: Body<Data = Bytes> + Send + Unpin + 'static>(
     mut body: B,
-    connection: impl Finished,
     limit: usize,
 ) -> mpsc::Receiver<Result<Bytes, CarryError>>
 where
@@ -262,10 +247,9 @@ where
             read = reading => read,
             () = sender.closed() => return,
         };
-        match read {
-            Ok(()) => connection.finished(),
+        if let Err(error) = read {
             // Nobody may be there to be told.
-            Err(error) => drop(sender.send(Err(error)).await),
+            let _ = sender.send(Err(error)).await;
         }
     });
     receiver

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use a2a_net::courier::{Pool, Reach, Remote};
+use a2a_net::listen::Limits;
 use a2a_net::transport::{Carrier, CarryError, Courier, Place, Reply};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -236,6 +237,34 @@ async fn connections_are_kept_and_shared() {
         let most = if carrier == Carrier::Http1 { 2 } else { 1 };
         assert!(ports.len() <= most, "{carrier:?}: {ports:?}");
     }
+}
+
+#[tokio::test]
+async fn a_connection_that_nobody_takes_is_closed() {
+    let limits = Limits {
+        idle: Duration::from_secs(3600),
+        ..Limits::default()
+    };
+    let server = Server::with(limits).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let reach = Reach {
+        keep: Duration::from_millis(10),
+        ..Reach::default()
+    };
+    let pool = Pool::new(server.tls(), &Remote::new("localhost", address), reach).unwrap();
+    let passing = async {
+        let (mut here, _) = listener.accept().await.unwrap();
+        let mut there = TcpStream::connect(server.address).await.unwrap();
+        tokio::io::copy_bidirectional(&mut here, &mut there).await
+    };
+    let asking = async {
+        let courier = pool.courier(Carrier::Http1);
+        ask(&courier, &request("r1", "echo")).await
+    };
+    // The server would wait for longer than any test, and all of its clients are still there.
+    let (passed, _) = tokio::join!(passing, asking);
+    passed.unwrap();
 }
 
 /// Passes everything on to a server; the first connection nothing any more from then on, without a word.
