@@ -1,7 +1,8 @@
 //! What a transport must know of a message that it carries among others: its type and which request it belongs to.
+//!
+//! Nothing is checked here, as whoever gets the message reads all of it: strings are jumped over, and what is nested too.
 
-use canonical::LIMITS;
-use strict_json::{Remember, Scanner};
+use memchr::memchr2;
 
 /// The members that were looked for; of a text that is no message, none. They prove nothing.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -13,20 +14,75 @@ pub(crate) struct Peek<'a> {
 
 /// Looks at a message.
 pub(crate) fn peek(text: &str) -> Peek<'_> {
+    look(text).unwrap_or_default()
+}
+
+fn look(text: &str) -> Option<Peek<'_>> {
     let mut seen = Peek::default();
-    let scanned = Scanner::new(LIMITS).scan_with(text, |member| {
-        let place = match member.plain_name() {
-            Some(b"type") => &mut seen.kind,
-            Some(b"request_id") => &mut seen.request_id,
-            Some(b"error_code") => &mut seen.error_code,
-            _ => return Remember::No,
+    let mut rest = text.trim_ascii().as_bytes().strip_prefix(b"{")?;
+    loop {
+        rest = rest.trim_ascii_start().strip_prefix(b"\"")?;
+        let name = string(&mut rest)?;
+        rest = rest.trim_ascii_start().strip_prefix(b":")?;
+        rest = rest.trim_ascii_start();
+        let place = match name {
+            b"type" => Some(&mut seen.kind),
+            b"request_id" => Some(&mut seen.request_id),
+            b"error_code" => Some(&mut seen.error_code),
+            _ => None,
         };
-        *place = member.plain_string();
-        Remember::No
-    });
-    match scanned {
-        Ok(_) => seen,
-        Err(_) => Peek::default(),
+        match (place, rest.strip_prefix(b"\"")) {
+            // Twice is never.
+            (Some(Some(_)), _) => return None,
+            (Some(place), Some(value)) => {
+                rest = value;
+                let value = string(&mut rest)?;
+                let plain = Some(value).filter(|value| !value.contains(&b'\\'));
+                *place = plain.and_then(|plain| str::from_utf8(plain).ok());
+                rest = rest.trim_ascii_start();
+            }
+            _ => skip_value(&mut rest)?,
+        }
+        match rest.split_first()? {
+            (b',', more) => rest = more,
+            (b'}', []) => return Some(seen),
+            _ => return None,
+        }
+    }
+}
+
+/// What is in a string as it is written; `rest` begins behind the first quote, and then behind the last.
+fn string<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let whole = *rest;
+    let mut length = 0_usize;
+    loop {
+        let found = memchr2(b'"', b'\\', rest)?;
+        length = length.checked_add(found)?;
+        if rest.get(found) == Some(&b'"') {
+            *rest = rest.get(found.checked_add(1)?..)?;
+            return whole.get(..length);
+        }
+        // What is escaped ends nothing.
+        *rest = rest.get(found.checked_add(2)?..)?;
+        length = length.checked_add(2)?;
+    }
+}
+
+/// Goes on to what is behind a value: a comma, or the end of what it is in.
+fn skip_value(rest: &mut &[u8]) -> Option<()> {
+    let mut depth = 0_usize;
+    loop {
+        let (byte, behind) = rest.split_first()?;
+        match byte {
+            b',' | b'}' if depth == 0 => return Some(()),
+            b'{' | b'[' => depth = depth.checked_add(1)?,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        *rest = behind;
+        if *byte == b'"' {
+            string(rest)?;
+        }
     }
 }
 
@@ -56,6 +112,17 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_between_is_jumped_over() {
+        let text = r#" { "a" : "\\\"}, \"type\":\"close\"" , "b":[{"c":[1,"]}"]},2],"type" : "request" ,"request_id":"x" } "#;
+        let seen = peek(text);
+        assert_eq!((seen.kind, seen.request_id), (Some("request"), Some("x")));
+        // A name or a value that is spelled otherwise is not looked for.
+        let text = r#"{"\u0074ype":"close","type":"request","request_id":"\u0061"}"#;
+        let seen = peek(text);
+        assert_eq!((seen.kind, seen.request_id), (Some("request"), None));
+    }
+
+    #[test]
     fn of_what_is_no_message_nothing_is_seen() {
         for text in [
             "",
@@ -63,6 +130,10 @@ mod tests {
             r#"{"type":"request","type":"close"}"#,
             r#"{"type":"request","request_id":"a""#,
             r#"{"type":7,"request_id":null}"#,
+            r#"{"type":"request","request_id":"a"}}"#,
+            r#"{"type":"request" "request_id":"a"}"#,
+            r#"{"type":"request","request_id":"a\"}"#,
+            r#"{"type":"request","x":{"#,
         ] {
             assert_eq!(peek(text), Peek::default(), "{text}");
         }
