@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::TrySendError;
@@ -18,7 +19,8 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::task::{JoinHandle, unconstrained};
+use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::client::TlsStream;
 
 use super::Reach;
@@ -41,8 +43,8 @@ struct Shared {
 struct Free {
     /// The last used last.
     connections: Vec<Kept>,
-    /// Whether somebody comes to close those that nobody takes.
-    is_swept: bool,
+    /// What closes those that nobody takes.
+    sweeper: Option<JoinHandle<()>>,
 }
 
 struct Kept {
@@ -52,12 +54,12 @@ struct Kept {
 
 /// A connection and what drives it.
 struct Line {
-    sender: Sender,
-    driver: Pin<Box<Connection<TokioIo<TlsStream<TcpStream>>, Full<Bytes>>>>,
-    is_over: bool,
+    sender: SendRequest<Full<Bytes>>,
+    /// Until it is over: a request that it has not taken comes back when it is dropped.
+    driver: Option<Pin<Box<Driver>>>,
 }
 
-type Sender = SendRequest<Full<Bytes>>;
+type Driver = Connection<TokioIo<TlsStream<TcpStream>>, Full<Bytes>>;
 
 /// A response that comes over a connection.
 struct Answering {
@@ -126,13 +128,14 @@ impl Pool {
             .handshake(TokioIo::new(stream))
             .await;
         let (sender, driver) = shaken.map_err(|error| dialer.failed(&error))?;
-        if !std::mem::replace(&mut self.0.lock().is_swept, true) {
-            tokio::spawn(sweep(Arc::downgrade(&self.0), self.0.keep));
+        let mut free = self.0.lock();
+        // The last one may have ended with its runtime.
+        if free.sweeper.as_ref().is_none_or(JoinHandle::is_finished) {
+            free.sweeper = Some(tokio::spawn(sweep(Arc::downgrade(&self.0), self.0.keep)));
         }
         Ok(Line {
             sender,
-            driver: Box::pin(driver),
-            is_over: false,
+            driver: Some(Box::pin(driver)),
         })
     }
 }
@@ -145,12 +148,11 @@ impl Shared {
     /// A connection that was kept, and that the peer has not closed.
     fn take(&self) -> Option<Line> {
         let mut free = self.lock();
-        // Those before one that is too old are older.
-        while let Some(kept) = free
-            .connections
-            .pop_if(|kept| kept.since.elapsed() < self.keep)
-        {
-            let mut line = kept.line;
+        let stale = free.stale(self.keep);
+        if !stale.is_empty() {
+            tokio::spawn(close(stale));
+        }
+        while let Some(Kept { mut line, .. }) = free.connections.pop() {
             if line.is_ready() {
                 return Some(line);
             }
@@ -158,66 +160,83 @@ impl Shared {
         None
     }
 
-    /// Those that were kept for too long; nothing, if there is nothing and none is in use.
-    fn stale(&self) -> Option<Vec<Kept>> {
+    /// Those that were kept for too long, and when to look again; nothing, if there is nothing and none is in use.
+    fn sweep(&self) -> Option<(Vec<Kept>, Instant)> {
         let mut free = self.lock();
         if free.connections.is_empty() && self.places.available_permits() == self.connections {
-            free.is_swept = false;
+            free.sweeper = None;
             return None;
         }
-        let mut connections = free.connections.iter();
-        let kept = connections.position(|kept| kept.since.elapsed() < self.keep);
-        let stale = kept.unwrap_or(free.connections.len());
-        Some(free.connections.drain(..stale).collect())
+        let stale = free.stale(self.keep);
+        let oldest = free.connections.first();
+        let oldest = oldest.map_or_else(Instant::now, |kept| kept.since);
+        Some((stale, oldest + self.keep))
+    }
+}
+
+impl Free {
+    fn stale(&mut self, keep: Duration) -> Vec<Kept> {
+        let mut connections = self.connections.iter();
+        let kept = connections.position(|kept| kept.since.elapsed() < keep);
+        let stale = kept.unwrap_or(self.connections.len());
+        self.connections.drain(..stale).collect()
     }
 }
 
 /// Closes connections that nobody takes, as long as there are any.
 async fn sweep(shared: Weak<Shared>, keep: Duration) {
+    let mut next = Instant::now() + keep;
     loop {
-        tokio::time::sleep(keep).await;
-        let stale = shared.upgrade().and_then(|shared| shared.stale());
-        let Some(stale) = stale else {
+        sleep_until(next).await;
+        let swept = shared.upgrade().and_then(|shared| shared.sweep());
+        let Some((stale, again)) = swept else {
             return;
         };
-        for Kept { line, .. } in stale {
-            line.close().await;
-        }
+        close(stale).await;
+        next = again;
     }
 }
 
-impl Line {
-    /// Reads and writes what can be.
-    fn drive(&mut self, cx: &mut Context<'_>) {
-        // Why it ends is seen by who waits for the answer.
-        self.is_over = self.is_over || self.driver.as_mut().poll(cx).is_ready();
-    }
+/// Says goodbye over all of them.
+async fn close(stale: Vec<Kept>) {
+    let goodbyes = stale.into_iter().map(|Kept { line, .. }| async {
+        drop(line.sender);
+        if let Some(driver) = line.driver {
+            // A peer that does not take it is left.
+            let _ = timeout(GOODBYE, driver).await;
+        }
+    });
+    join_all(goodbyes).await;
+}
 
+impl Line {
     /// Whether a request can be sent at once. What the peer said since the last one is read for that.
     fn is_ready(&mut self) -> bool {
-        self.drive(&mut quiet());
-        !self.is_over && matches!(self.sender.poll_ready(&mut quiet()), Poll::Ready(Ok(())))
+        drive(&mut self.driver, &mut quiet());
+        self.driver.is_some() && matches!(self.sender.poll_ready(&mut quiet()), Poll::Ready(Ok(())))
     }
 
     async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
-        let mut response = pin!(self.sender.try_send_request(request));
+        // Without a budget, as nobody is woken for it when there is one again.
+        let mut response = pin!(unconstrained(self.sender.try_send_request(request)));
         poll_fn(|cx| {
-            self.is_over = self.is_over || self.driver.as_mut().poll(cx).is_ready();
+            drive(&mut self.driver, cx);
             response.as_mut().poll(&mut quiet())
         })
         .await
     }
+}
 
-    /// Says goodbye.
-    async fn close(self) {
-        drop(self.sender);
-        if !self.is_over {
-            // A peer that does not take it is left.
-            let _ = timeout(GOODBYE, self.driver).await;
-        }
+/// Reads and writes what can be.
+fn drive(driver: &mut Option<Pin<Box<Driver>>>, cx: &mut Context<'_>) {
+    // Why it ends is seen by who waits for the answer.
+    if let Some(running) = driver
+        && running.as_mut().poll(cx).is_ready()
+    {
+        *driver = None;
     }
 }
 
@@ -236,7 +255,7 @@ impl Body for Answering {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
         if let Some(line) = &mut this.line {
-            line.drive(cx);
+            drive(&mut line.driver, cx);
         }
         let frame = Pin::new(&mut this.body).poll_frame(&mut quiet());
         this.is_whole = this.is_whole || matches!(frame, Poll::Ready(None));
@@ -256,7 +275,10 @@ impl Body for Answering {
 impl Drop for Answering {
     fn drop(&mut self) {
         let is_whole = self.is_end_stream();
-        let line = self.line.take().filter(|line| is_whole && !line.is_over);
+        let line = self
+            .line
+            .take()
+            .filter(|line| is_whole && line.driver.is_some());
         if let Some(line) = line {
             let since = Instant::now();
             self.shared.lock().connections.push(Kept { line, since });
