@@ -100,6 +100,10 @@ impl Peek<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+    use strict_json::{Remember, Scanner};
+
     use super::*;
 
     #[test]
@@ -109,6 +113,56 @@ mod tests {
         let seen = peek(text);
         assert!(seen.is_request());
         assert_eq!(seen.request_id, Some("a"));
+    }
+
+    /// What the lexer finds that reads the message later.
+    fn read(text: &str) -> Peek<'_> {
+        let mut seen = Peek::default();
+        let scanned = Scanner::new(canonical::LIMITS).scan_with(text, |member| {
+            match member.plain_name() {
+                Some(b"type") => seen.kind = member.plain_string(),
+                Some(b"request_id") => seen.request_id = member.plain_string(),
+                Some(b"error_code") => seen.error_code = member.plain_string(),
+                _ => {}
+            }
+            Remember::No
+        });
+        assert!(scanned.is_ok(), "{text}");
+        seen
+    }
+
+    /// Members, those that are looked for among them, with everything that could be taken for an end.
+    fn members() -> impl Strategy<Value = serde_json::Value> {
+        let text = "[a\"\\\\{}\\[\\]:, é]{0,6}";
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<i32>().prop_map(serde_json::Value::from),
+            text.prop_map(serde_json::Value::from),
+        ];
+        let name = prop_oneof![
+            Just("type".to_owned()),
+            Just("request_id".to_owned()),
+            Just("error_code".to_owned()),
+            text,
+        ];
+        let value = leaf.prop_recursive(3, 24, 4, {
+            let name = name.clone();
+            move |inner| {
+                let list = vec(inner.clone(), 0..4).prop_map(serde_json::Value::from);
+                let object = btree_map(name.clone(), inner, 0..4);
+                prop_oneof![list, object.prop_map(|it| it.into_iter().collect())]
+            }
+        });
+        btree_map(name, value, 0..6).prop_map(|it| it.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_sees_anything_else_in_a_message_than_who_reads_it(message in members()) {
+            for text in [message.to_string(), format!("{message:#}")] {
+                prop_assert_eq!(peek(&text), read(&text));
+            }
+        }
     }
 
     #[test]

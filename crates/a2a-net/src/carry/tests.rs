@@ -7,6 +7,7 @@ mod websocket;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_wire::ErrorCode;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::{Budget, Limits, Visit, serve};
 use crate::transport::{Answer, Arrived, Carrier, Service};
 
-/// Answers everything with what came, after a second if told so, except what is told to hang.
+/// Answers everything with what came, after a second if told so, except what is told to hang or cannot be read.
 struct Echo;
 
 impl Service for Echo {
@@ -26,6 +27,13 @@ impl Service for Echo {
         }
         if arrived.message.windows(6).any(|word| word == b"slowly") {
             tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        if arrived.message.windows(4).any(|word| word == b"nope") {
+            return Answer::Error {
+                code: ErrorCode::InvalidMessage,
+                message: Bytes::from_static(br#"{"type":"error","error_code":"INVALID_MESSAGE"}"#),
+                retry_after: None,
+            };
         }
         Answer::Message(arrived.message)
     }

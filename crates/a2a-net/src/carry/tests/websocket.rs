@@ -167,6 +167,24 @@ async fn handshakes_keep_their_order_and_nobody_waits_for_them() {
     assert!(answers[2].contains("hello"), "{answers:?}");
 }
 
+/// A refusal that names no request is taken for the answer to the first message that has none, so it waits for that.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_names_nothing_waits_for_its_turn() {
+    let mut socket = opened().await;
+    socket
+        .send(Message::text(r#"{"type":"slowly"}"#))
+        .await
+        .unwrap();
+    socket.send(request("a", "nope")).await.unwrap();
+    for expected in ["slowly", "error"] {
+        let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
+        assert!(answer.contains(expected), "{answer}");
+    }
+    // As in a handshake, the connection ends with it.
+    let last = socket.next().await.unwrap().unwrap();
+    assert!(matches!(last, Message::Close(Some(frame)) if u16::from(frame.code) == 4400));
+}
+
 /// What was answered leaves, also if the peer says nothing more.
 #[tokio::test(start_paused = true)]
 async fn who_stops_sending_gets_all_answers() {

@@ -44,11 +44,18 @@ struct Talk<S, T> {
     requests: Arc<Semaphore>,
     /// Handshake messages that wait for the one before them: they have no id to tell their answers apart, so
     /// they are answered in their order. While all places are taken nothing is read.
-    waiting: VecDeque<Bytes>,
+    waiting: VecDeque<Waiting>,
     answers: mpsc::Sender<Bytes>,
     heard: Instant,
     /// Bytes that were given to the socket and may not have left.
     unsent: usize,
+}
+
+/// What is answered in its order.
+enum Waiting {
+    Message(Bytes),
+    /// Of what looked like a request and names none: for its peer it is the answer to what it sent first.
+    Nameless(Answer),
 }
 
 /// What comes of a message.
@@ -88,7 +95,11 @@ where
         while shaking.is_none()
             && let Some(next) = talk.waiting.pop_front()
         {
-            if talk.shake(next, &mut shaking).await.is_err() {
+            let done = match next {
+                Waiting::Message(message) => talk.shake(message, &mut shaking).await,
+                Waiting::Nameless(answer) => talk.answer_handshake(answer, &mut shaking).await,
+            };
+            if done.is_err() {
                 return;
             }
         }
@@ -175,7 +186,7 @@ where
     async fn take_text(&mut self, text: Utf8Bytes) -> Result<(), Over> {
         let seen = peek(&text);
         if !seen.is_request() {
-            self.waiting.push_back(text.into());
+            self.waiting.push_back(Waiting::Message(text.into()));
             return Ok(());
         }
         match Arc::clone(&self.requests).try_acquire_owned() {
@@ -207,6 +218,10 @@ where
         let mut work = self.work_on(message);
         let answers = self.answers.clone();
         match now_or_later(&mut work).await {
+            Poll::Ready(refused) if is_nameless(&refused) => {
+                self.waiting.push_back(Waiting::Nameless(refused));
+                Ok(())
+            }
             Poll::Ready(Answer::Message(message) | Answer::Error { message, .. }) => {
                 drop(place);
                 self.feed(message).await
@@ -318,6 +333,14 @@ where
         // A peer that does not answer is left.
         let _ = timeout(GOODBYE, goodbye).await;
     }
+}
+
+/// Whether it is an error that does not say what it answers.
+fn is_nameless(answer: &Answer) -> bool {
+    let Answer::Error { message, .. } = answer else {
+        return false;
+    };
+    str::from_utf8(message).is_ok_and(|text| peek(text).request_id.is_none())
 }
 
 /// What comes of a message now, or that it goes on later.
