@@ -30,9 +30,13 @@ const REQUESTS: [&str; 10] = [
 
 const HANDSHAKE: &str = r#""type":"handshake/req","agent_caps":["tools","memory","chains","env"]"#;
 
+/// The last line of what a node says when it is up.
+const IS_UP: &str = "Ctrl-C stops it.";
+
 /// Puts all programs of a folder to work; each process leaves its counts in another.
 pub(super) fn all(programs: &Path, counts: &Path) -> Result<(), String> {
     let file = counts.join("%m-%p.profraw");
+    start(programs, &file)?;
     bench::programs(&[&BENCHMARKS[..], &["limit"]].concat())?;
     for name in BENCHMARKS {
         println!("practising with {name}");
@@ -69,6 +73,39 @@ pub(super) fn all(programs: &Path, counts: &Path) -> Result<(), String> {
     drop(agent);
     child.wait().map_err(failed)?;
     answered.map_err(failed)?;
+    // What it wrote is no counts.
+    fs::remove_dir_all(&data).map_err(failed)
+}
+
+/// Starts a node as it is by default and stops it, for the first time and again.
+fn start(programs: &Path, file: &Path) -> Result<(), String> {
+    println!("practising to start");
+    let failed = |error: std::io::Error| format!("frith up: {error}");
+    let data = file.with_file_name("data");
+    fs::create_dir_all(&data).map_err(failed)?;
+    for _ in 0..2 {
+        let mut child = Command::new(programs.join("frith"))
+            .args(["up", "--listen", "127.0.0.1:0"])
+            .args(["--a2a-listen", "127.0.0.1:0", "--data"])
+            .arg(&data)
+            // Away from configurations.
+            .current_dir(&data)
+            .env("LLVM_PROFILE_FILE", file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let output = child.stdout.take().ok_or("frith up: no pipe")?;
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        let is_up = lines.any(|line| line == IS_UP);
+        let stopped = capture(Command::new("kill").arg(child.id().to_string()));
+        if !is_up || !stopped.success {
+            child.kill().map_err(failed)?;
+        }
+        let ended = child.wait().map_err(failed)?;
+        if !is_up || !stopped.success || !ended.success() {
+            return Err(format!("frith up did not start and stop: {ended}"));
+        }
+    }
     // What it wrote is no counts.
     fs::remove_dir_all(&data).map_err(failed)
 }
