@@ -267,6 +267,43 @@ async fn a_connection_that_nobody_takes_is_closed() {
     passed.unwrap();
 }
 
+/// Nobody takes what came of a stream for all of it, or for something that the peer did.
+#[tokio::test]
+async fn a_stream_that_breaks_says_so() {
+    for carrier in Carrier::ALL {
+        let server = Server::start().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let remote = Remote::new("localhost", listener.local_addr().unwrap());
+        let pool = Pool::new(server.tls(), &remote, Reach::default()).unwrap();
+        let cut = CancellationToken::new();
+        let passing = async {
+            let (mut here, _) = listener.accept().await.unwrap();
+            let mut there = TcpStream::connect(server.address).await.unwrap();
+            let passing = tokio::io::copy_bidirectional(&mut here, &mut there);
+            cut.run_until_cancelled(passing).await;
+        };
+        let reading = async {
+            let mut message = request("r1", "stream");
+            message["parts"] = 1_000_000.into();
+            let message = Bytes::from(message.to_string());
+            let courier = pool.courier(carrier);
+            let reply = courier.send(Place::Request, None, message).await.unwrap();
+            let Reply::Stream(mut parts) = reply else {
+                panic!("{reply:?}");
+            };
+            parts.recv().await.unwrap().unwrap();
+            cut.cancel();
+            let mut last = None;
+            while let Some(part) = parts.recv().await {
+                last = Some(part);
+            }
+            last
+        };
+        let ((), last) = tokio::join!(passing, reading);
+        assert_eq!(last, Some(Err(CarryError::Broken)), "{carrier:?}");
+    }
+}
+
 /// Passes everything on to a server; the first connection nothing any more from then on, without a word.
 async fn cut_off(to: SocketAddr, silence: CancellationToken) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

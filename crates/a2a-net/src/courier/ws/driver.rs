@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use a2a_wire::ErrorCode;
 use bytes::Bytes;
+use futures_util::future::join_all;
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -54,25 +55,6 @@ pub(super) async fn drive<T: AsyncRead + AsyncWrite + Unpin>(
     reach: Arc<Reach>,
     state: Arc<State>,
 ) {
-    run(socket, &mut queue, reach, state).await;
-    // What was not taken has not left, and can go another way.
-    queue.close();
-    while let Ok(outgoing) = queue.try_recv() {
-        if let Some(waiter) = outgoing.waiter {
-            let unsent = CarryError::Connect("a WebSocket that has ended".into());
-            drop(waiter.reply.send(Err(unsent)));
-        }
-    }
-}
-
-async fn run<T: AsyncRead + AsyncWrite + Unpin>(
-    socket: WebSocketStream<T>,
-    queue: &mut mpsc::Receiver<Outgoing>,
-    reach: Arc<Reach>,
-    state: Arc<State>,
-) {
-    let mut ticks = interval_at(Instant::now() + reach.ping, reach.ping);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut driver = Driver {
         socket,
         reach,
@@ -81,30 +63,45 @@ async fn run<T: AsyncRead + AsyncWrite + Unpin>(
         heard: Instant::now(),
         state,
     };
-    let mut is_left = false;
-    loop {
-        if is_left && driver.is_idle() {
-            return driver.close(CloseCode::Normal).await;
-        }
-        let done = tokio::select! {
-            biased;
-            came = driver.socket.next() => driver.take(came).await,
-            outgoing = queue.recv(), if !is_left => match outgoing {
-                Some(outgoing) => driver.send(outgoing, queue).await,
-                None => {
-                    is_left = true;
-                    Ok(())
-                }
-            },
-            _ = ticks.tick() => driver.tick().await,
-        };
-        if done.is_err() {
-            return;
+    driver.run(&mut queue).await;
+    // What was not taken has not left, and can go another way.
+    queue.close();
+    while let Ok(outgoing) = queue.try_recv() {
+        if let Some(waiter) = outgoing.waiter {
+            let unsent = CarryError::Connect("a WebSocket that has ended".into());
+            drop(waiter.reply.send(Err(unsent)));
         }
     }
+    driver.fail(&CarryError::Broken).await;
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
+    async fn run(&mut self, queue: &mut mpsc::Receiver<Outgoing>) {
+        let mut ticks = interval_at(Instant::now() + self.reach.ping, self.reach.ping);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_left = false;
+        loop {
+            if is_left && self.is_idle() {
+                return self.close(CloseCode::Normal).await;
+            }
+            let done = tokio::select! {
+                biased;
+                came = self.socket.next() => self.take(came).await,
+                outgoing = queue.recv(), if !is_left => match outgoing {
+                    Some(outgoing) => self.send(outgoing, queue).await,
+                    None => {
+                        is_left = true;
+                        Ok(())
+                    }
+                },
+                _ = ticks.tick() => self.tick().await,
+            };
+            if done.is_err() {
+                return;
+            }
+        }
+    }
+
     /// Whether nobody waits for anything.
     fn is_idle(&self) -> bool {
         let mut requests = self.requests.values();
@@ -250,14 +247,15 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
         let shaking = std::mem::take(&mut self.shaking);
         let shaking = shaking.into_iter().map(Pending::Answer);
         let requests = std::mem::take(&mut self.requests);
-        for pending in requests.into_values().chain(shaking) {
-            match pending {
+        let telling = requests
+            .into_values()
+            .chain(shaking)
+            .map(async |pending| match pending {
                 Pending::Answer(waiter) => drop(waiter.reply.send(Err(error.clone()))),
-                Pending::Stream { messages, _place } => {
-                    push(&messages, Err(error.clone())).await;
-                }
-            }
-        }
+                Pending::Stream { messages, _place } => push(&messages, Err(error.clone())).await,
+            });
+        // Nobody waits for one who does not read.
+        join_all(telling).await;
     }
 
     async fn tick(&mut self) -> Result<(), Over> {
