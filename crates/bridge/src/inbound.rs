@@ -200,24 +200,27 @@ async fn listen(
 ) -> Result<Body<'static>, Failure> {
     let (events, mut heard) = mpsc::channel(EVENTS);
     let mut asking = pin!(stand_in.ask(id, request, Some(events)));
+    let mut seq = 0;
     let answer = loop {
         tokio::select! {
             biased;
-            Some(event) = heard.recv() => tell(chunks, &event).await,
+            Some(event) = heard.recv() => tell(chunks, &event, &mut seq).await,
             answer = &mut asking => break answer,
         }
     };
     while let Ok(event) = heard.try_recv() {
-        tell(chunks, &event).await;
+        tell(chunks, &event, &mut seq).await;
     }
     answer
 }
 
-/// Sends an event as a part of the answer.
-async fn tell(chunks: &mut Chunks, event: &Body<'static>) {
-    let Some(part) = part_of(event) else {
+/// Sends an event as a part of the answer. Its number is that of the session it would have been sent to, as
+/// for agents of this node.
+async fn tell(chunks: &mut Chunks, event: &Body<'static>, seq: &mut i64) {
+    let Some(part) = part_of(event, *seq) else {
         return;
     };
+    *seq = seq.saturating_add(1);
     let sent = match part {
         Ok(part) => chunks.send(part).await,
         Err(no_form) => return tracing::debug!(%no_form, "an event is left out"),
@@ -227,7 +230,7 @@ async fn tell(chunks: &mut Chunks, event: &Body<'static>) {
         Err(refused @ ChunkRefused::TooLarge { .. }) => {
             // Whoever reads the events should know that one is missing.
             let text = format!("an event was left out: {refused}");
-            if let Some(Ok(note)) = part_of(&Body::from(mapping::status(&text))) {
+            if let Some(Ok(note)) = part_of(&Body::from(mapping::status(&text)), *seq) {
                 let _ = chunks.send(note).await;
             }
         }

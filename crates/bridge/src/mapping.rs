@@ -43,12 +43,12 @@ pub(crate) fn to_object(members: canonical::Object<'static>) -> Object<'static> 
 
 /// An event of a request as a part of an answer: `{"kind", "data", "seq"}`. Nothing for messages
 /// that are no events.
-pub(crate) fn part_of(event: &Body<'_>) -> Option<Result<Value<'static>, NoForm>> {
+pub(crate) fn part_of(event: &Body<'_>, seq: i64) -> Option<Result<Value<'static>, NoForm>> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is an event")]
-    let (kind, data, seq) = match event {
-        Body::Event(event) => (&event.kind, &event.data, event.seq),
-        Body::ToolEvent(event) => (&event.kind, &event.data, event.seq),
-        Body::SkillEvent(event) => (&event.kind, &event.data, event.seq),
+    let (kind, data) = match event {
+        Body::Event(event) => (&event.kind, &event.data),
+        Body::ToolEvent(event) => (&event.kind, &event.data),
+        Body::SkillEvent(event) => (&event.kind, &event.data),
         _ => return None,
     };
     Some(to_tree(data.raw()).map(|data| {
@@ -153,7 +153,12 @@ mod tests {
             data: Object::new(raw(&json!({"level": "info", "message": "x"}))).unwrap(),
             seq: 3,
         };
-        let part = part_of(&Body::from(event.clone())).unwrap().unwrap();
+        let part = part_of(&Body::from(event.clone()), 7).unwrap().unwrap();
+        let number = part.as_object().and_then(|part| part.get("seq"));
+        assert_eq!(
+            number,
+            Some(&Value::Number(canonical::Number::integer(7).unwrap()))
+        );
         let there = event_of(&part);
         assert_eq!((there.kind, there.data), (event.kind, event.data));
     }
