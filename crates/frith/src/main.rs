@@ -94,7 +94,7 @@ enum Command {
     #[command(after_help = EXIT_STATUS)]
     Init(init::Arguments),
     /// Start the node: an A2E host for agents on this machine, and a port for other nodes
-    #[command(after_help = EXIT_STATUS)]
+    #[command(after_help = UP_EXIT_STATUS)]
     Up(up::Arguments),
     /// Show how the node is that runs: sessions, peers, sandbox, store, audit log
     #[command(after_help = EXIT_STATUS)]
@@ -219,6 +219,9 @@ const EXIT_STATUS: &str = "\
 Exit status: 0 all is well, 1 something was found wrong or could not be reached, 2 the command line was
 wrong; 130 (Ctrl-C) or 143 (SIGTERM) it was interrupted, and the host told to stop.";
 
+const UP_EXIT_STATUS: &str = "\
+Exit status: 0 it was told to stop (Ctrl-C or SIGTERM), 1 something was found wrong, 2 the command line was wrong.";
+
 const RUN_EXIT_STATUS: &str = "\
 Exit status: that of the program, or 128 and the signal that ended it; 1 also if it could not be run or
 the node went away, 2 if the command line was wrong; 130 (Ctrl-C) or 143 (SIGTERM) if this command was
@@ -247,13 +250,13 @@ Try:
 README.md and docs/ of the project say more, `frith COMMAND --help` all about a command.
 
 Exit status: 0 all is well, 1 something was found wrong or could not be reached, 2 the command line was
-wrong, 130 or 143 it was interrupted; `frith run` has that of its program.";
+wrong, 130 or 143 it was interrupted; a node that was told to stop has 0, `frith run` that of its program.";
 
 fn main() -> ExitCode {
     // Before anything else: this process may be one that guards what an agent runs.
     sandbox::enter_if_asked();
-    // The allocator asks for huge pages, of which an idle node would use a fraction. A kernel that
-    // knows none needs no telling.
+    // Where everybody is given huge pages, an idle node would use a fraction of each. A kernel that knows
+    // none needs no telling.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments = Arguments::parse();
     let outcome = match arguments.command {

@@ -90,6 +90,8 @@ impl Endpoints {
 
     pub(super) fn unix(&self) -> Option<String> {
         let path = self.unix.as_ref()?;
+        // Who reads it may be in another folder.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         Some(format!("unix:{}", path.display()))
     }
 

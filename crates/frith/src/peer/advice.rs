@@ -50,7 +50,10 @@ fn next(code: &str, to: &str) -> Option<String> {
             "is it running, and at that address? `frith peer list` shows where {to} should be; \
              `frith up` starts a node, `frith peer add` gives it another address"
         ),
-        "SESSION_EXPIRED" | "REPLAY_DETECTED" => "ask again".to_owned(),
+        "SESSION_EXPIRED" => "ask again".to_owned(),
+        "REPLAY_DETECTED" => format!(
+            "{to} had it already and may have done it: look there before asking again, which asks anew"
+        ),
         "PAYLOAD_TOO_LARGE" => "send less at once".to_owned(),
         "INTERNAL_ERROR" | "INVALID_MESSAGE" => {
             "its log, and `frith audit tail` on either side, say more".to_owned()
