@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::{Budget, Limits, Visit, serve};
 use crate::transport::{Answer, Arrived, Carrier, Service};
 
-/// Answers everything with what came, after a second if told so, except what is told to hang or cannot be read.
+/// Answers everything with what came, after a second if told so, except what is told to hang or is refused without its name.
 struct Echo;
 
 impl Service for Echo {
@@ -28,12 +28,18 @@ impl Service for Echo {
         if arrived.message.windows(6).any(|word| word == b"slowly") {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
-        if arrived.message.windows(4).any(|word| word == b"nope") {
-            return Answer::Error {
-                code: ErrorCode::InvalidMessage,
-                message: Bytes::from_static(br#"{"type":"error","error_code":"INVALID_MESSAGE"}"#),
-                retry_after: None,
-            };
+        for (told, code) in [
+            (b"nope", ErrorCode::InvalidMessage),
+            (b"wait", ErrorCode::RateLimitExceeded),
+        ] {
+            if arrived.message.windows(4).any(|word| word == told) {
+                let message = format!(r#"{{"type":"error","error_code":"{}"}}"#, code.as_str());
+                return Answer::Error {
+                    code,
+                    message: message.into(),
+                    retry_after: None,
+                };
+            }
         }
         Answer::Message(arrived.message)
     }

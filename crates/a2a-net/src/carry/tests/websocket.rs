@@ -175,12 +175,13 @@ async fn a_refusal_that_names_nothing_waits_for_its_turn() {
         .send(Message::text(r#"{"type":"slowly"}"#))
         .await
         .unwrap();
-    socket.send(request("a", "nope")).await.unwrap();
-    for expected in ["slowly", "error"] {
+    socket.send(request("a", "wait")).await.unwrap();
+    socket.send(request("b", "nope")).await.unwrap();
+    for expected in ["slowly", "RATE_LIMIT_EXCEEDED", "INVALID_MESSAGE"] {
         let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
         assert!(answer.contains(expected), "{answer}");
     }
-    // As in a handshake, the connection ends with it.
+    // What cannot be read ends the connection, as in a handshake; what came too soon did not.
     let last = socket.next().await.unwrap().unwrap();
     assert!(matches!(last, Message::Close(Some(frame)) if u16::from(frame.code) == 4400));
 }

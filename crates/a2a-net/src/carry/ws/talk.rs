@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use a2a_wire::ErrorCode;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -97,7 +98,7 @@ where
         {
             let done = match next {
                 Waiting::Message(message) => talk.shake(message, &mut shaking).await,
-                Waiting::Nameless(answer) => talk.answer_handshake(answer, &mut shaking).await,
+                Waiting::Nameless(answer) => talk.answer_nameless(answer, &mut shaking).await,
             };
             if done.is_err() {
                 return;
@@ -277,6 +278,17 @@ where
                 Err(Over)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// What could not be read ends the connection like an error in a handshake; what was refused for another
+    /// reason can be asked again.
+    async fn answer_nameless(&mut self, answer: Answer, shaking: &mut Shaking) -> Result<(), Over> {
+        match answer {
+            Answer::Error { code, message, .. } if code != ErrorCode::InvalidMessage => {
+                self.feed(message).await
+            }
+            answer => self.answer_handshake(answer, shaking).await,
         }
     }
 
