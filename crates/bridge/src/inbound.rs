@@ -214,13 +214,11 @@ async fn listen(
     answer
 }
 
-/// Sends an event as a part of the answer. Its number is that of the session it would have been sent to, as
-/// for agents of this node.
+/// Sends an event as a part of the answer, the next number on it as on events of a session.
 async fn tell(chunks: &mut Chunks, event: &Body<'static>, seq: &mut i64) {
     let Some(part) = part_of(event, *seq) else {
         return;
     };
-    *seq = seq.saturating_add(1);
     let sent = match part {
         Ok(part) => chunks.send(part).await,
         Err(no_form) => return tracing::debug!(%no_form, "an event is left out"),
@@ -237,6 +235,7 @@ async fn tell(chunks: &mut Chunks, event: &Body<'static>, seq: &mut i64) {
         // Nobody reads any more, and the work is about to be dropped.
         Err(refused) => tracing::debug!(%refused, "an event is not sent"),
     }
+    *seq = seq.saturating_add(1);
 }
 
 /// Whole seconds up to a moment, as tool calls have them.
