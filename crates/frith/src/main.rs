@@ -220,7 +220,8 @@ Exit status: 0 all is well, 1 something was found wrong or could not be reached,
 wrong; 130 (Ctrl-C) or 143 (SIGTERM) it was interrupted, and the host told to stop.";
 
 const UP_EXIT_STATUS: &str = "\
-Exit status: 0 it was told to stop (Ctrl-C or SIGTERM), 1 something was found wrong, 2 the command line was wrong.";
+Exit status: 0 it was told to stop (Ctrl-C or SIGTERM), 1 something was found wrong, 2 the command line was
+wrong.";
 
 const RUN_EXIT_STATUS: &str = "\
 Exit status: that of the program, or 128 and the signal that ended it; 1 also if it could not be run or
@@ -250,7 +251,8 @@ Try:
 README.md and docs/ of the project say more, `frith COMMAND --help` all about a command.
 
 Exit status: 0 all is well, 1 something was found wrong or could not be reached, 2 the command line was
-wrong, 130 or 143 it was interrupted; a node that was told to stop has 0, `frith run` that of its program.";
+wrong, 130 or 143 it was interrupted; a node that was told to stop has 0, `frith run` that of its
+program.";
 
 fn main() -> ExitCode {
     // Before anything else: this process may be one that guards what an agent runs.
