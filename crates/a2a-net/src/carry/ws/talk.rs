@@ -284,12 +284,12 @@ where
     /// What could not be read ends the connection like an error in a handshake; what was refused for another
     /// reason can be asked again.
     async fn answer_nameless(&mut self, answer: Answer, shaking: &mut Shaking) -> Result<(), Over> {
-        match answer {
-            Answer::Error { code, message, .. } if code != ErrorCode::InvalidMessage => {
-                self.feed(message).await
-            }
-            answer => self.answer_handshake(answer, shaking).await,
+        if let Answer::Error { code, message, .. } = &answer
+            && *code != ErrorCode::InvalidMessage
+        {
+            return self.feed(message.clone()).await;
         }
+        self.answer_handshake(answer, shaking).await
     }
 
     /// Whether nobody waits for anything, be it only to be written.
