@@ -87,15 +87,16 @@ fn needed(program: &Path) -> Result<String, String> {
             ));
         }
     }
-    let symbols = said(Command::new("objdump").arg("-T").arg(program))?;
-    let newest = newest_glibc(&symbols).ok_or("the program names no glibc")?;
+    let newest = newest_glibc(&headers).ok_or("the program names no glibc")?;
     let numbers: Vec<String> = newest.iter().map(u32::to_string).collect();
     Ok(format!("glibc {}", numbers.join(".")))
 }
 
-/// The newest version that a symbol of a table has.
-fn newest_glibc(symbols: &str) -> Option<Vec<u32>> {
-    let versions = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+/// The newest version that is asked for.
+fn newest_glibc(headers: &str) -> Option<Vec<u32>> {
+    // Packed relocations are asked for by their name.
+    let headers = headers.replace("GLIBC_ABI_DT_RELR", "GLIBC_2.36");
+    let versions = headers.split("GLIBC_").skip(1).filter_map(|rest| {
         let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
         let end = rest.find(|letter| !is_number(letter)).unwrap_or(rest.len());
         let numbers = rest.get(..end)?.split('.').map(str::parse);
@@ -198,8 +199,10 @@ mod tests {
 
     #[test]
     fn the_newest_version_is_found_by_number() {
-        let table = "0 DF *UND* (GLIBC_2.9) a\n0 DF *UND* (GLIBC_2.34) b\n0 DF (GLIBC_PRIVATE) c\n";
+        let table = "0x1 0x00 09 GLIBC_2.9\n0x2 0x00 05 GLIBC_2.34\n0x3 0x00 06 GLIBC_PRIVATE\n";
         assert_eq!(newest_glibc(table), Some(vec![2, 34]));
+        let packed = format!("{table}0x4 0x00 07 GLIBC_ABI_DT_RELR\n");
+        assert_eq!(newest_glibc(&packed), Some(vec![2, 36]));
         assert_eq!(newest_glibc(""), None);
     }
 }

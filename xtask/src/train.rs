@@ -18,6 +18,10 @@ use crate::tools::debian;
 const PROGRAMS: &str = "build --quiet --locked --release --package frith --package benches \
     --no-default-features --bin frith --bin a2a_client --bin a2e_client --bin env_client";
 
+/// The ciphers are only laid out by what was counted, not compiled for it: code that must take the same time
+/// for every secret is not to be told which way it mostly goes.
+const UNCOUNTED: &str = "-fno-profile-instr-use";
+
 /// More processes than there are.
 const KEEP_ALL: &str = "--temporal-profile-trace-reservoir-size=1000";
 
@@ -27,6 +31,16 @@ enum Features {
     Default,
     /// For who has less time: those take longer to build than all the rest.
     None,
+}
+
+/// How programs are built.
+#[derive(Debug)]
+struct Flags {
+    rust: Vec<String>,
+    /// For SQLite, the allocator and the ciphers.
+    c: String,
+    /// For the ciphers instead, if they are to differ.
+    ciphers: Option<&'static str>,
 }
 
 /// Programs of one kind.
@@ -79,16 +93,20 @@ impl Training {
 
     /// Counts what the programs do.
     fn count(&self) -> Result<(), String> {
-        let profdata = profdata()?;
+        let profdata = llvm("llvm", "llvm-profdata")?;
         let counts = self.folder.join("counts");
         println!("building programs that count what they do");
         let programs = self.build_with(
             "counting",
-            &[
-                &format!("-Cprofile-generate={}", counts.display()),
-                // When each function was first called, too.
-                "-Cllvm-args=-pgo-temporal-instrumentation",
-            ],
+            &Flags {
+                rust: vec![
+                    format!("-Cprofile-generate={}", counts.display()),
+                    // When each function was first called, too.
+                    "-Cllvm-args=-pgo-temporal-instrumentation".to_owned(),
+                ],
+                c: "-fprofile-generate -mllvm -pgo-temporal-instrumentation".to_owned(),
+                ciphers: None,
+            },
         )?;
         let _ = fs::remove_dir_all(&counts);
         practice::all(&programs, &counts)?;
@@ -114,32 +132,46 @@ impl Training {
         println!("building programs for what they mostly do");
         let profile = self.profile();
         let profile = profile.display();
-        let counted = format!("-Cprofile-use={profile}");
-        // Functions that are called together lie together: a program has in memory what it called, by whole
-        // neighbourhoods.
-        let order = [
-            "-Clink-arg=-Wl,--bp-startup-sort=function",
-            "-Clink-arg=-Xlinker",
-            &format!("-Clink-arg=--irpgo-profile={profile}"),
-        ];
+        let mut rust = vec![format!("-Cprofile-use={profile}")];
         // Elsewhere the compiler takes the machine's linker, which may know no such thing.
-        match self.host.starts_with("x86_64") {
-            true => self.build_with("built", &[&[&*counted], &order[..]].concat()),
-            false => self.build_with("built", &[&counted]),
+        if self.host.starts_with("x86_64") {
+            rust.extend([
+                // Functions that are called together lie together: a program has in memory what it called, by
+                // whole neighbourhoods.
+                "-Clink-arg=-Wl,--bp-startup-sort=function".to_owned(),
+                "-Clink-arg=-Xlinker".to_owned(),
+                format!("-Clink-arg=--irpgo-profile={profile}"),
+                // Where a pointer is to be filled in takes a bit instead of 24 bytes.
+                "-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned(),
+            ]);
         }
+        let flags = Flags {
+            rust,
+            c: format!("'-fprofile-use={profile}'"),
+            ciphers: Some(UNCOUNTED),
+        };
+        self.build_with("built", &flags)
     }
 
     /// Builds all programs into a folder of their own. The target is named, so that the flags are for the programs
     /// alone and not for what builds them.
-    fn build_with(&self, name: &str, flags: &[&str]) -> Result<PathBuf, String> {
+    fn build_with(&self, name: &str, flags: &Flags) -> Result<PathBuf, String> {
         let target = self.folder.join(name);
         let mut command = cargo(PROGRAMS);
         if let Features::Default = self.features {
             command.args(["--features", "frith/default"]);
         }
         command.args(["--target", &self.host, "--target-dir"]);
-        let flags = flags.join("\u{1f}");
-        show(command.arg(&target).env("CARGO_ENCODED_RUSTFLAGS", flags))?;
+        command.arg(&target);
+        command.env("CARGO_ENCODED_RUSTFLAGS", flags.rust.join("\u{1f}"));
+        command.env(format!("CC_{}", self.host), llvm("clang", "clang")?);
+        command.env(format!("CFLAGS_{}", self.host), &flags.c);
+        // A path may have spaces.
+        command.env("CC_SHELL_ESCAPED_FLAGS", "1");
+        if let Some(ciphers) = flags.ciphers {
+            command.env("AWS_LC_SYS_CFLAGS", ciphers);
+        }
+        show(&mut command)?;
         Ok(target.join(&self.host).join("release"))
     }
 }
@@ -153,13 +185,13 @@ fn rustc(what: &str) -> Result<String, String> {
     found.ok_or_else(|| format!("`rustc -vV` does not say its {what}: {said}"))
 }
 
-/// What puts counts together; it must be of the compiler's LLVM.
-fn profdata() -> Result<PathBuf, String> {
+/// A tool of the compiler's own LLVM: others cannot read what it counts.
+fn llvm(package: &str, tool: &str) -> Result<PathBuf, String> {
     let version = rustc("LLVM version")?;
     let major = version.split('.').next().unwrap_or_default();
-    let program = PathBuf::from(format!("/usr/bin/llvm-profdata-{major}"));
+    let program = PathBuf::from(format!("/usr/bin/{tool}-{major}"));
     if !Path::exists(&program) {
-        debian(&format!("llvm-{major}"))?;
+        debian(&format!("{package}-{major}"))?;
     }
     Ok(program)
 }
