@@ -87,22 +87,27 @@ fn needed(program: &Path) -> Result<String, String> {
             ));
         }
     }
-    let newest = newest_glibc(&headers).ok_or("the program names no glibc")?;
+    let newest = newest_glibc(&headers)?;
     let numbers: Vec<String> = newest.iter().map(u32::to_string).collect();
     Ok(format!("glibc {}", numbers.join(".")))
 }
 
 /// The newest version that is asked for.
-fn newest_glibc(headers: &str) -> Option<Vec<u32>> {
+fn newest_glibc(headers: &str) -> Result<Vec<u32>, String> {
     // Packed relocations are asked for by their name.
     let headers = headers.replace("GLIBC_ABI_DT_RELR", "GLIBC_2.36");
+    if let Some((_, name)) = headers.split_once("GLIBC_ABI_") {
+        let name = name.split_whitespace().next().unwrap_or_default();
+        return Err(format!("which glibc has GLIBC_ABI_{name} is not known"));
+    }
     let versions = headers.split("GLIBC_").skip(1).filter_map(|rest| {
         let is_number = |letter: char| letter.is_ascii_digit() || letter == '.';
         let end = rest.find(|letter| !is_number(letter)).unwrap_or(rest.len());
         let numbers = rest.get(..end)?.split('.').map(str::parse);
         numbers.collect::<Result<Vec<u32>, _>>().ok()
     });
-    versions.max()
+    let newest = versions.max();
+    newest.ok_or_else(|| "the program names no glibc".to_owned())
 }
 
 /// Puts everything where it belongs.
@@ -200,9 +205,10 @@ mod tests {
     #[test]
     fn the_newest_version_is_found_by_number() {
         let table = "0x1 0x00 09 GLIBC_2.9\n0x2 0x00 05 GLIBC_2.34\n0x3 0x00 06 GLIBC_PRIVATE\n";
-        assert_eq!(newest_glibc(table), Some(vec![2, 34]));
+        assert_eq!(newest_glibc(table), Ok(vec![2, 34]));
         let packed = format!("{table}0x4 0x00 07 GLIBC_ABI_DT_RELR\n");
-        assert_eq!(newest_glibc(&packed), Some(vec![2, 36]));
-        assert_eq!(newest_glibc(""), None);
+        assert_eq!(newest_glibc(&packed), Ok(vec![2, 36]));
+        assert!(newest_glibc("").is_err());
+        assert!(newest_glibc(&packed.replace("RELR", "OTHER")).is_err());
     }
 }

@@ -18,7 +18,7 @@ use crate::tools::debian;
 const PROGRAMS: &str = "build --quiet --locked --release --package frith --package benches \
     --no-default-features --bin frith --bin a2a_client --bin a2e_client --bin env_client";
 
-/// The ciphers are only laid out by what was counted, not compiled for it: code that must take the same time
+/// The ciphers in C are only laid out by what was counted, not compiled for it: code that must take the same time
 /// for every secret is not to be told which way it mostly goes.
 const UNCOUNTED: &str = "-fno-profile-instr-use";
 
@@ -150,11 +150,13 @@ impl Training {
             c: format!("'-fprofile-use={profile}'"),
             ciphers: Some(UNCOUNTED),
         };
-        self.build_with("built", &flags)
+        let programs = self.build_with("built", &flags)?;
+        check_ciphers(&programs.join("build"))?;
+        Ok(programs)
     }
 
-    /// Builds all programs into a folder of their own. The target is named, so that the flags are for the programs
-    /// alone and not for what builds them.
+    /// Builds all programs into a folder of their own. The target is named, so that the flags of Rust are for the
+    /// programs alone and not for what builds them, which has no parts in C.
     fn build_with(&self, name: &str, flags: &Flags) -> Result<PathBuf, String> {
         let target = self.folder.join(name);
         let mut command = cargo(PROGRAMS);
@@ -164,8 +166,13 @@ impl Training {
         command.args(["--target", &self.host, "--target-dir"]);
         command.arg(&target);
         command.env("CARGO_ENCODED_RUSTFLAGS", flags.rust.join("\u{1f}"));
-        command.env(format!("CC_{}", self.host), llvm("clang", "clang")?);
-        command.env(format!("CFLAGS_{}", self.host), &flags.c);
+        // In this spelling, which aws-lc's build replaces with flags of its own; others it would add to.
+        let host = self.host.replace('-', "_");
+        command.env(format!("CC_{host}"), llvm("clang", "clang")?);
+        command.env(format!("CFLAGS_{host}"), &flags.c);
+        for other in ["CFLAGS", "HOST_CFLAGS", "TARGET_CFLAGS"] {
+            command.env_remove(other);
+        }
         // A path may have spaces.
         command.env("CC_SHELL_ESCAPED_FLAGS", "1");
         if let Some(ciphers) = flags.ciphers {
@@ -173,6 +180,36 @@ impl Training {
         }
         show(&mut command)?;
         Ok(target.join(&self.host).join("release"))
+    }
+}
+
+/// That the ciphers were not compiled for what was counted: then none of their functions is marked as hot.
+fn check_ciphers(builds: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", builds.display());
+    let mut checked = 0;
+    for build in fs::read_dir(builds).map_err(failed)? {
+        let out = build.map_err(failed)?.path().join("out");
+        let is_cipher = |file: &Path| {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("libaws_lc") && name.ends_with("_crypto.a")
+        };
+        // Most have none.
+        let files = fs::read_dir(out).into_iter().flatten().flatten();
+        for file in files.map(|file| file.path()).filter(|file| is_cipher(file)) {
+            let bytes = fs::read(&file).map_err(failed)?;
+            let mark = b".text.hot.";
+            if bytes.windows(mark.len()).any(|part| part == mark) {
+                return Err(format!(
+                    "{} was compiled for what was counted; ciphers must not be",
+                    file.display()
+                ));
+            }
+            checked += 1;
+        }
+    }
+    match checked {
+        0 => Err(format!("no ciphers in {}", builds.display())),
+        _ => Ok(()),
     }
 }
 

@@ -28,7 +28,7 @@ impl Point {
         t: Field::ZERO,
     };
 
-    /// The point that is spelled so, if it is one (RFC 8032 §5.1.3).
+    /// The point that is spelled so, if it is one (RFC 8032 §5.1.3), whatever its spelling.
     pub(super) fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         let y = Field::from_bytes(bytes);
         let y_squared = y.squared();
