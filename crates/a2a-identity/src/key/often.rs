@@ -4,6 +4,7 @@
 //! a point at hand that are needed there is next to nothing to double, and one addition for each digit. The sum is
 //! the same point. All of this is public, so it need not take the same time each time.
 
+mod division;
 mod field;
 mod multiples;
 mod point;
