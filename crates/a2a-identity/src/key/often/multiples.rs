@@ -13,9 +13,9 @@ pub(crate) struct Multiples {
     rows: Vec<Vec<Addend>>,
 }
 
-/// Bits of a digit of k: 49 KiB for each key.
+/// Bits of a digit of k: 52 KiB for each key.
 const KEY_WIDTH: usize = 5;
-/// Bits of a digit of s: 240 KiB, once.
+/// Bits of a digit of s: 256 KiB, once.
 const BASE_WIDTH: usize = 8;
 
 /// Of B, when first needed.
@@ -48,15 +48,16 @@ impl Multiples {
         let digits = digits(scalar, self.width);
         [1, 0].map(|first| {
             let digits = digits.iter().skip(first).step_by(2);
-            let parts = self.rows.iter().zip(digits).filter_map(|(row, digit)| {
+            let mut parts = Vec::with_capacity(self.rows.len());
+            parts.extend(self.rows.iter().zip(digits).filter_map(|(row, digit)| {
                 let place = usize::from(digit.unsigned_abs()).checked_sub(1)?;
                 let multiple = row.get(place)?;
                 Some(match digit {
                     1.. => *multiple,
                     _ => multiple.negated(),
                 })
-            });
-            parts.collect()
+            }));
+            parts
         })
     }
 }
