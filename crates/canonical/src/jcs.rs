@@ -1,6 +1,7 @@
 //! RFC 8785: the one text of a tree.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use sha2::{Digest as _, Sha256};
@@ -32,6 +33,14 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> Object<'a> {
+    /// The canonical text.
+    #[must_use]
+    pub fn to_canonical(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(BLOCK);
+        push_object(&mut out, self, &[]);
+        out
+    }
+
     /// The digest of the object without its own members of these names (only at this level).
     #[must_use]
     pub fn digest_without(&self, names: &[&str]) -> Digest {
@@ -66,16 +75,28 @@ struct Hashing {
 /// Large enough that hashing dominates the calls to it, small enough to stay in the cache.
 const BLOCK: usize = 4096;
 
+thread_local! {
+    /// The block of the digest before, which is still in the cache.
+    static BEFORE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 impl Hashing {
     fn new() -> Self {
+        let mut block = BEFORE.take();
+        block.reserve(BLOCK);
         Self {
-            block: Vec::with_capacity(BLOCK),
+            block,
             hasher: Sha256::new(),
         }
     }
 
     fn finish(mut self) -> Digest {
         self.hasher.update(&self.block);
+        self.block.clear();
+        // A long text may have made it large.
+        if self.block.capacity() <= 2 * BLOCK {
+            BEFORE.set(self.block);
+        }
         Digest::from(<[u8; 32]>::from(self.hasher.finalize()))
     }
 }

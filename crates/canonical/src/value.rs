@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use strict_json::{Cursor, Fault, Integers, Kind, Limits, Scanner, utf8};
+use strict_json::{Checked, Cursor, Fault, Integers, Kind, Limits, Remember, Scanner, utf8};
 
 use crate::Number;
 
@@ -67,7 +67,7 @@ impl<'a> Value<'a> {
     /// # Errors
     /// As [`Value::parse`].
     pub fn parse_within(bytes: &'a [u8], limits: Limits) -> Result<Self, Fault> {
-        let checked = Scanner::new(limits).scan(utf8(bytes)?)?;
+        let checked = check(bytes, limits)?;
         let mut open = Open {
             elements: Vec::with_capacity(USUAL),
             members: Vec::with_capacity(USUAL),
@@ -80,13 +80,13 @@ impl<'a> Value<'a> {
     /// # Errors
     /// As [`Value::parse`].
     pub fn parse_members(bytes: &'a [u8], names: &[&str]) -> Result<Self, Fault> {
-        let checked = Scanner::new(LIMITS).scan(utf8(bytes)?)?;
+        let checked = check(bytes, LIMITS)?;
         let mut open = Open::default();
         let mut cursor = Cursor::new(checked);
         if cursor.kind() != Kind::Object {
             return Ok(Self::read(&mut cursor, &mut open));
         }
-        let mut kept = Object::default();
+        let mut kept = Object::with_capacity(names.len());
         if let Some(mut members) = cursor.begin_object() {
             while let Some(name) = cursor.next_member(&mut members) {
                 if names.contains(&name.as_ref()) {
@@ -200,6 +200,12 @@ impl<'a> Value<'a> {
             }
         }
     }
+}
+
+/// The text of some bytes that breaks no rule.
+fn check(bytes: &[u8], limits: Limits) -> Result<Checked<'_>, Fault> {
+    // The tree will have the members.
+    Scanner::new(limits).scan_with(utf8(bytes)?, |_| Remember::No)
 }
 
 /// What was read of the containers that are not closed yet, the innermost last. Each gets memory of

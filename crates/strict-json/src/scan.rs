@@ -76,6 +76,9 @@ pub fn utf8(bytes: &[u8]) -> Result<&str, Fault> {
 /// Scratch space for this many names or members is kept between texts.
 const KEPT: usize = 1024;
 
+/// Room for the names of a usual message, so that it need not grow step by step.
+const USUAL: usize = 32;
+
 impl Scanner {
     /// A scanner with these limits; a depth over [`Limits::MAX_DEPTH`] is cut to that.
     #[must_use]
@@ -169,6 +172,7 @@ impl Scanner {
 
     fn reset(&mut self) {
         self.keys.clear();
+        self.keys.reserve(USUAL);
         self.members.clear();
         self.members.shrink_to(KEPT);
         self.unescaped.clear();

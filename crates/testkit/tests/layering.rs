@@ -70,7 +70,7 @@ const RULES: &[Rule] = &[
 #[rustfmt::skip]
 const PURE: &[(&str, &[&str])] = &[
     ("strict-json", &["serde", "serde_json", "thiserror"]),
-    ("canonical", &["base64", "hex", "serde", "serde_json", "sha2", "thiserror"]),
+    ("canonical", &["base64", "serde", "serde_json", "sha2", "thiserror"]),
     ("a2a-wire", &["thiserror"]),
     ("policy", &["jpx-core", "serde", "serde_json", "thiserror"]),
     ("a2a-identity", &[
