@@ -170,6 +170,12 @@ impl<'a> Received<'a> {
         &self.message
     }
 
+    /// The message alone.
+    #[must_use]
+    pub fn into_message(self) -> Message {
+        self.message
+    }
+
     /// All members as they came.
     #[must_use]
     pub const fn tree(&self) -> &Object<'a> {

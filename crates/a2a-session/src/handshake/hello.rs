@@ -373,7 +373,7 @@ impl Greeting {
 }
 
 pub(crate) fn canonical_bytes(object: &Object<'static>) -> Vec<u8> {
-    let mut bytes = Value::Object(object.clone()).to_canonical();
+    let mut bytes = object.to_canonical();
     bytes.shrink_to_fit();
     bytes
 }

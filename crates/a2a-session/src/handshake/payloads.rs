@@ -1,7 +1,7 @@
 //! What stands inside a signature, compared with what must stand there.
 
 use a2a_identity::Did;
-use a2a_wire::{DidText, Digest, ErrorCode, Nonce, Reason, Received, Transcript, UnixSeconds};
+use a2a_wire::{DidText, Digest, ErrorCode, Nonce, Reason, Transcript, UnixSeconds};
 use canonical::{Value, base64url};
 
 use super::{Check, is_left_out};
@@ -26,19 +26,19 @@ pub(crate) struct Stated<'a> {
 }
 
 impl<'a> Bound<'a> {
-    /// What the peer must have signed, in a message that is to be added to the transcript.
+    /// What the peer must have signed, in a message of this hash that is to be added to the transcript.
     pub(crate) fn by_peer(
         binding: Binding,
         peer: &'a Did,
         own: &'a Own,
-        (transcript, message): (&Transcript, &Received<'_>),
+        (transcript, message_hash): (&Transcript, &Digest),
         now: Now,
     ) -> Self {
         Self {
             binding,
             issuer: peer,
             audience: own.did(),
-            transcript_hash: transcript.hash_with(&message.hash()),
+            transcript_hash: transcript.hash_with(message_hash),
             now,
         }
     }

@@ -78,11 +78,12 @@ impl ExpectProof {
         let signed: Signed<ProofPayload> = Signed::parse(&proof.proof_jws, peer)?;
         let verified = signed.verify(&vetting.claimed, now.unix)?;
         let stated = verified.payload();
+        let message_hash = received.hash();
         let bound = Bound::by_peer(
             vetting.binding,
             &vetting.did,
             &self.own,
-            (&self.transcript, received),
+            (&self.transcript, &message_hash),
             now,
         );
         bound.check_nonces(
@@ -101,7 +102,7 @@ impl ExpectProof {
             transcript_hash: stated.transcript_hash,
             timestamp: Some(stated.timestamp),
         })?;
-        self.transcript.add_received(received);
+        self.transcript.add(&message_hash, received.jws());
         Ok(ProofValid {
             key: verified.key().clone(),
         })
@@ -187,11 +188,12 @@ impl ExpectAcceptPolicy {
         if !same_digest(&stated.session_commitment, &self.commitment) {
             return Err(failed(Reason::HashMismatch, "the commitment is another"));
         }
+        let message_hash = received.hash();
         let bound = Bound::by_peer(
             self.binding,
             &self.peer.did,
             &self.own,
-            (&self.transcript, received),
+            (&self.transcript, &message_hash),
             now,
         );
         bound.check(&Stated {
@@ -200,7 +202,7 @@ impl ExpectAcceptPolicy {
             transcript_hash: stated.transcript_hash,
             timestamp: Some(stated.timestamp),
         })?;
-        self.transcript.add_received(received);
+        self.transcript.add(&message_hash, received.jws());
         Ok(())
     }
 

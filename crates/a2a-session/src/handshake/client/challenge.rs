@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a_identity::{Did, KeySet, Signed, WebUrl};
 use a2a_wire::{
     Challenge, ChallengePayload, Digest, ErrorCode, Kind, Message, Nonce, PROFILE, Proof,
-    ProofPayload, Reason, Received, Version,
+    ProofPayload, Reason, Version,
 };
 use canonical::{Object, Value};
 use policy::Encryption;
@@ -27,8 +27,8 @@ use crate::{Now, times};
 pub struct CheckServer {
     attempt: Attempt,
     challenge: Challenge,
-    /// CHALLENGE as it came, for its hashes.
-    tree: Object<'static>,
+    /// Of CHALLENGE as it came.
+    message_hash: Digest,
     nonce_b: Nonce,
     vetting: Vetting,
     need: Option<Need>,
@@ -60,9 +60,10 @@ impl ExpectChallenge {
         directory: &dyn Directory,
     ) -> Result<Server, Aborted> {
         let received = self.attempt.read(now, message)?;
-        let Message::Challenge(challenge) = received.message() else {
-            let failure = unexpected(received.message().kind());
-            return Err(Aborted::silently(failure));
+        let message_hash = received.hash();
+        let kind = received.message().kind();
+        let Message::Challenge(challenge) = received.into_message() else {
+            return Err(Aborted::silently(unexpected(kind)));
         };
         let attempt = self.attempt;
         let nonce_b: Nonce = challenge.nonce_b.parse().map_err(|error| {
@@ -70,7 +71,7 @@ impl ExpectChallenge {
             Aborted::silently(bad_field("nonce_b", cause))
         })?;
         let vetting = attempt
-            .check(challenge, &nonce_b, directory, now)
+            .check(&challenge, &nonce_b, directory, now)
             .map_err(|failure| Aborted::telling(failure, &nonce_b))?;
         let deadline = attempt.deadline.next(now, times::SEND_PROOF);
         let check = CheckServer {
@@ -78,8 +79,8 @@ impl ExpectChallenge {
                 deadline,
                 ..attempt
             },
-            challenge: challenge.clone(),
-            tree: received.tree().to_static(),
+            challenge,
+            message_hash,
             nonce_b,
             vetting,
             need: None,
@@ -225,8 +226,7 @@ impl CheckServer {
 
     fn prove(mut self, now: Now, peer: PeerVerified) -> Result<Server, Failure> {
         self.check_url()?;
-        let received = Received::from_tree(Value::Object(self.tree.clone()))?;
-        let proof = self.check_signature(now, &peer, &received)?;
+        let proof = self.check_signature(now, &peer)?;
         let theirs = self.challenge.extensions.as_ref();
         let theirs = theirs.and_then(|it| it.kx.clone());
         let theirs = theirs.filter(|_| peer_seals(&self.attempt, self.vetting.binding));
@@ -234,7 +234,9 @@ impl CheckServer {
             let cause = "encryption is needed and the server offers none";
             return Err(violation(Reason::EncryptionRequired, cause));
         }
-        self.attempt.transcript.add_received(&received);
+        let jws = self.challenge.policy_signature.as_str();
+        let transcript = &mut self.attempt.transcript;
+        transcript.add(&self.message_hash, Some(jws));
         let message = self.proof(now, &peer);
         let mut attempt = self.attempt;
         attempt.half.0 = attempt.half.0.filter(|_| theirs.is_some());
@@ -276,19 +278,14 @@ impl CheckServer {
     }
 
     /// The server has signed what both have seen, our nonce with it.
-    fn check_signature(
-        &self,
-        now: Now,
-        peer: &PeerVerified,
-        received: &Received<'_>,
-    ) -> Result<ProofValid, Failure> {
+    fn check_signature(&self, now: Now, peer: &PeerVerified) -> Result<ProofValid, Failure> {
         let binding = self.vetting.binding;
         let attempt = &self.attempt;
         let jws = &self.challenge.policy_signature;
         let signed: Signed<ChallengePayload> = Signed::parse(jws, binding.peer())?;
         let verified = signed.verify(peer.keys(), now.unix)?;
         let stated = verified.payload();
-        let transcript = (&attempt.transcript, received);
+        let transcript = (&attempt.transcript, &self.message_hash);
         let bound = Bound::by_peer(binding, peer.did(), &attempt.own, transcript, now);
         let checked = bound
             .check(&Stated {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a_identity::{KeySet, Signed};
 use a2a_wire::{
     AcceptPayload, AcceptPolicy, Digest, KeyExchange, Kind, Message, Nonce, PolicyOffer,
-    PolicyPayload, Reason, Received, session_commitment,
+    PolicyPayload, Reason, session_commitment,
 };
 use policy::Policy;
 
@@ -63,13 +63,15 @@ impl ExpectPolicy {
     ) -> Result<(Box<ExpectSession>, Vec<u8>), Aborted> {
         let received = self.attempt.read(now, message)?;
         let message = received.message();
+        let message_hash = received.hash();
         let checked = if let Message::Policy(offer) = message {
-            self.check(offer, &received, now)
+            self.check(offer, &message_hash, now)
         } else {
             Err(unexpected(message.kind()))
         };
         let policy = checked.map_err(|failure| Aborted::telling(failure, &self.nonce_b))?;
-        self.attempt.transcript.add_received(&received);
+        let transcript = &mut self.attempt.transcript;
+        transcript.add(&message_hash, received.jws());
         let commitment =
             session_commitment(&self.attempt.nonce_a, &self.nonce_b, &self.policy_hash);
         let message = self.accept(now, commitment);
@@ -97,7 +99,7 @@ impl ExpectPolicy {
     fn check(
         &self,
         offer: &PolicyOffer,
-        received: &Received<'_>,
+        message_hash: &Digest,
         now: Now,
     ) -> Result<Policy, Failure> {
         let same = offer.policy_hash == self.policy_hash && offer.policy.hash() == self.policy_hash;
@@ -105,7 +107,7 @@ impl ExpectPolicy {
             let cause = "the policy is not the one that CHALLENGE named";
             return Err(failed(Reason::PolicyMismatch, cause));
         }
-        self.check_signature(offer, received, now)?;
+        self.check_signature(offer, message_hash, now)?;
         let config = &self.attempt.config;
         let policy = Policy::read(offer.policy.tree(), config.payload_ceiling);
         let policy = policy.map_err(|error| failed(Reason::PolicyInvalid, error.to_string()))?;
@@ -122,14 +124,14 @@ impl ExpectPolicy {
     fn check_signature(
         &self,
         offer: &PolicyOffer,
-        received: &Received<'_>,
+        message_hash: &Digest,
         now: Now,
     ) -> Result<(), Failure> {
         let jws = &offer.policy_signature;
         let signed: Signed<PolicyPayload> = Signed::parse(jws, self.binding.peer())?;
         let verified = signed.verify(self.peer.keys(), now.unix)?;
         let stated = verified.payload();
-        let transcript = (&self.attempt.transcript, received);
+        let transcript = (&self.attempt.transcript, message_hash);
         let (peer, own) = (self.peer.did(), &self.attempt.own);
         let bound = Bound::by_peer(self.binding, peer, own, transcript, now);
         let checked = bound

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use a2a_identity::seal::Role;
 use a2a_identity::{KeySet, Signed};
-use a2a_wire::{ErrorCode, KeyExchange, Message, Nonce, Received, Session, SessionPayload};
+use a2a_wire::{Digest, ErrorCode, KeyExchange, Message, Nonce, Session, SessionPayload};
 use policy::Policy;
 
 use super::{Aborted, Attempt, not_the_server, unexpected};
@@ -57,9 +57,11 @@ impl ExpectSession {
             return Err(told(unexpected(received.message().kind())));
         };
         self.check(session, now).map_err(told)?;
-        self.check_signature(session, &received, now)
+        let message_hash = received.hash();
+        self.check_signature(session, &message_hash, now)
             .map_err(told)?;
-        self.attempt.transcript.add_received(&received);
+        let transcript = &mut self.attempt.transcript;
+        transcript.add(&message_hash, received.jws());
         self.establish(session, now).map(Box::new).map_err(told)
     }
 
@@ -92,7 +94,7 @@ impl ExpectSession {
     fn check_signature(
         &self,
         session: &Session,
-        received: &Received<'_>,
+        message_hash: &Digest,
         now: Now,
     ) -> Result<(), Failure> {
         let Some(jws) = &session.session_jws else {
@@ -104,7 +106,7 @@ impl ExpectSession {
         let signed: Signed<SessionPayload> = Signed::parse(jws, self.binding.peer())?;
         let verified = signed.verify(self.peer.keys(), now.unix)?;
         let stated = verified.payload();
-        let transcript = (&self.attempt.transcript, received);
+        let transcript = (&self.attempt.transcript, message_hash);
         let (peer, own) = (self.peer.did(), &self.attempt.own);
         let bound = Bound::by_peer(self.binding, peer, own, transcript, now);
         let checked = bound
