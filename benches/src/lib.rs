@@ -39,6 +39,37 @@ impl Effort {
     };
 }
 
+/// How long to measure processes that talk to each other.
+///
+/// Where the memory of a process happens to lie can change its speed by a tenth, and stays as it is while the process
+/// lives, so all of them are started several times.
+#[derive(Debug, Clone, Copy)]
+pub struct Heats {
+    /// How often all are started.
+    pub heats: usize,
+    /// What is measured in each, after one round that is not: caches are cold, and memory is touched for the first time.
+    pub each: Effort,
+}
+
+impl Heats {
+    /// Enough for a median that can be trusted.
+    pub const FULL: Self = Self {
+        heats: 5,
+        each: Effort {
+            rounds: 5,
+            slice: Duration::from_millis(60),
+        },
+    };
+    /// Enough to see that it runs.
+    pub const SMOKE: Self = Self {
+        heats: 1,
+        each: Effort {
+            rounds: 1,
+            slice: Duration::from_millis(5),
+        },
+    };
+}
+
 /// One way to do it.
 pub struct Contestant<'a> {
     /// Its name in the report.

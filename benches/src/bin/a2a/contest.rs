@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use benches::Effort;
 use benches::arguments::Programs;
 use benches::client::{Client, Slice};
 use benches::node::Node;
@@ -43,20 +44,32 @@ pub(crate) enum Side {
 }
 
 /// A client with its server.
-pub(crate) struct Contestant {
+struct Contestant {
+    score: Score,
+    client: Client,
+}
+
+/// What a contestant did.
+pub(crate) struct Score {
     pub(crate) task: Task,
     pub(crate) transport: Transport,
     pub(crate) side: Side,
-    client: Client,
-    /// What it did, for each number in flight.
+    /// For each number in flight.
     pub(crate) slices: [Vec<Slice>; IN_FLIGHT.len()],
+}
+
+/// What all of them did.
+#[derive(Default)]
+pub(crate) struct Scores {
+    pub(crate) all: Vec<Score>,
+    /// The bytes of each message, in the order in which they are sent.
+    pub(crate) sizes: String,
 }
 
 /// All contestants, with their servers.
 pub(crate) struct Contest {
-    pub(crate) contestants: Vec<Contestant>,
-    /// The bytes of each message, in the order in which they are sent.
-    pub(crate) sizes: String,
+    contestants: Vec<Contestant>,
+    sizes: String,
     only: Option<Transport>,
     servers: Vec<Server>,
     node: Node,
@@ -166,18 +179,39 @@ impl Contest {
         Ok(contest)
     }
 
+    /// Runs all of it: a round that does not count, then those that do.
+    pub(crate) fn run(&mut self, effort: Effort) -> io::Result<()> {
+        for round in 0..=effort.rounds {
+            self.round(effort.slice, round > 0)?;
+        }
+        Ok(())
+    }
+
     /// Runs each contestant once with each number in flight.
-    pub(crate) fn round(&mut self, slice: Duration) -> io::Result<()> {
+    fn round(&mut self, slice: Duration, counts: bool) -> io::Result<()> {
         for (index, in_flight) in IN_FLIGHT.into_iter().enumerate() {
             for contestant in &mut self.contestants {
                 let done = contestant.client.tell(in_flight, slice);
-                let done = done.map_err(|error| contestant.failed(in_flight, &error))?;
-                if let Some(slices) = contestant.slices.get_mut(index) {
+                let done = done.map_err(|error| contestant.score.failed(in_flight, &error))?;
+                let slices = contestant.score.slices.get_mut(index);
+                if let Some(slices) = slices.filter(|_| counts) {
                     slices.push(done);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Ends all of it, and adds what was done to what was done before.
+    pub(crate) fn add_to(self, scores: &mut Scores) {
+        for Contestant { score, .. } in self.contestants {
+            let mut known = scores.all.iter_mut();
+            match known.find(|known| known.name() == score.name()) {
+                Some(known) => known.extend(score),
+                None => scores.all.push(score),
+            }
+        }
+        scores.sizes = self.sizes;
     }
 
     /// Starts a server; says where it is.
@@ -194,11 +228,13 @@ impl Contest {
     ) -> io::Result<()> {
         if self.only.is_none_or(|only| only == transport) {
             self.contestants.push(Contestant {
-                task,
-                transport,
-                side,
+                score: Score {
+                    task,
+                    transport,
+                    side,
+                    slices: Default::default(),
+                },
                 client: Client::start(&mut client)?,
-                slices: Default::default(),
             });
         }
         Ok(())
@@ -240,7 +276,17 @@ impl Contest {
     }
 }
 
-impl Contestant {
+impl Score {
+    fn name(&self) -> (Task, Transport, Side) {
+        (self.task, self.transport, self.side)
+    }
+
+    fn extend(&mut self, more: Self) {
+        for (slices, more) in self.slices.iter_mut().zip(more.slices) {
+            slices.extend(more);
+        }
+    }
+
     fn failed(&self, in_flight: usize, error: &io::Error) -> io::Error {
         let (side, task) = (self.side.name(), self.task.name());
         let transport = self.transport.name();

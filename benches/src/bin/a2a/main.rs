@@ -3,7 +3,7 @@
 //!
 //! usage: a2a [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM FOLDER]
 //!
-//! Everything runs in turns, several times, in one run; what counts is the ratio of two medians. Each
+//! Everything is started several times and runs in turns, in one run; what counts is the ratio of two medians. Each
 //! contestant is a server and a client of its own, in processes of their own. Ours are a node as
 //! `frith up` starts it and the client of another, both with an audit log at the default `sync`. The
 //! floor sends messages of the same sizes over the same TLS, with as many signatures and strict
@@ -23,37 +23,30 @@ mod report;
 use std::fs;
 use std::io;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use benches::arguments::Arguments;
 use benches::pin::{Cpus, Pinning};
-use benches::{Effort, report as shared};
+use benches::{Effort, Heats, report as shared};
 
-use contest::{Contest, Transport};
+use contest::{Contest, Scores, Transport};
 use report::Outcome;
 
 /// How much to measure.
 struct Plan {
-    effort: Effort,
+    heats: Heats,
     /// Sessions that are open at once.
     sessions: usize,
     checks: Effort,
 }
 
 const FULL: Plan = Plan {
-    effort: Effort {
-        rounds: 15,
-        slice: Duration::from_millis(60),
-    },
+    heats: Heats::FULL,
     sessions: 2000,
     checks: Effort::FULL,
 };
 
 const SMOKE: Plan = Plan {
-    effort: Effort {
-        rounds: 1,
-        slice: Duration::from_millis(5),
-    },
+    heats: Heats::SMOKE,
     sessions: 10,
     checks: Effort::SMOKE,
 };
@@ -82,11 +75,13 @@ fn run(arguments: &Arguments) -> io::Result<()> {
             println!("\n{}: left out, {error}", pinning.name());
             continue;
         }
-        let mut contest = Contest::start(&arguments.programs, (&cpus, pinning), only)?;
-        for _ in 0..plan.effort.rounds {
-            contest.round(plan.effort.slice)?;
+        let mut scores = Scores::default();
+        for _ in 0..plan.heats.heats {
+            let mut contest = Contest::start(&arguments.programs, (&cpus, pinning), only)?;
+            contest.run(plan.heats.each)?;
+            contest.add_to(&mut scores);
         }
-        let outcome = Outcome::new(pinning, &contest);
+        let outcome = Outcome::new(pinning, &scores);
         let (table, more) = outcome.table();
         println!("{table}");
         missed += more;

@@ -4,7 +4,7 @@ use benches::pin::Pinning;
 use benches::report::{Figure, Medians, short, whole};
 use serde_json::{Value, json};
 
-use crate::contest::{Contest, IN_FLIGHT, Side, Task, Transport};
+use crate::contest::{IN_FLIGHT, Scores, Side, Task, Transport};
 
 /// The outcome with clients and servers at certain CPUs.
 pub(crate) struct Outcome {
@@ -24,20 +24,20 @@ struct Cell {
 }
 
 impl Outcome {
-    pub(crate) fn new(pinning: Pinning, contest: &Contest) -> Self {
-        let cells = contest.contestants.iter().flat_map(|contestant| {
-            let slices = IN_FLIGHT.into_iter().zip(&contestant.slices);
+    pub(crate) fn new(pinning: Pinning, scores: &Scores) -> Self {
+        let cells = scores.all.iter().flat_map(|score| {
+            let slices = IN_FLIGHT.into_iter().zip(&score.slices);
             slices.map(|(in_flight, slices)| Cell {
-                task: contestant.task,
-                transport: contestant.transport,
-                side: contestant.side,
+                task: score.task,
+                transport: score.transport,
+                side: score.side,
                 in_flight,
                 medians: Medians::of(slices),
             })
         });
         Self {
             pinning,
-            sizes: contest.sizes.clone(),
+            sizes: scores.sizes.clone(),
             cells: cells.collect(),
         }
     }

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
+use benches::Effort;
 use benches::arguments::Programs;
 use benches::client::Client;
 use benches::server::Server;
@@ -39,17 +40,23 @@ pub(crate) enum Side {
 }
 
 /// One server as one client sees it.
-pub(crate) struct Contestant {
+struct Contestant {
+    score: Score,
+    load: Box<dyn Load>,
+}
+
+/// What a contestant did.
+pub(crate) struct Score {
     pub(crate) transport: Transport,
     pub(crate) side: Side,
-    load: Box<dyn Load>,
-    /// What it did, for each number in flight.
+    /// For each number in flight.
     pub(crate) slices: [Vec<Slice>; IN_FLIGHT.len()],
 }
 
 /// All contestants, with their servers.
 pub(crate) struct Contest {
-    pub(crate) contestants: Vec<Contestant>,
+    contestants: Vec<Contestant>,
+    only: Option<Transport>,
     servers: Vec<Server>,
     nodes: Vec<Node>,
     folder: TempDir,
@@ -106,9 +113,10 @@ impl Side {
 
 impl Contest {
     /// Starts every server that is there, on the CPUs of this thread.
-    pub(crate) fn start(programs: &Programs) -> io::Result<Self> {
+    pub(crate) fn start(programs: &Programs, only: Option<Transport>) -> io::Result<Self> {
         let mut contest = Self {
             contestants: Vec::new(),
+            only,
             servers: Vec::new(),
             nodes: Vec::new(),
             folder: tempfile::tempdir()?,
@@ -119,19 +127,22 @@ impl Contest {
         Ok(contest)
     }
 
-    /// Leaves the other transports out.
-    pub(crate) fn keep(&mut self, only: Transport) {
-        self.contestants
-            .retain(|contestant| contestant.transport == only);
+    /// Runs all of it: a round that does not count, then those that do.
+    pub(crate) fn run(&mut self, effort: Effort) -> io::Result<()> {
+        for round in 0..=effort.rounds {
+            self.round(effort.slice, round > 0)?;
+        }
+        Ok(())
     }
 
     /// Runs each contestant once with each number in flight.
-    pub(crate) fn round(&mut self, slice: Duration) -> io::Result<()> {
+    fn round(&mut self, slice: Duration, counts: bool) -> io::Result<()> {
         for (index, in_flight) in IN_FLIGHT.into_iter().enumerate() {
             for contestant in &mut self.contestants {
                 let done = contestant.load.drive(in_flight, slice);
-                let done = done.map_err(|error| contestant.failed(in_flight, &error))?;
-                if let Some(slices) = contestant.slices.get_mut(index) {
+                let done = done.map_err(|error| contestant.score.failed(in_flight, &error))?;
+                let slices = contestant.score.slices.get_mut(index);
+                if let Some(slices) = slices.filter(|_| counts) {
                     slices.push(done);
                 }
             }
@@ -139,13 +150,30 @@ impl Contest {
         Ok(())
     }
 
+    /// Ends all of it, and adds what was done to what was done before.
+    pub(crate) fn add_to(self, scores: &mut Vec<Score>) {
+        for Contestant { score, .. } in self.contestants {
+            let known = scores
+                .iter_mut()
+                .find(|known| (known.transport, known.side) == (score.transport, score.side));
+            match known {
+                Some(known) => known.extend(score),
+                None => scores.push(score),
+            }
+        }
+    }
+
     fn add(&mut self, transport: Transport, side: Side, load: impl Load + 'static) {
-        self.contestants.push(Contestant {
-            transport,
-            side,
-            load: Box::new(load),
-            slices: Default::default(),
-        });
+        if self.only.is_none_or(|only| only == transport) {
+            self.contestants.push(Contestant {
+                score: Score {
+                    transport,
+                    side,
+                    slices: Default::default(),
+                },
+                load: Box::new(load),
+            });
+        }
     }
 
     fn add_limits(&mut self, programs: &Programs) -> io::Result<()> {
@@ -231,7 +259,13 @@ impl Contest {
     }
 }
 
-impl Contestant {
+impl Score {
+    fn extend(&mut self, more: Self) {
+        for (slices, more) in self.slices.iter_mut().zip(more.slices) {
+            slices.extend(more);
+        }
+    }
+
     fn failed(&self, in_flight: usize, error: &io::Error) -> io::Error {
         let (side, transport) = (self.side.name(), self.transport.name());
         io::Error::other(format!(

@@ -2,7 +2,7 @@
 //!
 //! usage: a2e [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPT]
 //!
-//! Everything runs in turns, several times, in one run; what counts is the ratio of two medians.
+//! Everything is started several times and runs in turns, in one run; what counts is the ratio of two medians.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -23,11 +23,10 @@ mod websocket;
 use std::fs;
 use std::io;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use benches::arguments::Arguments;
 use benches::pin::{Cpus, Pinning};
-use benches::{Effort, report as shared};
+use benches::{Heats, report as shared};
 
 use contest::{Contest, Transport};
 use idle::Extent;
@@ -35,15 +34,12 @@ use report::Outcome;
 
 /// How much to measure.
 struct Plan {
-    effort: Effort,
+    heats: Heats,
     extent: Extent,
 }
 
 const FULL: Plan = Plan {
-    effort: Effort {
-        rounds: 15,
-        slice: Duration::from_millis(60),
-    },
+    heats: Heats::FULL,
     extent: Extent {
         sessions: 10_000,
         starts: 21,
@@ -51,10 +47,7 @@ const FULL: Plan = Plan {
 };
 
 const SMOKE: Plan = Plan {
-    effort: Effort {
-        rounds: 1,
-        slice: Duration::from_millis(5),
-    },
+    heats: Heats::SMOKE,
     extent: Extent {
         sessions: 20,
         starts: 1,
@@ -90,19 +83,19 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     let mut outcomes = Vec::new();
     let mut missed = 0;
     for pinning in Pinning::ALL {
-        cpus.be_server()?;
-        let mut contest = Contest::start(programs)?;
-        if let Some(only) = only {
-            contest.keep(only);
-        }
         if let Err(error) = cpus.be_client(pinning) {
             println!("\n{}: left out, {error}", pinning.name());
             continue;
         }
-        for _ in 0..plan.effort.rounds {
-            contest.round(plan.effort.slice)?;
+        let mut scores = Vec::new();
+        for _ in 0..plan.heats.heats {
+            cpus.be_server()?;
+            let mut contest = Contest::start(programs, only)?;
+            cpus.be_client(pinning)?;
+            contest.run(plan.heats.each)?;
+            contest.add_to(&mut scores);
         }
-        let outcome = Outcome::new(pinning, &contest.contestants);
+        let outcome = Outcome::new(pinning, &scores);
         let (table, more) = outcome.table();
         println!("{table}");
         missed += more;

@@ -4,7 +4,7 @@ use benches::pin::Pinning;
 use benches::report::{Figure, Medians, short, whole};
 use serde_json::{Value, json};
 
-use crate::contest::{Contestant, IN_FLIGHT, Side, Transport};
+use crate::contest::{IN_FLIGHT, Score, Side, Transport};
 
 /// The outcome with client and server at certain CPUs.
 pub(crate) struct Outcome {
@@ -22,12 +22,12 @@ pub(crate) struct Cell {
 }
 
 impl Outcome {
-    pub(crate) fn new(pinning: Pinning, contestants: &[Contestant]) -> Self {
-        let cells = contestants.iter().flat_map(|contestant| {
-            let slices = IN_FLIGHT.into_iter().zip(&contestant.slices);
+    pub(crate) fn new(pinning: Pinning, scores: &[Score]) -> Self {
+        let cells = scores.iter().flat_map(|score| {
+            let slices = IN_FLIGHT.into_iter().zip(&score.slices);
             slices.map(|(in_flight, slices)| Cell {
-                transport: contestant.transport,
-                side: contestant.side,
+                transport: score.transport,
+                side: score.side,
                 in_flight,
                 medians: Medians::of(slices),
             })
