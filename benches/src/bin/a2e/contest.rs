@@ -9,6 +9,7 @@ use std::time::Duration;
 use benches::Effort;
 use benches::arguments::Programs;
 use benches::client::Client;
+use benches::pin::{Cpus, Pinning};
 use benches::server::Server;
 use tempfile::TempDir;
 
@@ -112,8 +113,13 @@ impl Side {
 }
 
 impl Contest {
-    /// Starts every server that is there, on the CPUs of this thread.
-    pub(crate) fn start(programs: &Programs, only: Option<Transport>) -> io::Result<Self> {
+    /// Starts every server that is there, and a client for each.
+    pub(crate) fn start(
+        programs: &Programs,
+        (cpus, pinning): (&Cpus, Pinning),
+        only: Option<Transport>,
+    ) -> io::Result<Self> {
+        cpus.be_server()?;
         let mut contest = Self {
             contestants: Vec::new(),
             only,
@@ -122,8 +128,13 @@ impl Contest {
             folder: tempfile::tempdir()?,
         };
         contest.add_limits(programs)?;
-        contest.add_ours(programs)?;
-        contest.add_peers(programs)?;
+        let mut clients = vec![contest.add_ours(programs)?];
+        clients.extend(contest.add_peers(programs)?);
+        // From here on this is the client of all the others.
+        cpus.be_client(pinning)?;
+        for (side, mut client) in clients {
+            contest.add(Transport::HttpClients, side, Client::start(&mut client)?);
+        }
         Ok(contest)
     }
 
@@ -194,7 +205,8 @@ impl Contest {
         Ok(())
     }
 
-    fn add_ours(&mut self, programs: &Programs) -> io::Result<()> {
+    /// Gives our own client, to be started.
+    fn add_ours(&mut self, programs: &Programs) -> io::Result<(Side, Command)> {
         let frith = programs.own.join("frith");
         let (server, input, output) = Server::piped(Command::new(&frith).arg("stdio"))?;
         self.servers.push(server);
@@ -212,16 +224,16 @@ impl Contest {
         self.add(Transport::Http, Side::Ours, over_http(&node, 3)?);
         let mut client = Command::new(programs.own.join("a2e_client"));
         client.arg(format!("http://{}", node.http)).arg(&node.token);
-        let client = Client::start(&mut client)?;
-        self.add(Transport::HttpClients, Side::Ours, client);
         let mut socket = WebSocket::open(node.http, Calls::a2e(4))?;
         socket.ask(&node.hello())?;
         self.add(Transport::WebSocket, Side::Ours, socket);
         self.nodes.push(node);
-        Ok(())
+        Ok((Side::Ours, client))
     }
 
-    fn add_peers(&mut self, programs: &Programs) -> io::Result<()> {
+    /// Gives the peers' own client, to be started.
+    fn add_peers(&mut self, programs: &Programs) -> io::Result<Option<(Side, Command)>> {
+        let mut own = None;
         if let Some(peers) = &programs.peers {
             let (server, address) = Server::listening(&mut Command::new(peers.join("http_limit")))?;
             self.servers.push(server);
@@ -239,13 +251,13 @@ impl Contest {
             let posts = mcp_over_http(parsed(&address)?)?;
             self.add(Transport::Http, Side::RustMcp, posts);
             let mut client = Command::new(peers.join("mcp_client"));
-            let client = Client::start(client.arg(format!("http://{address}/mcp")))?;
-            self.add(Transport::HttpClients, Side::RustMcp, client);
+            client.arg(format!("http://{address}/mcp"));
+            own = Some((Side::RustMcp, client));
         }
         if let Some((interpreter, script)) = &programs.python {
             self.add_mcp(Side::PythonMcp, Command::new(interpreter).arg(script))?;
         }
-        Ok(())
+        Ok(own)
     }
 
     fn add_mcp(&mut self, side: Side, command: &mut Command) -> io::Result<()> {

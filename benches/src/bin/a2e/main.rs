@@ -89,9 +89,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         }
         let mut scores = Vec::new();
         for _ in 0..plan.heats.heats {
-            cpus.be_server()?;
-            let mut contest = Contest::start(programs, only)?;
-            cpus.be_client(pinning)?;
+            let mut contest = Contest::start(programs, (&cpus, pinning), only)?;
             contest.run(plan.heats.each)?;
             contest.add_to(&mut scores);
         }
