@@ -172,7 +172,7 @@ fn to_bytes(number: &Number) -> [u8; 32] {
     bytes
 }
 
-/// Modulo 2^62. Each step of Newton's doubles the bits that are right: five of −1/19's first.
+/// 1/p modulo 2^62. Each step of Newton's doubles the bits that are right, of which there are three at first.
 const fn one_by_p() -> i64 {
     let mut inverse = P[0];
     let mut step = 0;
