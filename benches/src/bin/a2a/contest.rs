@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::node;
 
 /// What is done over and over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Task {
     /// A handshake of six messages.
     Handshake,
@@ -25,7 +25,7 @@ pub(crate) enum Task {
 }
 
 /// How messages travel, over TLS 1.3.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Transport {
     Http1,
     Http2,
@@ -34,7 +34,7 @@ pub(crate) enum Transport {
 }
 
 /// Whose server and client they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     Bare,
     Floor,
@@ -176,6 +176,9 @@ impl Contest {
             caller.arg(contest.folder.path());
             contest.add((Task::Request, Transport::Http1, Side::PythonSdk), caller)?;
         }
+        // What is compared runs one after the other.
+        let place = |it: &Contestant| it.score.name();
+        contest.contestants.sort_by_key(place);
         Ok(contest)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! usage: a2a [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM FOLDER]
 //!
-//! Everything is started several times and runs in turns, in one run; what counts is the ratio of two medians. Each
+//! Everything is started several times and runs in turns, in one run; what counts is the median of the ratios of neighbours. Each
 //! contestant is a server and a client of its own, in processes of their own. Ours are a node as
 //! `frith up` starts it and the client of another, both with an audit log at the default `sync`. The
 //! floor sends messages of the same sizes over the same TLS, with as many signatures and strict

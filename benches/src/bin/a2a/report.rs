@@ -80,12 +80,13 @@ impl Outcome {
 
     /// One line, and whether its target is missed; nothing if ours is not there.
     fn row(&self, task: Task, transport: Transport, in_flight: usize) -> Option<(String, bool)> {
-        let rate = |side| {
+        let medians = |side| {
             let cell = self.cell(task, transport, side, in_flight);
-            cell.map(|cell| cell.medians.rate)
+            cell.map(|cell| &cell.medians)
         };
-        let ours = rate(Side::Ours)?;
-        let to = |side| rate(side).map(|theirs| ours / theirs);
+        let rate = |side| medians(side).map(|medians| medians.rate);
+        let ours = medians(Side::Ours)?;
+        let to = |side| medians(side).map(|theirs| ours.ratio_to(theirs));
         let ratio = to(Side::Floor);
         let target = target(task, in_flight).filter(|_| ratio.is_some());
         let is_missed = ratio
@@ -97,7 +98,7 @@ impl Outcome {
             transport.name(),
             whole(rate(Side::Bare)),
             whole(rate(Side::Floor)),
-            whole(Some(ours)),
+            whole(Some(ours.rate)),
             short(ratio),
             short(target),
             whole(rate(Side::RustSdk)),

@@ -20,7 +20,7 @@ use crate::servers::{Node, hello};
 use crate::websocket::WebSocket;
 
 /// How messages travel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Transport {
     Stdio,
     Unix,
@@ -32,7 +32,7 @@ pub(crate) enum Transport {
 }
 
 /// Whose server it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     Limit,
     Ours,
@@ -135,6 +135,9 @@ impl Contest {
         for (side, mut client) in clients {
             contest.add(Transport::HttpClients, side, Client::start(&mut client)?);
         }
+        // What is compared runs one after the other.
+        let place = |it: &Contestant| (it.score.transport, it.score.side);
+        contest.contestants.sort_by_key(place);
         Ok(contest)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! usage: a2e [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPT]
 //!
-//! Everything is started several times and runs in turns, in one run; what counts is the ratio of two medians.
+//! Everything is started several times and runs in turns, in one run; what counts is the median of the ratios of neighbours.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -64,16 +64,18 @@ impl Outcome {
         let mut missed = 0;
         for transport in Transport::ALL {
             for in_flight in IN_FLIGHT {
-                let rate = |side| {
-                    self.cell(transport, side, in_flight)
-                        .map(|cell| cell.medians.rate)
+                let medians = |side| {
+                    let cell = self.cell(transport, side, in_flight);
+                    cell.map(|cell| &cell.medians)
                 };
-                let Some(ours) = rate(Side::Ours) else {
+                let rate = |side| medians(side).map(|medians| medians.rate);
+                let Some(ours) = medians(Side::Ours) else {
                     continue;
                 };
+                let to = |side| medians(side).map(|theirs| ours.ratio_to(theirs));
                 let mut compared = |side, target: Option<f64>| {
-                    let target = target.filter(|_| rate(side).is_some());
-                    let ratio = rate(side).map(|theirs| ours / theirs);
+                    let ratio = to(side);
+                    let target = target.filter(|_| ratio.is_some());
                     let is_missed = ratio
                         .zip(target)
                         .is_some_and(|(ratio, target)| ratio < target);
@@ -86,15 +88,14 @@ impl Outcome {
                     Side::RustMcp,
                     mcp_target(self.pinning, transport, in_flight),
                 );
-                let python = rate(Side::PythonMcp).map(|python| ours / python);
                 text += &format!(
                     "{:12} {in_flight:3} {:>9} {:>9} {limit}  {:>9} {mcp}  {:>9} {:>6}\n",
                     transport.name(),
                     whole(rate(Side::Limit)),
-                    whole(Some(ours)),
+                    whole(Some(ours.rate)),
                     whole(rate(Side::RustMcp)),
                     whole(rate(Side::PythonMcp)),
-                    short(python),
+                    short(to(Side::PythonMcp)),
                 );
             }
         }
