@@ -13,6 +13,7 @@ pub mod party;
 pub mod pin;
 pub mod report;
 pub mod server;
+pub mod turns;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -41,8 +42,8 @@ impl Effort {
 
 /// How long to measure processes that talk to each other.
 ///
-/// Where the memory of a process happens to lie can change its speed by a tenth, and stays as it is while the process
-/// lives, so all of them are started several times.
+/// Where the memory of a process happens to lie may change its speed, and stays as it is while the process lives, so all
+/// of them are started several times.
 #[derive(Debug, Clone, Copy)]
 pub struct Heats {
     /// How often all are started.

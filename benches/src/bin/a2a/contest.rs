@@ -3,14 +3,13 @@
 use std::io;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use benches::Effort;
 use benches::arguments::Programs;
-use benches::client::{Client, Slice};
+use benches::client::Client;
 use benches::node::Node;
 use benches::pin::{Cpus, Pinning};
 use benches::server::Server;
+use benches::turns::Turns;
 use tempfile::TempDir;
 
 use crate::node;
@@ -43,33 +42,11 @@ pub(crate) enum Side {
     PythonSdk,
 }
 
-/// A client with its server.
-struct Contestant {
-    score: Score,
-    client: Client,
-}
-
-/// What a contestant did.
-pub(crate) struct Score {
-    pub(crate) task: Task,
-    pub(crate) transport: Transport,
-    pub(crate) side: Side,
-    /// For each number in flight.
-    pub(crate) slices: [Vec<Slice>; IN_FLIGHT.len()],
-}
-
-/// What all of them did.
-#[derive(Default)]
-pub(crate) struct Scores {
-    pub(crate) all: Vec<Score>,
-    /// The bytes of each message, in the order in which they are sent.
-    pub(crate) sizes: String,
-}
-
 /// All contestants, with their servers.
 pub(crate) struct Contest {
-    contestants: Vec<Contestant>,
-    sizes: String,
+    pub(crate) turns: Turns<Name>,
+    /// The bytes of each message, in the order in which they are sent.
+    pub(crate) sizes: String,
     only: Option<Transport>,
     servers: Vec<Server>,
     node: Node,
@@ -77,7 +54,8 @@ pub(crate) struct Contest {
     folder: TempDir,
 }
 
-pub(crate) const IN_FLIGHT: [usize; 3] = [1, 16, 64];
+/// What is done, over what, by whose server and client.
+pub(crate) type Name = (Task, Transport, Side);
 
 impl Task {
     pub(crate) const ALL: [Self; 2] = [Self::Handshake, Self::Request];
@@ -146,7 +124,7 @@ impl Contest {
         cpus.be_client(pinning)?;
         let mut contest = Self {
             sizes: sizes(programs, &node)?,
-            contestants: Vec::new(),
+            turns: Turns::default(),
             only,
             servers: Vec::new(),
             node,
@@ -176,45 +154,7 @@ impl Contest {
             caller.arg(contest.folder.path());
             contest.add((Task::Request, Transport::Http1, Side::PythonSdk), caller)?;
         }
-        // What is compared runs one after the other.
-        let place = |it: &Contestant| it.score.name();
-        contest.contestants.sort_by_key(place);
         Ok(contest)
-    }
-
-    /// Runs all of it: a round that does not count, then those that do.
-    pub(crate) fn run(&mut self, effort: Effort) -> io::Result<()> {
-        for round in 0..=effort.rounds {
-            self.round(effort.slice, round > 0)?;
-        }
-        Ok(())
-    }
-
-    /// Runs each contestant once with each number in flight.
-    fn round(&mut self, slice: Duration, counts: bool) -> io::Result<()> {
-        for (index, in_flight) in IN_FLIGHT.into_iter().enumerate() {
-            for contestant in &mut self.contestants {
-                let done = contestant.client.tell(in_flight, slice);
-                let done = done.map_err(|error| contestant.score.failed(in_flight, &error))?;
-                let slices = contestant.score.slices.get_mut(index);
-                if let Some(slices) = slices.filter(|_| counts) {
-                    slices.push(done);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends all of it, and adds what was done to what was done before.
-    pub(crate) fn add_to(self, scores: &mut Scores) {
-        for Contestant { score, .. } in self.contestants {
-            let mut known = scores.all.iter_mut();
-            match known.find(|known| known.name() == score.name()) {
-                Some(known) => known.extend(score),
-                None => scores.all.push(score),
-            }
-        }
-        scores.sizes = self.sizes;
     }
 
     /// Starts a server; says where it is.
@@ -224,21 +164,10 @@ impl Contest {
         Ok(address)
     }
 
-    fn add(
-        &mut self,
-        (task, transport, side): (Task, Transport, Side),
-        mut client: Command,
-    ) -> io::Result<()> {
+    fn add(&mut self, (task, transport, side): Name, mut client: Command) -> io::Result<()> {
         if self.only.is_none_or(|only| only == transport) {
-            self.contestants.push(Contestant {
-                score: Score {
-                    task,
-                    transport,
-                    side,
-                    slices: Default::default(),
-                },
-                client: Client::start(&mut client)?,
-            });
+            let client = Client::start(&mut client)?;
+            self.turns.add((task, transport, side), client);
         }
         Ok(())
     }
@@ -276,26 +205,6 @@ impl Contest {
             self.add((Task::Request, transport, Side::RustSdk), client)?;
         }
         Ok(())
-    }
-}
-
-impl Score {
-    fn name(&self) -> (Task, Transport, Side) {
-        (self.task, self.transport, self.side)
-    }
-
-    fn extend(&mut self, more: Self) {
-        for (slices, more) in self.slices.iter_mut().zip(more.slices) {
-            slices.extend(more);
-        }
-    }
-
-    fn failed(&self, in_flight: usize, error: &io::Error) -> io::Error {
-        let (side, task) = (self.side.name(), self.task.name());
-        let transport = self.transport.name();
-        io::Error::other(format!(
-            "{side}, {task}, {transport}, {in_flight} in flight: {error}"
-        ))
     }
 }
 

@@ -28,7 +28,7 @@ use benches::arguments::Arguments;
 use benches::pin::{Cpus, Pinning};
 use benches::{Effort, Heats, report as shared};
 
-use contest::{Contest, Scores, Transport};
+use contest::{Contest, Transport};
 use report::Outcome;
 
 /// How much to measure.
@@ -75,13 +75,15 @@ fn run(arguments: &Arguments) -> io::Result<()> {
             println!("\n{}: left out, {error}", pinning.name());
             continue;
         }
-        let mut scores = Scores::default();
+        let mut scores = Vec::new();
+        let mut sizes = String::new();
         for _ in 0..plan.heats.heats {
             let mut contest = Contest::start(&arguments.programs, (&cpus, pinning), only)?;
-            contest.run(plan.heats.each)?;
-            contest.add_to(&mut scores);
+            contest.turns.run(plan.heats.each)?;
+            contest.turns.add_to(&mut scores);
+            sizes = contest.sizes;
         }
-        let outcome = Outcome::new(pinning, &scores);
+        let outcome = Outcome::new(pinning, sizes, &scores);
         let (table, more) = outcome.table();
         println!("{table}");
         missed += more;

@@ -2,9 +2,10 @@
 
 use benches::pin::Pinning;
 use benches::report::{Figure, Medians, short, whole};
+use benches::turns::{IN_FLIGHT, Score};
 use serde_json::{Value, json};
 
-use crate::contest::{IN_FLIGHT, Scores, Side, Task, Transport};
+use crate::contest::{Name, Side, Task, Transport};
 
 /// The outcome with clients and servers at certain CPUs.
 pub(crate) struct Outcome {
@@ -24,20 +25,21 @@ struct Cell {
 }
 
 impl Outcome {
-    pub(crate) fn new(pinning: Pinning, scores: &Scores) -> Self {
-        let cells = scores.all.iter().flat_map(|score| {
+    pub(crate) fn new(pinning: Pinning, sizes: String, scores: &[Score<Name>]) -> Self {
+        let cells = scores.iter().flat_map(|score| {
+            let (task, transport, side) = score.name;
             let slices = IN_FLIGHT.into_iter().zip(&score.slices);
-            slices.map(|(in_flight, slices)| Cell {
-                task: score.task,
-                transport: score.transport,
-                side: score.side,
+            slices.map(move |(in_flight, slices)| Cell {
+                task,
+                transport,
+                side,
                 in_flight,
                 medians: Medians::of(slices),
             })
         });
         Self {
             pinning,
-            sizes: scores.sizes.clone(),
+            sizes,
             cells: cells.collect(),
         }
     }

@@ -4,18 +4,17 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
-use std::time::Duration;
 
-use benches::Effort;
 use benches::arguments::Programs;
 use benches::client::Client;
 use benches::pin::{Cpus, Pinning};
 use benches::server::Server;
+use benches::turns::{Load, Turns};
 use tempfile::TempDir;
 
 use crate::http::{Connection, Events, Posts, connect};
 use crate::lines::Lines;
-use crate::load::{Calls, Load, Slice};
+use crate::load::{Calls, Channel, Over};
 use crate::servers::{Node, hello};
 use crate::websocket::WebSocket;
 
@@ -40,30 +39,18 @@ pub(crate) enum Side {
     PythonMcp,
 }
 
-/// One server as one client sees it.
-struct Contestant {
-    score: Score,
-    load: Box<dyn Load>,
-}
-
-/// What a contestant did.
-pub(crate) struct Score {
-    pub(crate) transport: Transport,
-    pub(crate) side: Side,
-    /// For each number in flight.
-    pub(crate) slices: [Vec<Slice>; IN_FLIGHT.len()],
-}
-
 /// All contestants, with their servers.
 pub(crate) struct Contest {
-    contestants: Vec<Contestant>,
+    pub(crate) turns: Turns<Name>,
     only: Option<Transport>,
     servers: Vec<Server>,
     nodes: Vec<Node>,
     folder: TempDir,
 }
 
-pub(crate) const IN_FLIGHT: [usize; 3] = [1, 16, 64];
+/// Whose server, over what.
+pub(crate) type Name = (Transport, Side);
+
 const MOST: usize = 64;
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
@@ -121,7 +108,7 @@ impl Contest {
     ) -> io::Result<Self> {
         cpus.be_server()?;
         let mut contest = Self {
-            contestants: Vec::new(),
+            turns: Turns::default(),
             only,
             servers: Vec::new(),
             nodes: Vec::new(),
@@ -133,60 +120,19 @@ impl Contest {
         // From here on this is the client of all the others.
         cpus.be_client(pinning)?;
         for (side, mut client) in clients {
-            contest.add(Transport::HttpClients, side, Client::start(&mut client)?);
+            let client = Client::start(&mut client)?;
+            contest.add_load(Transport::HttpClients, side, client);
         }
-        // What is compared runs one after the other.
-        let place = |it: &Contestant| (it.score.transport, it.score.side);
-        contest.contestants.sort_by_key(place);
         Ok(contest)
     }
 
-    /// Runs all of it: a round that does not count, then those that do.
-    pub(crate) fn run(&mut self, effort: Effort) -> io::Result<()> {
-        for round in 0..=effort.rounds {
-            self.round(effort.slice, round > 0)?;
-        }
-        Ok(())
+    fn add(&mut self, transport: Transport, side: Side, channel: impl Channel + 'static) {
+        self.add_load(transport, side, Over(channel));
     }
 
-    /// Runs each contestant once with each number in flight.
-    fn round(&mut self, slice: Duration, counts: bool) -> io::Result<()> {
-        for (index, in_flight) in IN_FLIGHT.into_iter().enumerate() {
-            for contestant in &mut self.contestants {
-                let done = contestant.load.drive(in_flight, slice);
-                let done = done.map_err(|error| contestant.score.failed(in_flight, &error))?;
-                let slices = contestant.score.slices.get_mut(index);
-                if let Some(slices) = slices.filter(|_| counts) {
-                    slices.push(done);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Ends all of it, and adds what was done to what was done before.
-    pub(crate) fn add_to(self, scores: &mut Vec<Score>) {
-        for Contestant { score, .. } in self.contestants {
-            let known = scores
-                .iter_mut()
-                .find(|known| (known.transport, known.side) == (score.transport, score.side));
-            match known {
-                Some(known) => known.extend(score),
-                None => scores.push(score),
-            }
-        }
-    }
-
-    fn add(&mut self, transport: Transport, side: Side, load: impl Load + 'static) {
+    fn add_load(&mut self, transport: Transport, side: Side, load: impl Load + 'static) {
         if self.only.is_none_or(|only| only == transport) {
-            self.contestants.push(Contestant {
-                score: Score {
-                    transport,
-                    side,
-                    slices: Default::default(),
-                },
-                load: Box::new(load),
-            });
+            self.turns.add((transport, side), load);
         }
     }
 
@@ -271,21 +217,6 @@ impl Contest {
         lines.tell(INITIALIZED)?;
         self.add(Transport::Stdio, side, lines);
         Ok(())
-    }
-}
-
-impl Score {
-    fn extend(&mut self, more: Self) {
-        for (slices, more) in self.slices.iter_mut().zip(more.slices) {
-            slices.extend(more);
-        }
-    }
-
-    fn failed(&self, in_flight: usize, error: &io::Error) -> io::Error {
-        let (side, transport) = (self.side.name(), self.transport.name());
-        io::Error::other(format!(
-            "{side}, {transport}, {in_flight} in flight: {error}"
-        ))
     }
 }
 

@@ -5,15 +5,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-pub(crate) use benches::client::Slice;
+use benches::client::Slice;
 use benches::echo::Arguments;
+use benches::turns::Load;
 use serde::Deserialize;
-
-/// Something that calls an echo tool.
-pub(crate) trait Load {
-    /// Keeps so many requests in flight for about a slice of time, and waits for the last reply.
-    fn drive(&mut self, in_flight: usize, slice: Duration) -> io::Result<Slice>;
-}
 
 /// A connection, or several, over which an echo tool is called.
 pub(crate) trait Channel {
@@ -153,9 +148,12 @@ impl Calls {
     }
 }
 
-impl<C: Channel> Load for C {
+/// Calls over a channel.
+pub(crate) struct Over<C>(pub(crate) C);
+
+impl<C: Channel> Load for Over<C> {
     fn drive(&mut self, in_flight: usize, slice: Duration) -> io::Result<Slice> {
-        drive(self, in_flight, slice)
+        drive(&mut self.0, in_flight, slice)
     }
 }
 

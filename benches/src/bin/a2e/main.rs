@@ -9,7 +9,6 @@
     reason = "this is a report"
 )]
 
-mod clients;
 mod contest;
 mod http;
 mod idle;
@@ -90,8 +89,8 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         let mut scores = Vec::new();
         for _ in 0..plan.heats.heats {
             let mut contest = Contest::start(programs, (&cpus, pinning), only)?;
-            contest.run(plan.heats.each)?;
-            contest.add_to(&mut scores);
+            contest.turns.run(plan.heats.each)?;
+            contest.turns.add_to(&mut scores);
         }
         let outcome = Outcome::new(pinning, &scores);
         let (table, more) = outcome.table();

@@ -1,6 +1,8 @@
 //! The plot: a row for each transport and number in flight, a dot for each server, on a log scale.
 
-use crate::contest::{IN_FLIGHT, Side, Transport};
+use benches::turns::IN_FLIGHT;
+
+use crate::contest::{Side, Transport};
 use crate::report::Outcome;
 
 const LEFT: f64 = 150.0;

@@ -2,9 +2,10 @@
 
 use benches::pin::Pinning;
 use benches::report::{Figure, Medians, short, whole};
+use benches::turns::{IN_FLIGHT, Score};
 use serde_json::{Value, json};
 
-use crate::contest::{IN_FLIGHT, Score, Side, Transport};
+use crate::contest::{Name, Side, Transport};
 
 /// The outcome with client and server at certain CPUs.
 pub(crate) struct Outcome {
@@ -22,12 +23,13 @@ pub(crate) struct Cell {
 }
 
 impl Outcome {
-    pub(crate) fn new(pinning: Pinning, scores: &[Score]) -> Self {
+    pub(crate) fn new(pinning: Pinning, scores: &[Score<Name>]) -> Self {
         let cells = scores.iter().flat_map(|score| {
+            let (transport, side) = score.name;
             let slices = IN_FLIGHT.into_iter().zip(&score.slices);
-            slices.map(|(in_flight, slices)| Cell {
-                transport: score.transport,
-                side: score.side,
+            slices.map(move |(in_flight, slices)| Cell {
+                transport,
+                side,
                 in_flight,
                 medians: Medians::of(slices),
             })
