@@ -35,6 +35,9 @@ impl VerifyingKey {
     /// # Errors
     /// If they are not the one spelling of a point, or the point is of small order.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, WeakKey> {
+        if let Some(known) = often::known(bytes) {
+            return Ok(known);
+        }
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| WeakKey)?;
         match is_canonical(bytes) && !key.is_weak() {
             true => Ok(Self(key)),
@@ -87,7 +90,7 @@ impl VerifyingKey {
         });
         let verifies = expected == r && !SMALL_ORDER.contains(&expected);
         if verifies {
-            often::has_signed(self.0.as_bytes(), &minus_a);
+            often::has_signed(self, &minus_a);
         }
         verifies
     }

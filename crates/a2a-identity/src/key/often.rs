@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curve25519_dalek::EdwardsPoint;
 
+use super::VerifyingKey;
+
 use self::multiples::Multiples;
 pub(super) use self::multiples::sum;
 
@@ -26,27 +28,41 @@ const KEYS: usize = 64;
 static RECENT: Mutex<VecDeque<Recent>> = Mutex::new(VecDeque::new());
 
 struct Recent {
-    key: [u8; 32],
+    key: VerifyingKey,
     signatures: u32,
     multiples: Option<Arc<Multiples>>,
+}
+
+impl Recent {
+    fn is(&self, key: &[u8; 32]) -> bool {
+        self.key.0.as_bytes() == key
+    }
+}
+
+/// The key that is spelled so, if it has signed lately: to decode it again would cost a square root.
+pub(super) fn known(key: &[u8; 32]) -> Option<VerifyingKey> {
+    let recent = recent();
+    let found = recent.iter().find(|it| it.is(key));
+    found.map(|it| it.key.clone())
 }
 
 /// Those of a key, if it signs often.
 pub(super) fn multiples_of(key: &[u8; 32]) -> Option<Arc<Multiples>> {
     let recent = recent();
-    let found = recent.iter().find(|it| it.key == *key);
+    let found = recent.iter().find(|it| it.is(key));
     found.and_then(|it| it.multiples.clone())
 }
 
 /// A key has made a signature; `minus_a` is the point whose multiples are needed.
-pub(super) fn has_signed(key: &[u8; 32], minus_a: &EdwardsPoint) {
+pub(super) fn has_signed(key: &VerifyingKey, minus_a: &EdwardsPoint) {
+    let spelled = key.0.as_bytes();
     let is_often = {
         let mut recent = recent();
-        let place = recent.iter().position(|it| it.key == *key);
+        let place = recent.iter().position(|it| it.is(spelled));
         let mut found = place
             .and_then(|place| recent.remove(place))
             .unwrap_or(Recent {
-                key: *key,
+                key: key.clone(),
                 signatures: 0,
                 multiples: None,
             });
@@ -59,7 +75,7 @@ pub(super) fn has_signed(key: &[u8; 32], minus_a: &EdwardsPoint) {
     };
     if is_often {
         let multiples = Multiples::of_key(minus_a.compress().as_bytes()).map(Arc::new);
-        if let Some(found) = recent().iter_mut().find(|it| it.key == *key) {
+        if let Some(found) = recent().iter_mut().find(|it| it.is(spelled)) {
             found.multiples = multiples;
         }
     }
@@ -71,27 +87,32 @@ fn recent() -> MutexGuard<'static, VecDeque<Recent>> {
 
 #[cfg(test)]
 mod tests {
-    use curve25519_dalek::Scalar;
-
+    use super::super::SigningKey;
     use super::*;
+
+    fn signs(key: &VerifyingKey) {
+        has_signed(key, &-key.0.to_edwards());
+    }
 
     #[test]
     fn only_keys_that_sign_often_have_multiples() {
-        let point = EdwardsPoint::mul_base(&Scalar::from_bytes_mod_order([9; 32]));
-        let key = [0xee; 32];
+        let key = SigningKey::from_seed(&[0xee; 32]).verifying_key();
+        let spelled = key.to_bytes();
+        assert!(known(&spelled).is_none());
         for _ in 1..OFTEN {
-            has_signed(&key, &point);
-            assert!(multiples_of(&key).is_none());
+            signs(&key);
+            assert!(multiples_of(&spelled).is_none());
+            assert_eq!(known(&spelled), Some(key.clone()));
         }
-        has_signed(&key, &point);
-        assert!(multiples_of(&key).is_some());
+        signs(&key);
+        assert!(multiples_of(&spelled).is_some());
         // Others come, and it is forgotten.
         for other in 0..=KEYS {
-            let mut name = [0xdd; 32];
-            name[0] = other as u8;
-            has_signed(&name, &point);
+            let mut seed = [0xdd; 32];
+            seed[0] = other as u8;
+            signs(&SigningKey::from_seed(&seed).verifying_key());
         }
-        assert!(multiples_of(&key).is_none());
+        assert!(multiples_of(&spelled).is_none() && known(&spelled).is_none());
         assert!(recent().len() <= KEYS);
     }
 }

@@ -142,6 +142,12 @@ impl Loose {
         square
     }
 
+    /// The lowest limb.
+    pub(super) const fn first(&self) -> u64 {
+        let [first, ..] = self.0.0;
+        first
+    }
+
     /// A number again.
     pub(super) const fn carried(&self) -> Field {
         let mut number = Field::ZERO;

@@ -1,5 +1,6 @@
 //! Multiples of a point, and sums of them.
 
+use std::hint::black_box;
 use std::sync::OnceLock;
 
 use curve25519_dalek::Scalar;
@@ -11,6 +12,12 @@ use super::point::{Addend, Point};
 pub(crate) struct Multiples {
     width: usize,
     rows: Vec<Vec<Addend>>,
+}
+
+/// A multiple, to be added or subtracted.
+enum Part<'a> {
+    Plus(&'a Addend),
+    Minus(&'a Addend),
 }
 
 /// Bits of a digit of k: 52 KiB for each key.
@@ -41,10 +48,7 @@ impl Multiples {
 
     /// What a number is the sum of: multiples for its odd digits, and for its even ones. Rows are as far apart as
     /// two digits, so that there are half as many.
-    ///
-    /// They are copied before anything is added, so that what is not in the cache is fetched at once and not
-    /// one by one.
-    fn parts(&self, scalar: &Scalar) -> [Vec<Addend>; 2] {
+    fn parts(&self, scalar: &Scalar) -> [Vec<Part<'_>>; 2] {
         let digits = digits(scalar, self.width);
         [1, 0].map(|first| {
             let digits = digits.iter().skip(first).step_by(2);
@@ -53,12 +57,21 @@ impl Multiples {
                 let place = usize::from(digit.unsigned_abs()).checked_sub(1)?;
                 let multiple = row.get(place)?;
                 Some(match digit {
-                    1.. => *multiple,
-                    _ => multiple.negated(),
+                    1.. => Part::Plus(multiple),
+                    _ => Part::Minus(multiple),
                 })
             }));
             parts
         })
+    }
+}
+
+impl Part<'_> {
+    fn add_to(&self, sum: &Point) -> Point {
+        match self {
+            Self::Plus(multiple) => sum.plus(multiple),
+            Self::Minus(multiple) => sum.minus(multiple),
+        }
     }
 }
 
@@ -69,9 +82,15 @@ pub(crate) fn sum(multiples: &Multiples, k: &Scalar, s: &Scalar) -> Option<[u8; 
         point.map(|point| Multiples::of(point, BASE_WIDTH))
     });
     let base = base.as_ref()?;
-    let add = |sum: Point, parts: &[Addend]| parts.iter().fold(sum, |sum, part| sum.plus(part));
     let [odd_of_s, even_of_s] = base.parts(s);
     let [odd_of_k, even_of_k] = multiples.parts(k);
+    let all = [&odd_of_s, &odd_of_k, &even_of_s, &even_of_k];
+    // Each is looked at before anything is added, so that what is not in the cache is fetched at once and not one by one.
+    black_box(all.into_iter().flatten().fold(0, |seen, part| {
+        let (Part::Plus(multiple) | Part::Minus(multiple)) = part;
+        seen ^ multiple.look()
+    }));
+    let add = |sum, parts: &[Part<'_>]| parts.iter().fold(sum, |sum, part| part.add_to(&sum));
     let sum = add(Point::IDENTITY, &odd_of_s).doubled_often(BASE_WIDTH - KEY_WIDTH);
     let sum = add(sum, &odd_of_k).doubled_often(KEY_WIDTH);
     Some(add(add(sum, &even_of_s), &even_of_k).to_bytes())

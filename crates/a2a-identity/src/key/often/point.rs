@@ -78,7 +78,16 @@ impl Point {
         Self::of(&b.minus(&a), &d.minus(&c), &d.plus(&c), &b.plus(&a))
     }
 
-    /// The same for a point of which no more is known.
+    /// The sum with the point whose x has the other sign: sum and difference change places, and so do d ± c.
+    pub(super) const fn minus(&self, other: &Addend) -> Self {
+        let a = self.y.minus(&self.x).times(&other.sum);
+        let b = self.y.plus(&self.x).times(&other.difference);
+        let c = self.t.loose().times(&other.product);
+        let d = self.z.plus(&self.z).carried();
+        Self::of(&b.minus(&a), &d.plus(&c), &d.minus(&c), &b.plus(&a))
+    }
+
+    /// A sum with a point of which no more is known.
     pub(super) const fn plus_point(&self, other: &Self) -> Self {
         let a = self.y.minus(&self.x).times(&other.y.minus(&other.x));
         let b = self.y.plus(&self.x).times(&other.y.plus(&other.x));
@@ -147,13 +156,9 @@ impl Addend {
         }
     }
 
-    /// To be subtracted.
-    pub(super) fn negated(&self) -> Self {
-        Self {
-            sum: self.difference,
-            difference: self.sum,
-            product: Field::ZERO.minus(&self.product.carried()),
-        }
+    /// Something of each of its lines of the cache.
+    pub(super) const fn look(&self) -> u64 {
+        self.sum.first() ^ self.product.first()
     }
 }
 
@@ -209,14 +214,15 @@ mod tests {
                 let expected = (one + other).compress().to_bytes();
                 let (one, other) = (ours(&one), ours(&other));
                 // With a Z that is not 1.
-                let scaled = other
-                    .plus_point(&one)
-                    .plus(&Addend::of_all(&[one])[0].negated());
+                let scaled = other.plus_point(&one);
+                let scaled = scaled.minus(&Addend::of_all(&[one])[0]);
                 assert_eq!(one.plus_point(&other).to_bytes(), expected);
                 assert_eq!(one.plus_point(&scaled).to_bytes(), expected);
                 let addends = Addend::of_all(&[scaled, other, scaled]);
                 for addend in addends {
-                    assert_eq!(one.plus(&addend).to_bytes(), expected);
+                    let sum = one.plus(&addend);
+                    assert_eq!(sum.to_bytes(), expected);
+                    assert_eq!(sum.minus(&addend).to_bytes(), one.to_bytes());
                 }
             }
             let double = (one + one).compress().to_bytes();
