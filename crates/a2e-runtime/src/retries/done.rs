@@ -16,7 +16,7 @@ pub(super) struct Done {
     records: VecDeque<Record>,
     /// The number of the first record.
     first: u64,
-    /// The numbers of the records, by their ids.
+    /// The numbers of the records, by their ids; also of some that were forgotten.
     by_id: HashTable<u64>,
     pages: VecDeque<Vec<u8>>,
     /// The number of the first page.
@@ -109,6 +109,11 @@ impl Done {
             ..record
         });
         let (records, first) = (&self.records, self.first);
+        // Numbers of records that were forgotten go together, before there is no room: to look each up when its record
+        // goes would be to wait for memory that nobody has used for long.
+        if self.by_id.len() == self.by_id.capacity() {
+            self.by_id.retain(|number| *number >= first);
+        }
         self.by_id.insert_unique(hash, number, |number| {
             record_at(records, first, *number).map_or(0, |record| record.hash)
         });
@@ -131,14 +136,8 @@ impl Done {
         let Some(record) = self.records.pop_front() else {
             return;
         };
-        let number = self.first;
         self.first = self.first.saturating_add(1);
         self.bytes = self.bytes.saturating_sub(record.size());
-        // Another may have its id by now.
-        let place = self.by_id.find_entry(record.hash, |other| *other == number);
-        if let Ok(place) = place {
-            place.remove();
-        }
         let needed = self.records.front().map_or(u64::MAX, |record| record.page);
         while self.first_page < needed
             && let Some(mut page) = self.pages.pop_front()
@@ -155,6 +154,11 @@ impl Done {
 
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn numbers(&self) -> usize {
+        self.by_id.len()
     }
 
     /// Takes the page that is written, or a fresh one if it has not so much room.

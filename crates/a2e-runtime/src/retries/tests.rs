@@ -108,6 +108,30 @@ fn ten_minutes() {
     ));
 }
 
+/// Numbers of what was forgotten stay for a while; they are found neither as what they were nor as anything else, and
+/// are not kept for ever.
+#[test]
+fn what_is_forgotten_is_not_found_however_many_come() {
+    let ledger = Arc::new(Ledger::default());
+    let count = 6 * MAX_ENTRIES;
+    for number in 0..count {
+        begin(&ledger, SECOND, &number.to_string(), request("{}"));
+        let answer = format!("answer {number}");
+        let key = key(&ledger, &number.to_string());
+        ledger.finish(SECOND, &key, answer.as_bytes());
+    }
+    let entries = ledger.lock();
+    assert_eq!(entries.done.len(), MAX_ENTRIES);
+    assert!(entries.done.numbers() <= 4 * MAX_ENTRIES);
+    for number in 0..count {
+        let id = number.to_string();
+        let found = entries.done.find(ledger.hashes.hash_one(&id), &id);
+        let expected = (number >= count - MAX_ENTRIES).then(|| format!("answer {number}"));
+        let answer = found.map(|found| found.answer());
+        assert_eq!(answer, expected.as_ref().map(|it| it.as_bytes()), "{id}");
+    }
+}
+
 #[test]
 fn ten_thousand_and_64_mib() {
     let ledger = Arc::new(Ledger::default());
