@@ -35,7 +35,7 @@ use crate::retries::Piece;
 use crate::sessions::Place;
 
 use alarm::Alarm;
-use job::Bell;
+use job::{Bell, JobWaker};
 use login::{HandOver, Known};
 use work::Work;
 
@@ -125,6 +125,8 @@ pub(crate) struct Driver {
     work: Vec<Work>,
     /// Wakes this task for the sake of that work.
     bell: Arc<Bell>,
+    /// What woke the last job that never waited.
+    spare_waker: Option<JobWaker>,
     /// How many requests wait for their turn, as it was last counted.
     waiting: usize,
     /// What waits until the peer has caught up.
@@ -200,6 +202,7 @@ impl Driver {
             hand_over: None,
             work: Vec::new(),
             bell: Arc::default(),
+            spare_waker: None,
             waiting: 0,
             held: Vec::new(),
             asked: HashMap::new(),
@@ -509,8 +512,8 @@ impl Reader for Driver {
 impl Drop for Driver {
     /// Requests end with their session, however it ends.
     fn drop(&mut self) {
-        for work in std::mem::take(&mut self.work) {
-            self.give_up(work);
+        while let Some(token) = self.work.last().map(Work::token) {
+            self.cancel(token);
         }
         self.commit_records();
         self.count_waiting(0);

@@ -1,7 +1,5 @@
 //! The decision about a request, and the operator's word on those that are held.
 
-use std::sync::Arc;
-
 use a2e_session::{Failure, Request, Token};
 use a2e_wire::messages::chain::ChainEvent;
 use a2e_wire::messages::skill::SkillEvent;
@@ -16,15 +14,18 @@ use super::work::Work;
 use super::{Command, Driver};
 use crate::approvals::{MAX_SHOWN, Question, Word};
 use crate::decision::{Asked, Holding, Verdict, not_approved, still, too_large, unrecorded};
+use crate::session::Session;
 
 impl Driver {
     /// Decides about a request, and does what follows.
-    pub(super) fn decide(&mut self, mut work: Work, request: Request, rules: &Rules) {
-        let Some(known) = &self.known else {
-            return;
-        };
-        let session = Arc::clone(&known.session);
-        let asked = Asked::new(&session, &request.message, &request.line);
+    pub(super) fn decide(
+        &mut self,
+        mut work: Work,
+        request: Request,
+        session: &Session,
+        rules: &Rules,
+    ) {
+        let asked = Asked::new(session, &request.message, &request.line);
         match self.note(asked) {
             Ok(note) => work.note = note,
             Err(error) => {
@@ -62,8 +63,7 @@ impl Driver {
             note.verdict = Outcome::Rejected;
         }
         let token = work.token();
-        self.add_work(work);
-        self.finish_work(token, Err(failure));
+        self.end_work(token, Some(work), Err(failure));
     }
 
     /// Holds a request and asks the operator.

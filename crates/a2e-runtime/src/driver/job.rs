@@ -21,10 +21,18 @@ use crate::plugin::{BoxFuture, Outcome, OverGuard};
 pub(super) struct Job {
     future: BoxFuture<'static, Result<Outcome, Failure>>,
     over: OverGuard,
-    alarm: Arc<JobAlarm>,
+    waker: JobWaker,
 }
 
-/// Wakes the task of a session for the sake of one of its jobs.
+/// Wakes the task of a session for the sake of one of its jobs. Most jobs never wait, so the next one has the same. What
+/// kept it of an earlier one may wake it for nothing, which makes it no slower than one that waits twice.
+#[derive(Debug)]
+pub(super) struct JobWaker {
+    alarm: Arc<JobAlarm>,
+    waker: Waker,
+}
+
+#[derive(Debug)]
 struct JobAlarm {
     rang: AtomicBool,
     bell: Arc<Bell>,
@@ -38,29 +46,31 @@ impl Job {
     pub(super) fn new(
         future: BoxFuture<'static, Result<Outcome, Failure>>,
         over: OverGuard,
-        bell: &Arc<Bell>,
+        waker: JobWaker,
     ) -> Self {
         Self {
             future,
             over,
-            alarm: Arc::new(JobAlarm {
-                rang: AtomicBool::new(false),
-                bell: Arc::clone(bell),
-            }),
+            waker,
         }
     }
 
     /// Goes on with it.
     pub(super) fn poll(&mut self) -> Poll<Result<Outcome, Failure>> {
         // Before it is looked at: what happens meanwhile is a reason to look again.
-        self.alarm.rang.store(false, Ordering::Release);
-        let waker = Waker::from(Arc::clone(&self.alarm));
-        poll_caught(&mut self.future, &mut Waiting::from_waker(&waker))
+        let JobWaker { alarm, waker } = &self.waker;
+        alarm.rang.store(false, Ordering::Release);
+        poll_caught(&mut self.future, &mut Waiting::from_waker(waker))
+    }
+
+    /// It is done: what woke it can wake another.
+    pub(super) fn into_waker(self) -> JobWaker {
+        self.waker
     }
 
     /// Whether something has happened that it waited for.
     pub(super) fn is_awake(&self) -> bool {
-        self.alarm.rang.load(Ordering::Acquire)
+        self.waker.alarm.rang.load(Ordering::Acquire)
     }
 
     /// Gives it a task, which says when it is done.
@@ -75,6 +85,19 @@ impl Job {
             let _ = commands.send(finished).await;
         });
         task.abort_handle()
+    }
+}
+
+impl JobWaker {
+    pub(super) fn new(bell: &Arc<Bell>) -> Self {
+        let alarm = Arc::new(JobAlarm {
+            rang: AtomicBool::new(false),
+            bell: Arc::clone(bell),
+        });
+        Self {
+            waker: Waker::from(Arc::clone(&alarm)),
+            alarm,
+        }
     }
 }
 

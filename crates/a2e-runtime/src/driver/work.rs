@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use tracing::Instrument;
 
 use super::chronicle::{ID_REUSED, RATE_LIMITED};
-use super::job::Job;
+use super::job::{Job, JobWaker};
 use super::record::{self, Note};
 use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
@@ -47,11 +47,11 @@ pub(super) struct Work {
 impl Driver {
     /// Starts a request: it is remembered, decided about, and given to its plugin.
     pub(super) fn start(&mut self, request: Request) {
-        let started = self.host.inner.clock.monotonic();
+        // That of the turn: what a request waits for those that came with it counts.
+        let started = self.now.monotonic;
         let token = request.token;
         if let Some(mut work) = self.take_work(token) {
             // It was held, and may go on.
-            subtract(&self.host.inner.metrics.running, 1);
             work.started = started;
             if let Err(failure) = self.is_still_allowed(&request) {
                 return self.refuse(work, failure);
@@ -84,8 +84,7 @@ impl Driver {
         let rules = policies.of(asked.agent());
         if let Err(failure) = self.host.inner.counters.count(rules, self.now, asked) {
             self.count_refusal(asked.agent(), RATE_LIMITED);
-            self.add_work(work);
-            return self.finish_work(token, Err(failure));
+            return self.end_work(token, Some(work), Err(failure));
         }
         let id = &request.message.envelope.id;
         if !id.is_empty() {
@@ -98,20 +97,19 @@ impl Driver {
                 Begun::Reused => {
                     let namespace = work.namespace();
                     self.count_refusal(asked.agent(), ID_REUSED);
-                    self.add_work(work);
-                    return self.finish_work(token, Err(failures::id_reused(namespace)));
+                    let failure = failures::id_reused(namespace);
+                    return self.end_work(token, Some(work), Err(failure));
                 }
             }
         }
-        self.decide(work, request, rules);
+        self.decide(work, request, &session, rules);
     }
 
     /// Gives a request to its plugin.
     pub(super) fn dispatch(&mut self, mut work: Work, message: Box<Message<'static>>) {
         let token = work.token;
         let Some(known) = &self.known else {
-            self.add_work(work);
-            return self.finish_work(token, Err(failures::unauthorized()));
+            return self.end_work(token, Some(work), Err(failures::unauthorized()));
         };
         let id = &message.envelope.id;
         let context = Context::new(Arc::clone(&known.session), token, id.clone());
@@ -130,13 +128,14 @@ impl Driver {
             Some(trace) => Box::pin(trace.within(job)),
             None => Box::pin(job),
         };
-        let mut job = Job::new(job, over, &self.bell);
+        let waker = self.spare_waker.take();
+        let waker = waker.unwrap_or_else(|| JobWaker::new(&self.bell));
+        let mut job = Job::new(job, over, waker);
         match job.poll() {
             Poll::Ready(outcome) => {
-                self.add_work(work);
-                self.finish_work(token, outcome);
+                self.end_work(token, Some(work), outcome);
                 // It is over when it is answered.
-                drop(job);
+                self.spare_waker = Some(job.into_waker());
             }
             Poll::Pending => {
                 work.job = Some(job);
@@ -195,8 +194,19 @@ impl Driver {
         happened
     }
 
-    /// Answers a request.
+    /// Answers a request that is worked on.
     pub(super) fn finish_work(&mut self, token: Token, outcome: Result<Outcome, Failure>) {
+        let work = self.take_work(token);
+        self.end_work(token, work, outcome);
+    }
+
+    /// Answers a request that is not, or not any more, among those that are worked on.
+    pub(super) fn end_work(
+        &mut self,
+        token: Token,
+        work: Option<Work>,
+        outcome: Result<Outcome, Failure>,
+    ) {
         let now = self.now;
         let forgets = match &outcome {
             Ok(Outcome::Answer(_)) => None,
@@ -212,7 +222,7 @@ impl Driver {
             Ok(Outcome::Done | Outcome::Pass) => self.session.done(now, token),
             Err(failure) => self.session.respond(now, token, Err(failure)),
         };
-        let Some(mut work) = self.take_work(token) else {
+        let Some(mut work) = work else {
             return;
         };
         // A request that timed out meanwhile has been answered.
@@ -367,6 +377,7 @@ impl Driver {
 
     pub(super) fn take_work(&mut self, token: Token) -> Option<Work> {
         let index = self.work.iter().position(|work| work.token == token)?;
+        subtract(&self.host.inner.metrics.running, 1);
         Some(self.work.swap_remove(index))
     }
 
@@ -374,7 +385,6 @@ impl Driver {
         let metrics = &self.host.inner.metrics;
         let now = self.host.inner.clock.monotonic();
         let took = now.saturating_sub(work.started);
-        subtract(&metrics.running, 1);
         metrics.request(work.tag, ended, took);
     }
 }

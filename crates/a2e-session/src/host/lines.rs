@@ -31,12 +31,10 @@ impl HostSession {
         if self.login.is_some() {
             return self.keep_line(now, line);
         }
-        let mut decoder = std::mem::take(&mut self.decoder);
-        match decoder.decode(line, Sender::Agent, now.unix) {
+        match self.decoder.decode(line, Sender::Agent, now.unix) {
             Ok(message) => self.handle_message(now, Box::new(message.into_owned()), line),
             Err(error) => self.refuse_line(now, &error),
         }
-        self.decoder = decoder;
     }
 
     /// Keeps a line that came while a token is being checked.
