@@ -5,6 +5,7 @@
 //! what is done once lies elsewhere. Most of what a small message costs is to fetch code, so that is worth
 //! more than any change of it (docs/decisions.md has the figures).
 
+mod first_calls;
 mod practice;
 
 use std::fs;
@@ -68,7 +69,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
 /// for all of it that was not changed since.
 pub(crate) fn programs() -> Result<PathBuf, String> {
     let training = Training::of(Features::Default)?;
-    if !training.profile().exists() {
+    if !training.is_counted() {
         training.count()?;
     }
     training.build()
@@ -89,6 +90,21 @@ impl Training {
 
     fn profile(&self) -> PathBuf {
         self.folder.join("profile")
+    }
+
+    /// What a start calls of the standard library.
+    fn first_calls(&self) -> PathBuf {
+        self.folder.join("first-calls")
+    }
+
+    fn is_counted(&self) -> bool {
+        self.profile().exists() && (!self.is_ordered() || self.first_calls().exists())
+    }
+
+    /// Whether the linker is told where to put functions. Elsewhere the compiler takes the machine's linker, which may
+    /// know no such thing.
+    fn is_ordered(&self) -> bool {
+        self.host.starts_with("x86_64")
     }
 
     /// Counts what the programs do.
@@ -118,13 +134,15 @@ impl Training {
         merge.args(["merge", "--failure-mode=all", KEEP_ALL, "-o"]);
         let merged = capture(merge.arg(self.profile()).arg(&counts));
         let _ = fs::remove_dir_all(&counts);
-        match merged.success {
-            true => Ok(()),
-            false => Err(format!(
-                "the counts cannot be put together: {}",
-                merged.text
-            )),
+        if !merged.success {
+            let text = merged.text;
+            return Err(format!("the counts cannot be put together: {text}"));
         }
+        if !self.is_ordered() {
+            return Ok(());
+        }
+        let frith = programs.join("frith");
+        first_calls::write(&frith, &self.folder.join("first"), &self.first_calls())
     }
 
     /// Builds the programs for what was counted.
@@ -132,15 +150,22 @@ impl Training {
         println!("building programs for what they mostly do");
         let profile = self.profile();
         let profile = profile.display();
+        let first_calls = self.first_calls();
         let mut rust = vec![format!("-Cprofile-use={profile}")];
-        // Elsewhere the compiler takes the machine's linker, which may know no such thing.
-        if self.host.starts_with("x86_64") {
+        if self.is_ordered() {
             rust.extend([
                 // Functions that are called together lie together: a program has in memory what it called, by
                 // whole neighbourhoods.
                 "-Clink-arg=-Wl,--bp-startup-sort=function".to_owned(),
                 "-Clink-arg=-Xlinker".to_owned(),
                 format!("-Clink-arg=--irpgo-profile={profile}"),
+                // Those of which nothing is counted come first. Programs that do not have them all are none the worse.
+                "-Clink-arg=-Xlinker".to_owned(),
+                format!(
+                    "-Clink-arg=--symbol-ordering-file={}",
+                    first_calls.display()
+                ),
+                "-Clink-arg=-Wl,--no-warn-symbol-ordering".to_owned(),
                 // Where a pointer is to be filled in takes a bit instead of 24 bytes.
                 "-Clink-arg=-Wl,-z,pack-relative-relocs".to_owned(),
             ]);

@@ -36,7 +36,7 @@ const IS_UP: &str = "Ctrl-C stops it.";
 /// Puts all programs of a folder to work; each process leaves its counts in another.
 pub(super) fn all(programs: &Path, counts: &Path) -> Result<(), String> {
     let file = counts.join("%m-%p.profraw");
-    start(programs, &file)?;
+    start_twice(programs, &file)?;
     bench::programs(&[&BENCHMARKS[..], &["limit"]].concat())?;
     for name in BENCHMARKS {
         println!("practising with {name}");
@@ -78,36 +78,44 @@ pub(super) fn all(programs: &Path, counts: &Path) -> Result<(), String> {
 }
 
 /// Starts a node as it is by default and stops it, for the first time and again.
-fn start(programs: &Path, file: &Path) -> Result<(), String> {
+fn start_twice(programs: &Path, file: &Path) -> Result<(), String> {
     println!("practising to start");
-    let failed = |error: std::io::Error| format!("frith up: {error}");
     let data = file.with_file_name("data");
-    fs::create_dir_all(&data).map_err(failed)?;
     for _ in 0..2 {
-        let mut child = Command::new(programs.join("frith"))
-            .args(["up", "--listen", "127.0.0.1:0"])
-            .args(["--a2a-listen", "127.0.0.1:0", "--data"])
-            .arg(&data)
-            // Away from configurations.
-            .current_dir(&data)
-            .env("LLVM_PROFILE_FILE", file)
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
-        let output = child.stdout.take().ok_or("frith up: no pipe")?;
-        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        let is_up = lines.any(|line| line == IS_UP);
-        let stopped = capture(Command::new("kill").arg(child.id().to_string()));
-        if !is_up || !stopped.success {
-            child.kill().map_err(failed)?;
-        }
-        let ended = child.wait().map_err(failed)?;
-        if !is_up || !stopped.success || !ended.success() {
-            return Err(format!("frith up did not start and stop: {ended}"));
-        }
+        let mut frith = Command::new(programs.join("frith"));
+        start(frith.env("LLVM_PROFILE_FILE", file), &data)?;
     }
     // What it wrote is no counts.
-    fs::remove_dir_all(&data).map_err(failed)
+    fs::remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))
+}
+
+/// Starts a node as it is by default, by a program or by a debugger, which then says `pid` and its number, and stops it.
+pub(super) fn start(program: &mut Command, data: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("frith up: {error}");
+    fs::create_dir_all(data).map_err(failed)?;
+    program.args(["up", "--listen", "127.0.0.1:0"]);
+    program.args(["--a2a-listen", "127.0.0.1:0", "--data"]);
+    // Away from configurations.
+    program.arg(data).current_dir(data).stdout(Stdio::piped());
+    let mut child = program.spawn().map_err(failed)?;
+    let mut node = child.id().to_string();
+    let output = child.stdout.take().ok_or("frith up: no pipe")?;
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    let is_up = lines.any(|line| {
+        if let Some(number) = line.strip_prefix("pid ") {
+            number.clone_into(&mut node);
+        }
+        line == IS_UP
+    });
+    let stopped = capture(Command::new("kill").arg(node));
+    if !is_up || !stopped.success {
+        child.kill().map_err(failed)?;
+    }
+    let ended = child.wait().map_err(failed)?;
+    match is_up && stopped.success && ended.success() {
+        true => Ok(()),
+        false => Err(format!("frith up did not start and stop: {ended}")),
+    }
 }
 
 /// An agent that asks one thing after another.
