@@ -61,7 +61,7 @@ pub(super) fn has_signed(key: &VerifyingKey, minus_a: &EdwardsPoint) {
         let place = recent.iter().position(|it| it.is(spelled));
         let mut found = place
             .and_then(|place| recent.remove(place))
-            .unwrap_or(Recent {
+            .unwrap_or_else(|| Recent {
                 key: key.clone(),
                 signatures: 0,
                 multiples: None,

@@ -109,14 +109,16 @@ impl Done {
             ..record
         });
         let (records, first) = (&self.records, self.first);
+        let hash_of =
+            |number: &u64| record_at(records, first, *number).map_or(0, |record| record.hash);
         // Numbers of records that were forgotten go together, before there is no room: to look each up when its record
-        // goes would be to wait for memory that nobody has used for long.
+        // goes would be to wait for memory that nobody has used for long. Those that stay are put in order, or what
+        // went would leave less room each time.
         if self.by_id.len() == self.by_id.capacity() {
             self.by_id.retain(|number| *number >= first);
+            self.by_id.reserve(self.by_id.len() / 4, hash_of);
         }
-        self.by_id.insert_unique(hash, number, |number| {
-            record_at(records, first, *number).map_or(0, |record| record.hash)
-        });
+        self.by_id.insert_unique(hash, number, hash_of);
     }
 
     /// The request with this id, whose hash is given.

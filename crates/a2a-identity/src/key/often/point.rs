@@ -15,7 +15,7 @@ pub(super) struct Point {
 /// A point that is added to others: y + x, y − x and 2·d·x·y. It lies in two lines of the cache and not, as most
 /// would that begin anywhere, in three.
 #[derive(Clone, Copy)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Addend {
     sum: Loose,
     difference: Loose,
