@@ -185,7 +185,7 @@ impl Book {
         add(&mut self.peers, "peer", name, peer)
     }
 
-    /// Removes an agent, with the pin that was made for it.
+    /// Removes an agent, with the pin that was made for it. If it has another name, the pin stays with that.
     ///
     /// # Errors
     /// If there is none of that name.
@@ -194,8 +194,15 @@ impl Book {
         let peer = removed.ok_or_else(|| unknown("peer", name, "frith peer list"))?;
         let did = peer.did.to_string();
         let made_for_it = |pin: &Pin| pin.peer.as_deref() == Some(name);
-        if self.pins.get(&did).is_some_and(made_for_it) {
-            self.pins.remove(&did);
+        if let Some(pin) = self.pins.get_mut(&did)
+            && made_for_it(pin)
+        {
+            let mut peers = self.peers.iter();
+            let other = peers.find_map(|(other, it)| (it.did == peer.did).then_some(other));
+            match other {
+                Some(other) => pin.peer = Some(other.clone()),
+                None => drop(self.pins.remove(&did)),
+            }
         }
         Ok(peer)
     }

@@ -172,6 +172,22 @@ fn the_pin_of_a_peer_goes_with_it() {
     );
 }
 
+/// Or whoever takes a second name back would let the agent show anything under its first.
+#[test]
+fn the_pin_stays_with_the_other_name_of_a_peer() {
+    let mut book = book();
+    book.add_peer("robert", peer(1)).unwrap();
+    book.remove_peer("bob").unwrap();
+    let kept = Pin {
+        peer: Some("robert".to_owned()),
+        signed_at: Some(1_770_000_000),
+        ..pin("bob's")
+    };
+    assert_eq!(book.pins().get(&did(1).to_string()), Some(&kept));
+    book.remove_peer("robert").unwrap();
+    assert!(book.pins().is_empty());
+}
+
 #[test]
 fn the_configuration_is_right() {
     let mut configured = Book::default();
