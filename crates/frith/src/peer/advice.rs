@@ -22,13 +22,15 @@ fn next(code: &str, to: &str) -> Option<String> {
              `frith trust list`"
         ),
         "INVALID_MANIFEST" => format!(
-            "its manifest is refused: if it has changed since it was pinned (`frith peer list`), `frith \
-             peer remove {to}` and `frith peer add` pin the one it shows now; else its operator can check \
-             it with `frith manifest verify`"
+            "one of the two refuses the manifest of the other: if that of {to} has changed since it was \
+             pinned (`frith peer list`), `frith peer remove {to}` and `frith peer add` pin the one it shows \
+             now; if this node's has, as with a new address, the operator of {to} does the same there; \
+             else `frith manifest verify` checks either"
         ),
         "POLICY_VIOLATION" => format!(
             "the policy between the two does not allow it: `frith peer hello {to}` shows what was \
-             agreed on, `a2a.policy` and `a2a.agents` of either configuration say what may be"
+             agreed on, `a2a.policy` and `a2a.agents` of either configuration say what may be; or its \
+             operator has blocked this node meanwhile"
         ),
         "RATE_LIMIT_EXCEEDED" => {
             "the agreed rate is used up; wait a minute, or agree on a higher one in `a2a.policy`"
@@ -45,7 +47,10 @@ fn next(code: &str, to: &str) -> Option<String> {
         "HANDSHAKE_FAILED" | "HANDSHAKE_TIMEOUT" => {
             format!("`frith peer hello {to}` shows how far the handshake comes")
         }
-        "TIMEOUT" => "it takes longer than that: `--timeout SECONDS` waits longer".to_owned(),
+        "TIMEOUT" => format!(
+            "it takes longer than that, and {to} may have done it, or part of it: look there before asking \
+             again, which asks anew; `--timeout SECONDS` waits longer"
+        ),
         "SERVICE_UNAVAILABLE" => format!(
             "is it running, and at that address? `frith peer list` shows where {to} should be; \
              `frith up` starts a node, `frith peer add` gives it another address"

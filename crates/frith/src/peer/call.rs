@@ -42,14 +42,9 @@ pub(super) struct Arguments {
 const BEYOND: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Result<Outcome> {
-    let inputs: Value = match serde_json::from_str(&call.inputs) {
-        Ok(inputs @ Value::Object(_)) => inputs,
-        Ok(_) => {
-            return Ok(Outcome::WrongArguments(
-                "the inputs must be a JSON object".into(),
-            ));
-        }
-        Err(error) => return Ok(Outcome::WrongArguments(format!("the inputs: {error}"))),
+    let inputs = match inputs(&call.inputs) {
+        Ok(inputs) => inputs,
+        Err(error) => return Ok(Outcome::WrongArguments(error)),
     };
     let timeout = Duration::from_secs(call.timeout);
     let timeout_ms = call.timeout.saturating_mul(1000);
@@ -108,6 +103,19 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
     }
 }
 
+/// The inputs, read as strictly as a peer would: a name twice could mean one thing here and another there.
+fn inputs(text: &str) -> Result<Value, String> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        format!("the inputs are not a JSON object such as '{{\"echo\": \"hello\"}}': {error}")
+    };
+    let tree = canonical::Value::parse(text.as_bytes()).map_err(|error| wrong(&error))?;
+    if tree.as_object().is_none() {
+        return Err(wrong(&"it is something else"));
+    }
+    let inputs = tree.into_owned().deserialize_into();
+    inputs.map_err(|error| wrong(&error))
+}
+
 /// Whoever waits is told why.
 fn show_setback(setback: &Setback, to: &str, as_json: bool) {
     if as_json {
@@ -115,7 +123,7 @@ fn show_setback(setback: &Setback, to: &str, as_json: bool) {
     }
     let seconds = setback.again_in_ms.div_ceil(1000);
     let (to, error) = (plain(to), plain(&setback.setback));
-    tell!("{to} has not done it yet ({error}); trying again in {seconds} s");
+    tell!("{to} has not answered yet ({error}); trying again in {seconds} s");
 }
 
 /// Parts go to standard error: what is on standard output is signed.
@@ -123,5 +131,19 @@ fn show_part(part: &Part, as_json: bool) {
     match as_json {
         true => tell!("{}", screen::json(&json!({"part": part}).to_string())),
         false => tell!("{:>4} {}", part.index, plain(&part.data)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_are_read_as_a_peer_reads_them() {
+        assert_eq!(inputs(r#"{"a":1}"#), Ok(json!({"a": 1})));
+        for wrong in ["[1]", "1", "", r#"{"a":1,"a":2}"#, r#"{"a":{"b":1,"b":1}}"#] {
+            let error = inputs(wrong).unwrap_err();
+            assert!(error.contains("a JSON object such as"), "{wrong}: {error}");
+        }
     }
 }

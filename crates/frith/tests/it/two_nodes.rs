@@ -185,7 +185,7 @@ fn an_agent_that_is_down_is_not_waited_for_in_silence() {
     assert_eq!(pair.bob.wait(), Some(0));
     let (status, _, error) = pair.ada(&["peer", "call", "bob", "frith.ping", "--timeout", "3"]);
     assert_eq!(status, 1);
-    assert!(error.contains("bob has not done it yet"), "{error}");
+    assert!(error.contains("bob has not answered yet"), "{error}");
     assert!(error.contains("`frith up` starts a node"), "{error}");
     let (_, out, _) = pair.ada(&["peer", "hello", "bob"]);
     assert!(out.contains("`frith up` starts a node"), "{out}");
