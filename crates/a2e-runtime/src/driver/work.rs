@@ -47,8 +47,7 @@ pub(super) struct Work {
 impl Driver {
     /// Starts a request: it is remembered, decided about, and given to its plugin.
     pub(super) fn start(&mut self, request: Request) {
-        // That of the turn: what a request waits for those that came with it counts.
-        let started = self.now.monotonic;
+        let started = self.host.inner.clock.monotonic();
         let token = request.token;
         if let Some(mut work) = self.take_work(token) {
             // It was held, and may go on.
