@@ -71,20 +71,22 @@ impl Point {
     }
 
     pub(super) const fn plus(&self, other: &Addend) -> Self {
-        let a = self.y.minus(&self.x).times(&other.difference);
-        let b = self.y.plus(&self.x).times(&other.sum);
-        let c = self.t.loose().times(&other.product);
-        let d = self.z.plus(&self.z).carried();
+        let [a, b, c, d] = self.terms(&other.difference, &other.sum, &other.product);
         Self::of(&b.minus(&a), &d.minus(&c), &d.plus(&c), &b.plus(&a))
     }
 
     /// The sum with the point whose x has the other sign: sum and difference change places, and so do d ± c.
     pub(super) const fn minus(&self, other: &Addend) -> Self {
-        let a = self.y.minus(&self.x).times(&other.sum);
-        let b = self.y.plus(&self.x).times(&other.difference);
-        let c = self.t.loose().times(&other.product);
-        let d = self.z.plus(&self.z).carried();
+        let [a, b, c, d] = self.terms(&other.sum, &other.difference, &other.product);
         Self::of(&b.minus(&a), &d.plus(&c), &d.minus(&c), &b.plus(&a))
+    }
+
+    const fn terms(&self, difference: &Loose, sum: &Loose, product: &Loose) -> [Field; 4] {
+        let a = self.y.minus(&self.x).times(difference);
+        let b = self.y.plus(&self.x).times(sum);
+        let c = self.t.loose().times(product);
+        let d = self.z.plus(&self.z).carried();
+        [a, b, c, d]
     }
 
     /// A sum with a point of which no more is known.
