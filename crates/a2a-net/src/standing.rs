@@ -21,6 +21,8 @@ use crate::Clock;
 pub struct Rules {
     /// Agents that are not served.
     pub blocked: BTreeSet<String>,
+    /// Agents that the operator named: peers, trust anchors, agents with settings of their own.
+    pub added: BTreeSet<String>,
     /// The policy for all agents that have none of their own.
     pub policy: EffectivePolicy,
     /// Policies of single agents.
@@ -275,6 +277,11 @@ impl Directory for Standing {
     fn saw_nonce(&self, did: &Did, nonce: &str) -> bool {
         let now = self.clock.now().monotonic;
         lock(&self.nonces).contains(now, &nonce_key(did, nonce))
+    }
+
+    fn is_known(&self, did: &Did) -> bool {
+        let (rules, name) = (self.rules.load(), did.to_string());
+        rules.added.contains(&name) || rules.pins.contains_key(&name)
     }
 
     fn known_manifest(&self, did: &Did) -> Option<Arc<FoldedManifest>> {

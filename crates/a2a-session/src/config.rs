@@ -258,6 +258,12 @@ pub trait Directory {
     /// Whether this nonce came from that server in an earlier handshake (asked by clients).
     fn saw_nonce(&self, did: &Did, nonce: &str) -> bool;
 
+    /// Whether the agent is known: the operator added or pinned it. What strangers cannot use is kept
+    /// in reserve for such agents, and for those that a trust anchor vouches for.
+    fn is_known(&self, _did: &Did) -> bool {
+        false
+    }
+
     /// The manifest that the agent showed when it proved itself last, if that is kept.
     fn known_manifest(&self, _did: &Did) -> Option<Arc<FoldedManifest>> {
         None

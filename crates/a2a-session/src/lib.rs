@@ -126,4 +126,4 @@ pub use session::server::{
     Signed, Start,
 };
 pub use session::works::{Work, WorkId, WorkLimits};
-pub use sources::{Source, Sources};
+pub use sources::{Holder, Source, Sources};

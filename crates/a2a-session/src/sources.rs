@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 
 use a2a_wire::ErrorCode;
+use base::Class;
+use canonical::Digest;
 use policy::{Buckets, Rate, Refused};
 
 use crate::Now;
@@ -20,6 +22,36 @@ impl From<IpAddr> for Source {
                 let network = address.to_bits() >> 64;
                 Self(u64::try_from(network).unwrap_or_default(), true)
             }
+        }
+    }
+}
+
+/// Who it is counted for what a peer keeps at this node: a known agent by its DID; a stranger by its
+/// source, because DIDs are free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// A stranger: all agents from one source are counted together.
+    Source(Source),
+    /// A known agent, by the digest of its canonical DID.
+    Agent(Digest),
+}
+
+impl Holder {
+    /// Who it is counted for what this agent keeps.
+    #[must_use]
+    pub const fn of(source: Source, agent: Digest, class: Class) -> Self {
+        match class {
+            Class::Stranger => Self::Source(source),
+            Class::Known => Self::Agent(agent),
+        }
+    }
+
+    /// Whether it may use what is kept in reserve.
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        match self {
+            Self::Source(_) => Class::Stranger,
+            Self::Agent(_) => Class::Known,
         }
     }
 }

@@ -33,25 +33,26 @@ const SOCKETS: &[&str] = &["socket2", "mio", "hyper", "rustls", "reqwest"];
 /// The whole plan of ARCHITECTURE.md, the crates that are still to come included.
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
+    rule("base", &[], &[ASYNC, CLOCK, RANDOM, HASH, CRYPTO]),
     rule("strict-json", &[], &[ASYNC, CLOCK, RANDOM, HASH, CRYPTO]),
     rule("canonical", &["strict-json"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
     rule("a2e-wire", &["strict-json"], &[ASYNC, CLOCK, RANDOM, HASH, CRYPTO]),
     rule("a2a-wire", &["canonical"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
     rule("policy", &["canonical"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
-    rule("audit", &["canonical"], &[ASYNC, CLOCK, RANDOM, CRYPTO, SOCKETS]),
+    rule("audit", &["base", "canonical"], &[ASYNC, CLOCK, RANDOM, CRYPTO, SOCKETS]),
     rule("store", &[], &[ASYNC, CLOCK, CRYPTO, SOCKETS]),
     rule("sandbox", &[], &[]),
     rule("a2e-session", &["a2e-wire"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
-    rule("a2e-runtime", &["a2e-wire", "a2e-session", "policy", "audit", "store", "canonical"], &[]),
-    rule("a2e-caps", &["a2e-wire", "a2e-runtime", "policy", "store", "sandbox", "canonical", "strict-json"], &[]),
+    rule("a2e-runtime", &["base", "a2e-wire", "a2e-session", "policy", "audit", "store", "canonical"], &[]),
+    rule("a2e-caps", &["base", "a2e-wire", "a2e-runtime", "policy", "store", "sandbox", "canonical", "strict-json"], &[]),
     rule("a2a-identity", &["canonical", "a2a-wire"], &[ASYNC, CLOCK, SOCKETS]),
-    rule("a2a-session", &["a2a-wire", "a2a-identity", "policy", "canonical"], &[ASYNC, CLOCK, SOCKETS]),
-    rule("a2a-net", &["a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical", "strict-json"], &[]),
+    rule("a2a-session", &["base", "a2a-wire", "a2a-identity", "policy", "canonical"], &[ASYNC, CLOCK, SOCKETS]),
+    rule("a2a-net", &["base", "a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical", "strict-json"], &[]),
     rule("bridge", &[
-        "a2e-wire", "a2e-runtime", "a2a-wire", "a2a-identity", "a2a-net", "policy", "canonical", "store",
+        "base", "a2e-wire", "a2e-runtime", "a2a-wire", "a2a-identity", "a2a-net", "policy", "canonical", "store",
     ], &[]),
     rule("frith", &[
-        "strict-json", "canonical", "a2e-wire", "a2a-wire", "policy", "audit", "store", "sandbox",
+        "base", "strict-json", "canonical", "a2e-wire", "a2a-wire", "policy", "audit", "store", "sandbox",
         "a2e-session", "a2e-runtime", "a2e-caps", "a2a-identity", "a2a-session", "a2a-net", "bridge",
     ], &[]),
     rule("testkit", &[
@@ -69,6 +70,7 @@ const RULES: &[Rule] = &[
 /// Foreign crates that a pure crate may name; docs/decisions.md says what each is for.
 #[rustfmt::skip]
 const PURE: &[(&str, &[&str])] = &[
+    ("base", &["parking_lot", "thiserror"]),
     ("strict-json", &["serde", "serde_json", "thiserror"]),
     ("canonical", &["base64", "serde", "serde_json", "sha2", "thiserror"]),
     ("a2a-wire", &["thiserror"]),

@@ -19,7 +19,7 @@ use super::table::Ticket;
 use super::vetting::{Found, Need, Progress};
 use crate::config::{Directory, ServerConfig};
 use crate::failure::{Failure, bad_field, unverified, violation};
-use crate::{Now, Own};
+use crate::{Now, Own, Source};
 
 /// A message to the handshake address, read and not looked at further.
 #[derive(Debug)]
@@ -77,6 +77,7 @@ pub(super) struct Prove<'a> {
 #[derive(Debug)]
 pub(super) struct Accept<'a> {
     pub(super) ticket: Ticket,
+    pub(super) source: Source,
     pub(super) state: Box<ExpectAcceptPolicy>,
     pub(super) accept: &'a AcceptPolicy,
     pub(super) received: &'a Received<'a>,
@@ -205,7 +206,7 @@ impl Accept<'_> {
     fn work(mut self, now: Now, random: &mut dyn Randomness) -> Worked {
         let party = self.state.party();
         let checked = self.state.check(self.accept, self.received, now);
-        let established = checked.and_then(|()| self.state.establish(now, random));
+        let established = checked.and_then(|()| self.state.establish(now, self.source, random));
         let outcome = established.map(|(session, message)| Next::Establish(session, message));
         Worked::of(self.ticket, party, outcome)
     }

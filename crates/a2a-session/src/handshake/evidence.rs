@@ -6,9 +6,11 @@ use std::time::Duration;
 use a2a_identity::seal::Channel;
 use a2a_identity::{Did, Key, KeySet, Seen, TrustLevel};
 use a2a_wire::{DidText, Digest, SessionId, UnixSeconds};
+use base::Class;
 
 use super::Features;
-use crate::{Baseline, Binding, Own};
+use super::slots::agent_key;
+use crate::{Baseline, Binding, Holder, Own, Source};
 
 /// That a peer is who it says: its DID was resolved, its manifest verified, its keys compared, and
 /// its trust level decided.
@@ -25,6 +27,7 @@ pub struct PeerVerified {
     pub(super) seen: Option<Seen>,
     pub(super) trust: TrustLevel,
     pub(super) partial: bool,
+    pub(super) class: Class,
 }
 
 impl PeerVerified {
@@ -63,6 +66,17 @@ impl PeerVerified {
     #[must_use]
     pub const fn trust_level(&self) -> TrustLevel {
         self.trust
+    }
+
+    /// Whether it is known: to the operator, or because a trust anchor vouches for it.
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Who it is counted for what it keeps at this node, coming from this source.
+    pub(super) fn holder(&self, source: Source) -> Holder {
+        Holder::of(source, agent_key(&self.did_text), self.class)
     }
 
     /// Whether some endorsement of it did not count.
@@ -119,6 +133,7 @@ impl<P> PolicyAccepted<P> {
 pub struct Established<P> {
     pub(crate) own: Arc<Own>,
     pub(crate) peer: PeerVerified,
+    pub(crate) holder: Holder,
     pub(crate) proof: ProofValid,
     pub(crate) policy: PolicyAccepted<P>,
     pub(crate) binding: Binding,
@@ -139,6 +154,12 @@ impl<P> Established<P> {
     #[must_use]
     pub const fn peer(&self) -> &PeerVerified {
         &self.peer
+    }
+
+    /// Who it is counted for what the peer keeps at this node.
+    #[must_use]
+    pub const fn holder(&self) -> Holder {
+        self.holder
     }
 
     /// The key it proved itself with.

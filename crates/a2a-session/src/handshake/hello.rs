@@ -231,6 +231,7 @@ impl<'m> Claimed<'m> {
             inline: inline.map(canonical_bytes).map(Inline::Claimed),
             pins: directory.pins(&did),
             last: directory.last_seen(&did),
+            is_known: directory.is_known(&did),
             ask_about_key: false,
             found: Findings::default(),
             did,

@@ -19,7 +19,7 @@ use super::reply::Party;
 use super::{Deadline, Features, Half, sign_message};
 use crate::config::Baseline;
 use crate::failure::{Binding, Failure, failed};
-use crate::{Now, Own, times};
+use crate::{Now, Own, Source, times};
 
 /// A server that has sent POLICY and waits for ACCEPT_POLICY.
 #[derive(Debug)]
@@ -210,6 +210,7 @@ impl ExpectAcceptPolicy {
     pub(crate) fn establish(
         mut self,
         now: Now,
+        source: Source,
         random: &mut dyn Randomness,
     ) -> Result<(Box<Established<EffectivePolicy>>, Vec<u8>), Failure> {
         let mut id = [0; 32];
@@ -258,6 +259,7 @@ impl ExpectAcceptPolicy {
             };
         let established = Established {
             own: self.own,
+            holder: self.peer.holder(source),
             peer: self.peer,
             proof: self.proof,
             policy: PolicyAccepted {

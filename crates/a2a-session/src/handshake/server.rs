@@ -228,6 +228,7 @@ impl Server {
                 let (ticket, state) = taken.ok_or_else(timed_out)?;
                 Ok(Step::Accept(Accept {
                     ticket,
+                    source,
                     state,
                     accept,
                     received,

@@ -10,6 +10,7 @@ use a2a_identity::{
     ResolveError, RootKeys, Seen, TrustLevel, VerifiedManifest, VerifyingKey, Want, decide,
 };
 use a2a_wire::{DidText, Digest, ErrorCode, PROFILE, Reason};
+use base::Class;
 use canonical::Value;
 
 use super::evidence::PeerVerified;
@@ -81,6 +82,8 @@ pub(crate) struct Vetting {
     pub(crate) inline: Option<Inline>,
     pub(crate) pins: Pins,
     pub(crate) last: Option<Seen>,
+    /// Whether the operator knows the agent that it claims to be.
+    pub(crate) is_known: bool,
     /// Whether to ask about a did:key too: its manifest may be known from elsewhere.
     pub(crate) ask_about_key: bool,
     pub(crate) found: Findings,
@@ -354,6 +357,10 @@ impl Vetting {
             seen: manifest.map(|manifest| manifest.seen(self.last)),
             trust,
             partial: decision.is_some_and(Decision::is_partial),
+            class: match self.is_known || trust > TrustLevel::Own {
+                true => Class::Known,
+                false => Class::Stranger,
+            },
         })
     }
 

@@ -151,7 +151,11 @@ impl Agents {
         let policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
         let rules = policies.rules(&pages);
         drop(policies);
-        self.server.set_rules(rules?);
+        let mut rules = rules?;
+        let configured = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        rules.added.extend(configured.keys().cloned());
+        drop(configured);
+        self.server.set_rules(rules);
         self.server.set_anchors(pages.anchors());
         let mut places: BTreeMap<String, String> = pages
             .peers()
@@ -213,9 +217,13 @@ impl Policies {
             baseline: baseline(self.0.baseline),
             ..Rules::default()
         };
+        let anchors = pages.anchors().into_iter().map(|anchor| anchor.did);
+        let named = pages.peers().map(|peer| peer.did.clone()).chain(anchors);
+        rules.added = named.map(|did| did.to_string()).collect();
         for agent in &self.0.agents {
             let did = parse_did(&agent.did).context("`a2a.agents` of the configuration")?;
             let did = did.to_string();
+            rules.added.insert(did.clone());
             if let Some(policy) = &agent.policy {
                 rules.policies.insert(did.clone(), policy.clone());
             }

@@ -179,6 +179,7 @@ impl Attempt {
             inline: inline.map(canonical_bytes).map(Inline::Claimed),
             pins: directory.pins(&did),
             last: directory.last_seen(&did),
+            is_known: directory.is_known(&did),
             ask_about_key: true,
             found: Findings::default(),
             did,

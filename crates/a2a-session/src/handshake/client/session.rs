@@ -12,7 +12,8 @@ use crate::failure::{Binding, Failure, skewed, unverified};
 use crate::handshake::Features;
 use crate::handshake::evidence::{Established, PeerVerified, PolicyAccepted, ProofValid};
 use crate::handshake::payloads::{Bound, Stated, is_did};
-use crate::{Now, times};
+use crate::handshake::slots::agent_key;
+use crate::{Holder, Now, times};
 
 /// A client that has an ACCEPT_POLICY to send and then waits for SESSION.
 #[derive(Debug)]
@@ -148,6 +149,8 @@ impl ExpectSession {
         let left = Duration::from_secs(u64::try_from(left).unwrap_or_default());
         Ok(Established {
             own: self.attempt.own,
+            // Who was called is known.
+            holder: Holder::Agent(agent_key(self.peer.did_text())),
             peer: self.peer,
             proof: self.proof,
             policy: self.policy,

@@ -1,0 +1,22 @@
+//! What several crates need alike: quotas, byte budgets and bounded tables that stay fair.
+//!
+//! Everything that a peer can fill is limited three ways: in all, for each holder, and with a
+//! reserve that only known holders use. [`Quota`] counts, [`Budget`] counts bytes and gives them
+//! back by itself, and [`Table`] keeps entries and evicts the right one when it is full.
+//!
+//! A *holder* is who an amount is counted for. Identities that anybody can make for free are no
+//! holders: count a stranger by its network source, and a known agent by its name.
+//!
+//! The crate has no clock, no randomness, no I/O and no asynchronous code.
+#![cfg_attr(
+    not(test),
+    warn(clippy::indexing_slicing, clippy::arithmetic_side_effects)
+)]
+
+mod budget;
+mod quota;
+mod table;
+
+pub use budget::{Budget, Charge};
+pub use quota::{Class, Exceeded, Limits, Quota};
+pub use table::Table;
