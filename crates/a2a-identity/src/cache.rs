@@ -79,6 +79,14 @@ impl<T: Clone> Cache<T> {
         begin(entry)
     }
 
+    /// What is known of a DID, if it still holds; nothing else changes.
+    #[must_use]
+    pub fn peek(&self, did: &Did, now: Duration) -> Option<&T> {
+        let entry = self.entries.get(&did.to_string())?;
+        let (value, until) = entry.known.as_ref()?;
+        (now < *until).then_some(value)
+    }
+
     /// What to do about a DID whose signature failed, or whose key is unknown: perhaps it changed.
     /// At most once a minute someone is told to fetch; [`Lookup::Known`] then means that nothing
     /// newer can be had.

@@ -5,12 +5,14 @@
 use a2a_wire::{Kid, Nullable, PublicKey, UnixSeconds, Word};
 use canonical::{Object, Value, base64url};
 
-use crate::{Did, DidKey, KeyStatus, VerifyingKey};
+use crate::{Did, DidKey, Key, KeySet, KeyStatus, RootKeys, VerifyingKey};
 
 /// Seconds until a new key signs: by then everyone's cache has it.
 pub const SWITCH: i64 = 3600;
 /// Seconds that a key goes on verifying after another took its place.
 pub const GRACE: i64 = 24 * 3600;
+/// Seconds that a revoked key stays listed as revoked: as long as a manifest from before may be shown.
+pub const REVOKED_LISTED: i64 = crate::MAX_AGE;
 
 /// Who an agent is, and the public halves of its keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +113,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Ends a key at once and for ever.
+    /// Ends a key at once and for ever. It stays listed as revoked until no older manifest counts.
     ///
     /// # Errors
     /// If there is no such key, or nothing could sign without it.
@@ -130,7 +132,7 @@ impl Identity {
         for own in &mut self.keys {
             if own.kid.as_str() == kid {
                 own.status = KeyStatus::Revoked;
-                own.expires_at = Some(now.plus(GRACE));
+                own.expires_at = Some(now.plus(REVOKED_LISTED));
             }
             // A key that was waiting takes over at once: there is no other.
             if signed && own.kid == heir && own.signs_from > now {
@@ -194,6 +196,21 @@ impl Identity {
             Did::Key(_) => self.keys.iter().find(|own| self.is_root(own)),
             Did::Web(_) | Did::Github(_) => self.signing_key(now),
         }
+    }
+
+    /// The keys that a manifest of this identity must be signed with; `None` if there are none.
+    #[must_use]
+    pub fn root_keys(&self) -> Option<RootKeys> {
+        if let Did::Key(did) = &self.did {
+            return Some(RootKeys::DidKey(did.key().clone()));
+        }
+        let keys = self.keys.iter().map(|own| Key {
+            kid: own.kid.clone(),
+            key: own.key.clone(),
+            status: own.status,
+            expires_at: own.expires_at,
+        });
+        KeySet::new(keys.collect()).ok().map(RootKeys::Document)
     }
 
     /// The keys as a manifest lists them.

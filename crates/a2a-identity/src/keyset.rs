@@ -29,17 +29,17 @@ pub struct Key {
     pub expires_at: Option<UnixSeconds>,
 }
 
-/// What a key may be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a key may be used for; the later ones are stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyStatus {
     /// Signs and verifies.
     Active,
     /// Verifies what was signed before.
     Deprecated,
-    /// Nothing, ever again.
-    Revoked,
     /// A word we do not know: nothing.
     Unknown,
+    /// Nothing, ever again.
+    Revoked,
 }
 
 /// Why keys are refused; the whole set is.

@@ -56,6 +56,7 @@ mod manifest;
 mod pem;
 mod random;
 mod resolve;
+mod root;
 pub mod seal;
 mod trust;
 mod url;
@@ -65,19 +66,20 @@ pub use at_rest::{AtRest, CannotOpenSecret};
 pub use cache::{Cache, Found, Lookup, time_to_live};
 pub use did::{Did, DidError, DidGithub, DidKey, DidWeb};
 pub use document::{DidDocument, DocumentError};
-pub use identity::{GRACE, Identity, IdentityError, OwnKey, SWITCH};
+pub use identity::{GRACE, Identity, IdentityError, OwnKey, REVOKED_LISTED, SWITCH};
 pub use jws::{JwsError, Peer, Signed, Verified, sign, sign_owned};
 pub use key::{SigningKey, VerifyingKey, WeakKey};
 pub use keyset::{DEPRECATION, Key, KeyProblem, KeySet, KeySetError, KeyStatus, MAX_KEYS};
 pub use manifest::{
-    FoldedManifest, MAX_AGE, ManifestCheck, ManifestError, Pins, Seen, VerifiedManifest,
-    sign_manifest, verify_manifest,
+    FoldedManifest, MAX_AGE, ManifestCheck, ManifestError, ManifestRules, Pins, Seen,
+    VerifiedManifest, sign_manifest, verify_manifest,
 };
 pub use pem::KeyFileError;
 pub use random::{NoRandomness, Randomness};
 pub use resolve::{
-    Answer, Document, Fetch, GithubIds, Resolution, ResolveError, Resolved, RootKeys, Step, Want,
+    Answer, Document, Fetch, GithubIds, Resolution, ResolveError, Resolved, Step, Want,
 };
+pub use root::{PublishedKeys, RootKeys};
 pub use trust::{
     Anchor, Decision, Issuer, MAX_ENTRIES, MAX_RESOLUTIONS, Outcome, TrustLevel, Verdict, Why,
     decide, endorse,

@@ -38,12 +38,54 @@ pub struct ManifestCheck<'a> {
     pub pins: &'a Pins,
 }
 
-impl ManifestCheck<'_> {
+/// What every manifest must fulfil, whatever its root keys are; the members are those of
+/// [`ManifestCheck`].
+#[derive(Debug, Clone, Copy)]
+pub struct ManifestRules<'a> {
+    /// The time.
+    pub now: UnixSeconds,
+    /// How strict to be about the header of its signature.
+    pub peer: Peer,
+    /// Seconds after which a signature is too old.
+    pub max_age: i64,
+    /// What was accepted last for this DID.
+    pub last: Option<Seen>,
+    /// What an operator fixed for this DID.
+    pub pins: &'a Pins,
+}
+
+impl<'a> ManifestCheck<'a> {
+    const fn rules(&self) -> ManifestRules<'a> {
+        ManifestRules {
+            now: self.now,
+            peer: self.peer,
+            max_age: self.max_age,
+            last: self.last,
+            pins: self.pins,
+        }
+    }
+}
+
+impl<'a> ManifestRules<'a> {
+    /// The check of a manifest of this DID, which has these root keys.
+    #[must_use]
+    pub const fn check(&self, did: &'a Did, root: &'a RootKeys) -> ManifestCheck<'a> {
+        ManifestCheck {
+            did,
+            root,
+            now: self.now,
+            peer: self.peer,
+            max_age: self.max_age,
+            last: self.last,
+            pins: self.pins,
+        }
+    }
+
     /// Whether this is the DID sought, in whatever spelling. (A baseline peer may write a did:key
     /// without its prefix.)
-    fn names(&self, text: &DidText) -> bool {
+    fn is(&self, did: &Did, text: &DidText) -> bool {
         let text = text.as_str();
-        text == self.did.to_string() || Did::parse(text, self.peer).as_ref() == Ok(self.did)
+        text == did.to_string() || Did::parse(text, self.peer).as_ref() == Ok(did)
     }
 }
 
@@ -127,6 +169,14 @@ impl VerifiedManifest {
         self.proven.is_profile
     }
 
+    /// The newer one of this manifest and what was seen before.
+    #[must_use]
+    pub fn newest_seen(&self, last: Option<Seen>) -> Seen {
+        let this = self.seen(last);
+        let newer = last.filter(|last| last.timestamp > this.timestamp);
+        newer.unwrap_or(this)
+    }
+
     /// What to remember now that it is accepted. A signature over the same content may be older
     /// than the one remembered; then the newer time stays.
     #[must_use]
@@ -180,6 +230,25 @@ pub fn verify_manifest(
     bytes: &[u8],
     check: &ManifestCheck<'_>,
 ) -> Result<VerifiedManifest, ManifestError> {
+    verify(bytes, check.did, Some(check.root), &check.rules())
+}
+
+/// Verifies a manifest with the keys that it lists itself: only one that was fetched from the place
+/// which its DID names.
+pub(crate) fn verify_published(
+    bytes: &[u8],
+    did: &Did,
+    rules: &ManifestRules<'_>,
+) -> Result<VerifiedManifest, ManifestError> {
+    verify(bytes, did, None, rules)
+}
+
+fn verify(
+    bytes: &[u8],
+    did: &Did,
+    root: Option<&RootKeys>,
+    rules: &ManifestRules<'_>,
+) -> Result<VerifiedManifest, ManifestError> {
     let value = parse_document(bytes, limits::MANIFEST)?;
     let version = value
         .as_object()
@@ -189,13 +258,13 @@ pub fn verify_manifest(
     }
     let manifest = Manifest::read(&value)?;
     check_members(&manifest)?;
-    if !check.names(&manifest.agent_did) {
+    if !rules.is(did, &manifest.agent_did) {
         return Err(ManifestError::OtherDid);
     }
-    check_end(manifest.ends(), check)?;
-    let (signed, keys, is_profile) = check_signature(&manifest, check)?;
+    check_end(manifest.ends(), rules.now)?;
+    let (signed, keys, is_profile) = check_signature(&manifest, root, rules)?;
     let payload = signed.payload();
-    if payload.issuer != manifest.agent_did && !check.names(&payload.issuer) {
+    if payload.issuer != manifest.agent_did && !rules.is(did, &payload.issuer) {
         return Err(ManifestError::Issuer);
     }
     let hash = value
@@ -203,14 +272,15 @@ pub fn verify_manifest(
         .map(|tree| tree.digest_without(NOT_HASHED));
     let hash = hash.unwrap_or_else(|| value.digest());
     check_hashes(hash, payload, &manifest)?;
-    check_time(hash, payload.timestamp, check)?;
+    check_root_hash(hash, root)?;
+    check_time(hash, payload.timestamp, rules)?;
     let signer = signed.key().clone();
-    check_pins(hash, &signer, check.pins)?;
-    check_did_key(&keys, check)?;
+    check_pins(hash, &signer, rules.pins)?;
+    check_did_key(&keys, root, rules.now)?;
     Ok(VerifiedManifest {
         manifest,
         proven: Proven {
-            did: check.did.clone(),
+            did: did.clone(),
             timestamp: payload.timestamp,
             keys: keys.signed_at(payload.timestamp),
             hash,
@@ -250,19 +320,22 @@ fn check_members(manifest: &Manifest) -> Result<(), ManifestError> {
 /// Verifies the signature with a root key. Returns the manifest's keys too.
 fn check_signature(
     manifest: &Manifest,
-    check: &ManifestCheck<'_>,
+    root: Option<&RootKeys>,
+    rules: &ManifestRules<'_>,
 ) -> Result<(crate::Verified<ManifestPayload>, KeySet, bool), ManifestError> {
-    let listed = KeySet::read_among(&manifest.public_keys, &check.root.known())?;
+    let known = root.map(RootKeys::known).unwrap_or_default();
+    let listed = KeySet::read_among(&manifest.public_keys, &known)?;
     let jws = manifest.manifest_signature.as_ref();
     let jws = jws.ok_or(JwsError::Form("there is none"))?;
-    let signed: Signed<ManifestPayload> = Signed::parse(jws, check.peer)?;
+    let signed: Signed<ManifestPayload> = Signed::parse(jws, rules.peer)?;
     let is_profile = signed.is_profile();
-    let root = match check.root {
-        RootKeys::Document(keys) => keys.clone(),
-        RootKeys::Manifest => listed.clone(),
+    let root = match root {
+        None => listed.clone(),
+        Some(RootKeys::Document(keys)) => keys.clone(),
+        Some(RootKeys::Published(published)) => published.keys().clone(),
         // The DID gives the key, the manifest its name; a key that the manifest lists besides is
         // delegated by this signature and cannot make it.
-        RootKeys::DidKey(key) => {
+        Some(RootKeys::DidKey(key)) => {
             let name = listed.iter().find(|listed| listed.key == *key);
             let kid = name.map(|listed| listed.kid.clone());
             let kid = kid.or_else(|| signed.kid().cloned());
@@ -275,7 +348,7 @@ fn check_signature(
             KeySet::new(vec![root])?
         }
     };
-    let verified = signed.verify(&root, check.now)?;
+    let verified = signed.verify(&root, rules.now)?;
     Ok((verified, listed, is_profile))
 }
 
@@ -297,20 +370,34 @@ fn check_hashes(
     Ok(())
 }
 
-fn check_end(end: Option<UnixSeconds>, check: &ManifestCheck<'_>) -> Result<(), ManifestError> {
-    match end.is_some_and(|end| end <= check.now) {
+/// The keys of a did:github stand in one manifest: any other is not the agent's.
+fn check_root_hash(hash: Digest, root: Option<&RootKeys>) -> Result<(), ManifestError> {
+    match root {
+        Some(RootKeys::Published(published)) if published.hash() != hash => {
+            Err(ManifestError::NotPublished)
+        }
+        Some(RootKeys::Published(_) | RootKeys::DidKey(_) | RootKeys::Document(_)) | None => Ok(()),
+    }
+}
+
+fn check_end(end: Option<UnixSeconds>, now: UnixSeconds) -> Result<(), ManifestError> {
+    match end.is_some_and(|end| end <= now) {
         true => Err(ManifestError::Expired),
         false => Ok(()),
     }
 }
 
 /// The key of a did:key is listed, and may still sign.
-fn check_did_key(keys: &KeySet, check: &ManifestCheck<'_>) -> Result<(), ManifestError> {
-    let RootKeys::DidKey(key) = check.root else {
+fn check_did_key(
+    keys: &KeySet,
+    root: Option<&RootKeys>,
+    now: UnixSeconds,
+) -> Result<(), ManifestError> {
+    let Some(RootKeys::DidKey(key)) = root else {
         return Ok(());
     };
     let listed = keys.iter().find(|listed| listed.key == *key);
-    match listed.is_some_and(|listed| listed.signs_at(check.now)) {
+    match listed.is_some_and(|listed| listed.signs_at(now)) {
         true => Ok(()),
         false => Err(ManifestError::NoDidKey),
     }
@@ -319,15 +406,15 @@ fn check_did_key(keys: &KeySet, check: &ManifestCheck<'_>) -> Result<(), Manifes
 fn check_time(
     hash: Digest,
     timestamp: UnixSeconds,
-    check: &ManifestCheck<'_>,
+    rules: &ManifestRules<'_>,
 ) -> Result<(), ManifestError> {
-    if timestamp > check.now.plus(limits::SKEW) {
+    if timestamp > rules.now.plus(limits::SKEW) {
         return Err(ManifestError::Future);
     }
-    if timestamp.plus(check.max_age) < check.now {
+    if timestamp.plus(rules.max_age) < rules.now {
         return Err(ManifestError::TooOld);
     }
-    match check.last {
+    match rules.last {
         Some(last) if last.hash != hash && timestamp <= last.timestamp => {
             Err(ManifestError::Rollback)
         }

@@ -6,9 +6,7 @@
 use a2a_wire::{Endpoint, ErrorCode, limits, parse_document};
 use canonical::Value;
 
-use crate::{
-    Did, DidDocument, DidGithub, DidWeb, DocumentError, KeySet, ManifestError, VerifyingKey,
-};
+use crate::{Did, DidDocument, DidGithub, DidWeb, DocumentError, ManifestError, RootKeys};
 
 /// How much to find out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,36 +87,15 @@ pub enum Step {
 pub struct Resolved {
     /// Who.
     pub did: Did,
-    /// The keys a manifest of this DID must be signed with.
-    pub root: RootKeys,
+    /// The keys a manifest of this DID must be signed with; `None` if they are those of the manifest,
+    /// because its place proves whose it is.
+    pub(crate) root: Option<RootKeys>,
     /// The manifest as it was fetched, not verified yet.
     pub manifest: Option<Vec<u8>>,
     /// Where the agent can be reached, as far as the DID document says.
     pub endpoints: Vec<Endpoint>,
     /// What to pin at first sight of a did:github.
     pub github: Option<GithubIds>,
-}
-
-/// The keys a manifest must be signed with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RootKeys {
-    /// The key that a did:key is.
-    DidKey(VerifyingKey),
-    /// The keys of a DID document.
-    Document(KeySet),
-    /// The manifest's own keys, since its place proves whose it is: only after the ownership check.
-    Manifest,
-}
-
-impl RootKeys {
-    /// Those that are known before a manifest is.
-    pub(crate) fn known(&self) -> Vec<&VerifyingKey> {
-        match self {
-            Self::DidKey(key) => vec![key],
-            Self::Document(keys) => keys.iter().map(|key| &key.key).collect(),
-            Self::Manifest => Vec::new(),
-        }
-    }
 }
 
 /// GitHub's numbers for a repository and its owner. Names can be given up and taken by others;
@@ -129,6 +106,22 @@ pub struct GithubIds {
     pub repository: i64,
     /// Its owner.
     pub owner: i64,
+}
+
+impl Resolved {
+    pub(crate) const fn published(
+        did: DidGithub,
+        manifest: Vec<u8>,
+        github: Option<GithubIds>,
+    ) -> Self {
+        Self {
+            did: Did::Github(did),
+            root: None,
+            manifest: Some(manifest),
+            endpoints: Vec::new(),
+            github,
+        }
+    }
 }
 
 /// Why a DID cannot be resolved.
@@ -203,7 +196,7 @@ impl Resolution {
         let (state, step) = match &did {
             Did::Key(key) => {
                 let root = RootKeys::DidKey(key.key().clone());
-                let done = resolved(&did, root, None);
+                let done = resolved(&did, Some(root), None);
                 (State::Over, Step::Done(Box::new(done)))
             }
             Did::Web(web) => {
@@ -321,13 +314,12 @@ impl Resolution {
         if self.pinned.is_some_and(|pinned| pinned != ids) {
             return Err(ResolveError::GithubChanged);
         }
-        let mut done = resolved(&self.did, RootKeys::Manifest, Some(manifest));
-        done.github = Some(ids);
+        let done = Resolved::published(github.clone(), manifest, Some(ids));
         Ok(Step::Done(Box::new(done)))
     }
 
     fn done(&self, document: DidDocument, manifest: Option<Vec<u8>>) -> Step {
-        let mut done = resolved(&self.did, RootKeys::Document(document.keys), manifest);
+        let mut done = resolved(&self.did, Some(RootKeys::Document(document.keys)), manifest);
         done.endpoints = document.endpoints;
         Step::Done(Box::new(done))
     }
@@ -337,7 +329,7 @@ const fn fetch(url: String, what: Document) -> Step {
     Step::Fetch(Fetch { url, what })
 }
 
-fn resolved(did: &Did, root: RootKeys, manifest: Option<Vec<u8>>) -> Resolved {
+fn resolved(did: &Did, root: Option<RootKeys>, manifest: Option<Vec<u8>>) -> Resolved {
     Resolved {
         did: did.clone(),
         root,

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use a2a_identity::{
-    Answer, Cache, Did, Document, Fetch, Found as Way, Issuer, Lookup, ManifestCheck, Peer,
+    Answer, Cache, Did, Document, Fetch, Found as Way, Issuer, Lookup, ManifestRules, Peer, Pins,
     Resolution, ResolveError, Resolved, RootKeys, Step, VerifiedManifest, Want, time_to_live,
     verify_manifest,
 };
@@ -140,7 +140,12 @@ impl Resolver {
                 }
             };
             match lookup {
-                Lookup::Known(facts) => return Ok(facts),
+                Lookup::Known(mut facts) => {
+                    if facts.manifest.is_none() {
+                        facts.manifest = self.0.fetched_manifest(did, now);
+                    }
+                    return Ok(facts);
+                }
                 Lookup::Failed(error) => return Err(error),
                 Lookup::Wait => {}
                 Lookup::Fetch => self.begin(did, want, place.clone()),
@@ -167,13 +172,11 @@ impl Resolver {
             let manifest = Manifest::from_object(tree).map_err(|_| unusable())?;
             Did::parse(manifest.agent_did.as_str(), Peer::Baseline).map_err(|_| unusable())?
         };
-        let root = match &did {
-            Did::Key(key) => RootKeys::DidKey(key.key().clone()),
-            Did::Web(_) | Did::Github(_) => {
-                self.facts(&did, Want::Keys, Freshness::Any).await?.root
-            }
-        };
-        self.0.verify(&did, &root, &bytes)
+        let facts = self.facts_at(&did, Want::Keys, Freshness::Newer, None);
+        let root = facts.await?.root;
+        let pins = self.0.standing.pins(&did);
+        let check = self.0.rules(&did, &pins).check(&did, &root);
+        Ok(Box::new(verify_manifest(&bytes, &check)?))
     }
 
     /// Finds out what a handshake needs, of the server at an endpoint if it is a client's.
@@ -281,6 +284,16 @@ impl Inner {
             let kept = self.standing.remember_repository(did, ids).await;
             kept.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
         }
+        let pins = self.standing.pins(did);
+        let rules = self.rules(did, &pins);
+        let (root, published) = resolved.verify(&rules)?;
+        let published = published.map(Box::new);
+        // What is elsewhere counts only if it is not older than what is published.
+        let last = published.as_ref().map(|it| it.newest_seen(rules.last));
+        let rules = ManifestRules {
+            last: last.or(rules.last),
+            ..rules
+        };
         let (bytes, way, keep_none) = match place {
             Some(Place::Said(url)) => {
                 let answer = self.fetcher.fetch(&url, Document::Manifest).await;
@@ -299,10 +312,12 @@ impl Inner {
                 };
                 (bytes, Way::ByDid, NOT_SHOWN)
             }
-            None => (resolved.manifest, Way::ByDid, DOCUMENT),
+            None => (None, Way::ByDid, DOCUMENT),
         };
-        let manifest = bytes.map(|bytes| self.verify(did, &resolved.root, &bytes));
-        let manifest = manifest.transpose()?;
+        let manifest = match bytes {
+            Some(bytes) => Some(Box::new(verify_manifest(&bytes, &rules.check(did, &root))?)),
+            None => published,
+        };
         let now = self.clock.now().unix;
         let keep = manifest
             .as_ref()
@@ -315,10 +330,7 @@ impl Inner {
                 tell(manifest);
             }
         }
-        let facts = Facts {
-            root: resolved.root,
-            manifest,
-        };
+        let facts = Facts { root, manifest };
         Ok((facts, keep))
     }
 
@@ -350,23 +362,23 @@ impl Inner {
         }
     }
 
-    fn verify(
-        &self,
-        did: &Did,
-        root: &RootKeys,
-        bytes: &[u8],
-    ) -> Result<Box<VerifiedManifest>, ResolveError> {
-        let check = ManifestCheck {
-            did,
-            root,
+    /// The manifest that was fetched for a DID, whose keys alone were asked for.
+    fn fetched_manifest(&self, did: &Did, now: Duration) -> Option<Box<VerifiedManifest>> {
+        let manifests = lock(&self.manifests);
+        manifests
+            .peek(did, now)
+            .and_then(|facts| facts.manifest.clone())
+    }
+
+    fn rules<'a>(&self, did: &Did, pins: &'a Pins) -> ManifestRules<'a> {
+        ManifestRules {
             now: self.clock.now().unix,
             // Whom it will be used for is not known here; the handshake asks for more.
             peer: Peer::Baseline,
             max_age: self.max_manifest_age,
             last: self.standing.last_seen(did),
-            pins: &self.standing.pins(did),
-        };
-        Ok(Box::new(verify_manifest(bytes, &check)?))
+            pins,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use a2a_identity::{Did, Key, KeySet, KeyStatus, Peer, RootKeys, Signed, SigningKey, Want, sign};
+use a2a_identity::{Did, KeySet, Peer, RootKeys, Signed, SigningKey, Want, sign};
 use a2a_net::book::Books;
 use a2a_net::{Clock, Freshness, Resolver};
 use a2a_wire::{DidText, Kid, LoginPayload, Nonce, UnixSeconds};
@@ -131,38 +131,19 @@ impl<A: Authenticator> DidLogin<A> {
 
     /// The keys that sign for a DID.
     async fn keys(&self, did: &Did, kid: Option<&Kid>) -> Result<KeySet, Refused> {
-        let root = match did {
+        let (root, manifest) = match did {
             // The name is the key, whatever it is called.
-            Did::Key(key) => RootKeys::DidKey(key.key().clone()),
+            Did::Key(key) => (RootKeys::DidKey(key.key().clone()), None),
             Did::Web(_) | Did::Github(_) => {
                 let resolver = self.resolver.get();
                 let resolver = resolver.ok_or(Refused::Unknown("nobody looks up DIDs here"))?;
                 let facts = resolver.facts(did, Want::Manifest, Freshness::Any).await;
                 let facts = facts.map_err(|_| Refused::Unknown("the DID cannot be looked up"))?;
-                match (facts.root, facts.manifest) {
-                    (RootKeys::Manifest, Some(manifest)) => return Ok(manifest.keys().clone()),
-                    (RootKeys::Document(keys), Some(manifest)) => {
-                        return in_force(&keys, manifest.keys());
-                    }
-                    (root, _) => root,
-                }
+                (facts.root, facts.manifest)
             }
         };
-        match (root, kid) {
-            (RootKeys::Document(keys), _) => Ok(keys),
-            (RootKeys::DidKey(key), Some(kid)) => {
-                let key = Key {
-                    kid: kid.clone(),
-                    key,
-                    status: KeyStatus::Active,
-                    expires_at: None,
-                };
-                KeySet::new(vec![key]).map_err(|_| Refused::Credential("its key cannot be used"))
-            }
-            (RootKeys::DidKey(_) | RootKeys::Manifest, _) => {
-                Err(Refused::Credential("nobody knows its keys"))
-            }
-        }
+        let keys = root.agent_keys(kid, manifest.as_deref());
+        keys.ok_or(Refused::Credential("none of its keys is known"))
     }
 
     /// Of several that come with the same credential one is the first, after a restart too.
@@ -218,25 +199,6 @@ impl<A: Authenticator> Authenticator for DidLogin<A> {
     fn recognise(&self, login: &Login) -> Option<Identity> {
         self.others.recognise(login)
     }
-}
-
-/// The keys of a document, in the state that the agent's manifest says: one that it has revoked does
-/// not sign, nor one whose name it gives to another.
-fn in_force(document: &KeySet, listed: &KeySet) -> Result<KeySet, Refused> {
-    let state = |key: &Key| {
-        let twin = |other: &&Key| other.kid == key.kid || other.key == key.key;
-        match listed.iter().find(twin) {
-            None => Some(key.clone()),
-            Some(twin) if twin.key == key.key => Some(Key {
-                status: twin.status,
-                expires_at: twin.expires_at,
-                ..key.clone()
-            }),
-            Some(_) => None,
-        }
-    };
-    let keys = document.iter().filter_map(state).collect();
-    KeySet::new(keys).map_err(|_| Refused::Credential("its manifest has given up its keys"))
 }
 
 /// Tokens have no dots; a JWS has two.

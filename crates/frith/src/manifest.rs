@@ -5,10 +5,7 @@ pub(crate) mod load;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use a2a_identity::{
-    Did, ManifestCheck, Peer, Pins, Resolution, RootKeys, Step, Want, WebUrl, sign_manifest,
-    verify_manifest,
-};
+use a2a_identity::{Did, ManifestCheck, Peer, Pins, WebUrl, sign_manifest, verify_manifest};
 use a2a_wire::{
     Manifest, NOT_HASHED, PROFILE, Read as _, UnixSeconds, Write as _, limits, parse_document,
 };
@@ -16,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use canonical::{Digest, Object, Value};
 use serde_json::json;
 
-pub(crate) use self::load::{Refused, Subject, load};
+pub(crate) use self::load::{Refused, Subject, load, rules};
 
 use crate::Outcome;
 use crate::id::until;
@@ -201,7 +198,7 @@ fn init(options: &Init, as_json: bool) -> Result<Outcome> {
     let draft = Value::from_serialize(&draft)?;
     let mut tree = draft.as_object().cloned().unwrap_or_default();
     sign_with(&mut tree, &stored, &options.store)?;
-    write(&options.out, &tree)?;
+    write(&options.out, &tree, &stored)?;
     told(&options.out, &tree, &stored, as_json)
 }
 
@@ -242,7 +239,7 @@ fn sign(file: &Path, name: &str, store: &Store, as_json: bool) -> Result<Outcome
         );
     }
     sign_with(&mut tree, &stored, store)?;
-    write(file, &tree)?;
+    write(file, &tree, &stored)?;
     told(file, &tree, &stored, as_json)
 }
 
@@ -274,16 +271,13 @@ pub(crate) fn sign_with(tree: &mut Object<'static>, stored: &Stored, store: &Sto
 }
 
 /// Writes a manifest, after the same check that others will make.
-fn write(file: &Path, tree: &Object<'static>) -> Result<()> {
+fn write(file: &Path, tree: &Object<'static>, stored: &Stored) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(&Value::Object(tree.clone()))?;
     text.push(b'\n');
     let value = Value::parse(&text)?;
     let manifest = Manifest::read(&value)?;
     let did = Did::parse(manifest.agent_did.as_str(), Peer::Profile)?;
-    let root = match Resolution::begin(did.clone(), Want::Keys, None).1 {
-        Step::Done(resolved) => resolved.root,
-        Step::Fetch(_) | Step::Failed(_) => RootKeys::Manifest,
-    };
+    let root = stored.identity.root_keys().context("it has no key")?;
     let check = ManifestCheck {
         did: &did,
         root: &root,

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use a2a_identity::{
-    Answer, Did, DidDocument, Document, KeySet, Peer, Resolution, ResolveError, Resolved, RootKeys,
-    Step, Want,
+    Answer, Did, DidDocument, Document, KeySet, Peer, Pins, Resolution, ResolveError, Resolved,
+    RootKeys, Step, Want,
 };
 use a2a_wire::{Manifest, Read as _, UnixSeconds, limits, parse_document};
 use a2e_runtime::operator::{AskError, ask};
@@ -18,6 +18,7 @@ use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
 use crate::id::until;
 use crate::keystore::{now, read};
+use crate::manifest::rules;
 use crate::peer::asked::{LOOK, Look, Seen};
 use crate::screen::{plain, shown};
 
@@ -135,13 +136,15 @@ fn refused(did: &Did, error: &str, as_json: bool) -> Result<Outcome> {
 }
 
 fn done(resolved: &Resolved, as_json: bool) -> Result<Outcome> {
-    let mut out = std::io::stdout().lock();
-    let keys: Vec<(String, String)> = match &resolved.root {
-        RootKeys::DidKey(key) => vec![(String::new(), base64url::encode(&key.to_bytes()))],
-        RootKeys::Document(keys) => listed(keys),
-        RootKeys::Manifest => Vec::new(),
+    let (root, manifest) = match resolved.verify(&rules(&Pins::default())) {
+        Ok((root, manifest)) => (root, manifest.is_some()),
+        Err(error) => return failed(&resolved.did, &error.into(), as_json),
     };
-    let manifest = resolved.manifest.is_some();
+    let mut out = std::io::stdout().lock();
+    let keys: Vec<(String, String)> = match &root {
+        RootKeys::DidKey(key) => vec![(String::new(), base64url::encode(&key.to_bytes()))],
+        RootKeys::Document(_) | RootKeys::Published(_) => root.set().map_or_else(Vec::new, listed),
+    };
     if as_json {
         let keys: Vec<_> = keys
             .iter()
@@ -166,12 +169,9 @@ fn done(resolved: &Resolved, as_json: bool) -> Result<Outcome> {
         )?,
         (Did::Github(_), _) => writeln!(
             out,
-            "  confirmed by GitHub; the manifest's own keys are its root keys"
+            "  confirmed by GitHub; the keys of the manifest that is published there"
         )?,
-        (Did::Web(_), true) => writeln!(
-            out,
-            "  with a manifest, not verified here: `frith manifest verify`"
-        )?,
+        (Did::Web(_), true) => writeln!(out, "  with a manifest that these keys have signed")?,
         (Did::Web(_), false) => writeln!(out, "  without a manifest")?,
     }
     Ok(Outcome::Good)

@@ -39,6 +39,9 @@ pub enum ManifestError {
     /// It was changed after it was signed.
     #[error("the content does not match {0}")]
     Hash(&'static str),
+    /// It is not the one at the place that the DID names.
+    #[error("it is not the manifest that is published where its DID says")]
+    NotPublished,
     /// It was signed in the future.
     #[error("`manifest_signature`: its timestamp lies in the future")]
     Future,
@@ -71,6 +74,7 @@ impl ManifestError {
             | Self::Signature(_)
             | Self::Issuer
             | Self::Hash(_)
+            | Self::NotPublished
             | Self::Future
             | Self::TooOld
             | Self::Rollback
@@ -95,6 +99,7 @@ impl ManifestError {
             | Self::Signature(_)
             | Self::Issuer
             | Self::Hash(_)
+            | Self::NotPublished
             | Self::Future
             | Self::TooOld
             | Self::NoDidKey => Reason::ManifestInvalid,

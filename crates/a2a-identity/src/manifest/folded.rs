@@ -54,10 +54,10 @@ impl FoldedManifest {
         let is_root = matches!(check.root, RootKeys::DidKey(key) if *key == signer.key);
         let is_same = is_root && check.did == did && check.peer == self.peer && text == self.text;
         is_same.then(|| {
-            check_end(self.ends, check)?;
-            check_time(*hash, *timestamp, check)?;
+            check_end(self.ends, check.now)?;
+            check_time(*hash, *timestamp, &check.rules())?;
             check_pins(*hash, signer, check.pins)?;
-            check_did_key(keys, check)
+            check_did_key(keys, Some(check.root), check.now)
         })
     }
 

@@ -134,7 +134,7 @@ fn times_to_live() {
     let did: Did = "did:github:o/r".parse().unwrap();
     let mut github = draft(1);
     github["agent_did"] = json!(did.to_string());
-    let root = a2a_identity::RootKeys::Manifest;
-    let manifest = crate::verify_with(&signed(&github, 1), &did, &root, |_| {}).unwrap();
+    let (_, manifest) = crate::resolved_github(&did, &signed(&github, 1)).unwrap();
+    let manifest = manifest.unwrap();
     assert_eq!(time_to_live(&manifest, Found::ByDid, NOW), at(6 * 3600));
 }

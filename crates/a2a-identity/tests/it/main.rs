@@ -23,8 +23,8 @@ mod trust;
 mod vectors;
 
 use a2a_identity::{
-    Did, DidKey, Key, KeySet, KeyStatus, ManifestCheck, ManifestError, Peer, Pins, RootKeys,
-    SigningKey, VerifiedManifest, sign_manifest, verify_manifest,
+    Did, DidKey, Key, KeySet, KeyStatus, ManifestCheck, ManifestError, ManifestRules, Peer, Pins,
+    Resolved, RootKeys, SigningKey, VerifiedManifest, sign_manifest, verify_manifest,
 };
 use a2a_wire::{Kid, UnixSeconds};
 use canonical::{Object, Value};
@@ -126,6 +126,24 @@ fn verify_with(
     };
     change(&mut check);
     verify_manifest(manifest.to_string().as_bytes(), &check)
+}
+
+/// The keys of a did:github and its manifest, if this is what it publishes.
+fn resolved_github(
+    did: &Did,
+    published: &serde_json::Value,
+) -> Result<(RootKeys, Option<VerifiedManifest>), ManifestError> {
+    let Did::Github(github) = did else {
+        panic!("{did} is not a did:github");
+    };
+    let text = published.to_string().into_bytes();
+    Resolved::by_operator(github.clone(), text).verify(&ManifestRules {
+        now: NOW,
+        peer: Peer::Profile,
+        max_age: a2a_identity::MAX_AGE,
+        last: None,
+        pins: &Pins::default(),
+    })
 }
 
 #[test]

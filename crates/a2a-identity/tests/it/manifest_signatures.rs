@@ -162,7 +162,16 @@ fn a_did_web_is_signed_by_its_document_and_a_did_github_by_itself() {
     let did: Did = "did:github:o/r".parse().unwrap();
     let mut github = draft(1);
     github["agent_did"] = json!("did:github:O/R");
-    assert!(verify_with(&signed(&github, 1), &did, &RootKeys::Manifest, |_| {}).is_ok());
+    let published = signed(&github, 1);
+    let (root, manifest) = crate::resolved_github(&did, &published).unwrap();
+    assert!(manifest.is_some());
+    assert!(verify_with(&published, &did, &root, |_| {}).is_ok());
     let forged = signed(&github, 2);
-    assert!(verify_with(&forged, &did, &RootKeys::Manifest, |_| {}).is_err());
+    assert!(crate::resolved_github(&did, &forged).is_err());
+    let error = verify_with(&forged, &did, &root, |_| {}).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::UnverifiedAgent);
+    // Another one, well signed by the same key, is not what is published.
+    github["agent_id"] = json!("another");
+    let error = verify_with(&signed(&github, 1), &did, &root, |_| {}).unwrap_err();
+    assert_eq!(error, ManifestError::NotPublished);
 }

@@ -222,7 +222,12 @@ fn another_manifest_is_not_known() {
     for root in [
         RootKeys::DidKey(key(2).verifying_key()),
         RootKeys::Document(known.unfold().unwrap().keys().clone()),
-        RootKeys::Manifest,
+        {
+            let did = "did:github:o/r".parse().unwrap();
+            let mut github = draft(1);
+            github["agent_did"] = serde_json::json!("did:github:o/r");
+            crate::resolved_github(&did, &signed(&github, 1)).unwrap().0
+        },
     ] {
         let root = &root;
         let check = ManifestCheck {

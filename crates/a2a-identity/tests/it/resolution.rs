@@ -30,6 +30,18 @@ fn run(
     }
 }
 
+fn verified(
+    resolved: &Resolved,
+) -> Result<(RootKeys, Option<a2a_identity::VerifiedManifest>), a2a_identity::ManifestError> {
+    resolved.verify(&a2a_identity::ManifestRules {
+        now: crate::NOW,
+        peer: a2a_identity::Peer::Profile,
+        max_age: a2a_identity::MAX_AGE,
+        last: None,
+        pins: &a2a_identity::Pins::default(),
+    })
+}
+
 fn document(did: &str) -> Answer {
     let document = json!({"agent_did": did, "public_keys": [jwk("k", 1)]});
     Answer::Body(document.to_string().into_bytes())
@@ -43,10 +55,8 @@ const MANIFEST: &str = "https://a.example.com/.well-known/agent-manifest.json";
 #[test]
 fn did_key_needs_no_network() {
     let (resolved, fetched) = run(&did_key(1).to_string(), Want::Manifest, None, &[]);
-    assert_eq!(
-        resolved.unwrap().root,
-        RootKeys::DidKey(key(1).verifying_key())
-    );
+    let root = RootKeys::DidKey(key(1).verifying_key());
+    assert_eq!(verified(&resolved.unwrap()), Ok((root, None)));
     assert!(fetched.is_empty());
 }
 
@@ -175,9 +185,10 @@ fn did_github_in_order() {
         owner: 3,
     };
     let resolved = github(repository(|_| {}), None).unwrap();
-    assert_eq!(
-        (resolved.root, resolved.github),
-        (RootKeys::Manifest, Some(ids))
+    assert_eq!(resolved.github, Some(ids));
+    assert!(
+        verified(&resolved).is_err(),
+        "its keys are those of its manifest, and `{{}}` is none"
     );
     assert!(github(repository(|_| {}), Some(ids)).is_ok());
     let (resolved, fetched) = run(REPO, Want::Manifest, None, &[]);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use a2a_identity::{Did, RootKeys, Want};
+use a2a_identity::{Did, Want};
 use a2a_session::Freshness;
 
 use super::Inner;
@@ -99,7 +99,7 @@ async fn look_again(inner: Weak<Inner>, did: Did) {
     };
     let name = did.to_string();
     if let Ok(facts) = facts
-        && let RootKeys::Document(keys) = &facts.root
+        && let Some(keys) = facts.root.set()
     {
         inner.keys_changed(&name, keys);
     }

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use a2a_identity::{
-    Decision, Did, Issuer, Key, KeySet, KeyStatus, ManifestCheck, ManifestError, Outcome, Pins,
-    ResolveError, RootKeys, Seen, TrustLevel, VerifiedManifest, VerifyingKey, Want, decide,
+    Decision, Did, Issuer, Key, KeySet, ManifestCheck, ManifestError, Outcome, Pins, ResolveError,
+    RootKeys, Seen, TrustLevel, VerifiedManifest, VerifyingKey, Want, decide,
 };
 use a2a_wire::{DidText, Digest, ErrorCode, PROFILE, Reason};
 use base::Class;
@@ -58,7 +58,7 @@ pub enum Found {
 pub struct Facts {
     /// The keys its manifest must be signed with.
     pub root: RootKeys,
-    /// Its manifest, if there is one and it was verified.
+    /// The manifest that was fetched for it, if there is one and it was verified.
     pub manifest: Option<Box<VerifiedManifest>>,
 }
 
@@ -81,6 +81,7 @@ pub(crate) struct Vetting {
     /// The manifest it sent along.
     pub(crate) inline: Option<Inline>,
     pub(crate) pins: Pins,
+    /// The newest manifest that is known of it.
     pub(crate) last: Option<Seen>,
     /// Whether the operator knows the agent that it claims to be.
     pub(crate) is_known: bool,
@@ -109,9 +110,12 @@ impl Vetting {
                     Did::Key(key) => RootKeys::DidKey(key.key().clone()),
                     Did::Web(_) | Did::Github(_) => facts.root,
                 });
-                if self.inline.is_none() {
-                    let manifest = facts.manifest;
-                    self.found.manifest = manifest.filter(|it| *it.did() == self.did);
+                let manifest = facts.manifest.filter(|it| *it.did() == self.did);
+                match (&self.inline, manifest) {
+                    (None, manifest) => self.found.manifest = manifest,
+                    // What is sent along counts only if it is not older than what was fetched.
+                    (Some(_), Some(fetched)) => self.last = Some(fetched.newest_seen(self.last)),
+                    (Some(_), None) => {}
                 }
             }
             Found::Issuers(mut issuers) => self.found.issuers.append(&mut issuers),
@@ -303,29 +307,17 @@ impl Vetting {
         }
     }
 
-    /// The keys of the verified manifest and of the root.
+    /// The keys of the root and of the verified manifest.
     fn verified_keys(&self, root: &RootKeys) -> Option<KeySet> {
-        let extra: Vec<Key> = match root {
-            RootKeys::Manifest => Vec::new(),
-            RootKeys::Document(keys) => keys.iter().cloned().collect(),
-            // The DID is the key; the peer gives it a name.
-            RootKeys::DidKey(key) => {
-                let named = self.claimed.iter().find(|claimed| claimed.key == *key);
-                named.map(root_key).into_iter().collect()
+        // A did:key is the key; the peer gives it a name, and nothing else that it says of it counts.
+        let name = match &self.did {
+            Did::Key(did) => {
+                let mut claimed = self.claimed.iter();
+                claimed.find(|claimed| claimed.key == *did.key())
             }
+            Did::Web(_) | Did::Github(_) => None,
         };
-        let Some(manifest) = &self.found.manifest else {
-            return KeySet::new(extra).ok();
-        };
-        let listed = manifest.keys();
-        // A key that the manifest lists has the state that the manifest says.
-        let stands = |key: &Key| {
-            let twin = |other: &Key| other.kid == key.kid || other.key == key.key;
-            listed.iter().any(twin)
-        };
-        let fresh = extra.iter().filter(|key| !stands(key));
-        let all = KeySet::new(listed.iter().chain(fresh).cloned().collect());
-        Some(all.unwrap_or_else(|_| listed.clone()))
+        root.agent_keys(name.map(|key| &key.kid), self.found.manifest.as_deref())
     }
 
     fn says_profile(&self) -> bool {
@@ -372,14 +364,4 @@ impl Vetting {
 
 pub(crate) fn baseline_not_allowed(cause: &'static str) -> Failure {
     Failure::new(ErrorCode::UnverifiedAgent, cause).because(Reason::BaselineNotAllowed)
-}
-
-/// A key of the root, by the name the peer gives it: nothing else that it says of it counts.
-fn root_key(claimed: &Key) -> Key {
-    Key {
-        kid: claimed.kid.clone(),
-        key: claimed.key.clone(),
-        status: KeyStatus::Active,
-        expires_at: None,
-    }
 }

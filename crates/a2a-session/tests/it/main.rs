@@ -10,6 +10,7 @@ mod adversary;
 mod baseline;
 mod claims;
 mod encryption;
+mod forged;
 mod handshake;
 mod handshake_client;
 mod handshake_limits;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use a2a_identity::{
-    Did, DidDocument, ManifestCheck, ManifestError, Peer, Pins, RootKeys, VerifiedManifest,
-    verify_manifest,
+    Did, DidDocument, ManifestError, ManifestRules, Peer, Pins, Resolved, RootKeys,
+    VerifiedManifest, verify_manifest,
 };
 use a2a_wire::{Manifest, Read as _, limits, parse_document};
 use anyhow::{Context, Result};
@@ -20,7 +20,7 @@ pub(crate) struct Subject {
     #[arg(long, value_name = "DID")]
     pub(crate) did: Option<String>,
 
-    /// The DID document of a did:web, whose keys must have signed
+    /// What is published for the DID: the DID document of a did:web, the manifest of a did:github
     #[arg(long, value_name = "FILE")]
     pub(crate) document: Option<PathBuf>,
 }
@@ -60,33 +60,58 @@ pub(crate) fn load(
             return Ok(Err(Refused::Arguments(message)));
         }
         (Did::Key(key), _) => RootKeys::DidKey(key.key().clone()),
-        (Did::Github(_), _) => RootKeys::Manifest,
+        (Did::Github(github), Some(document)) => {
+            let published = read(document, limits::MANIFEST)?;
+            let resolved = Resolved::by_operator(github.clone(), published);
+            match resolved.verify(&rules(&Pins::default())) {
+                Ok((root, _)) => root,
+                Err(error) => return Ok(Err(Refused::Manifest(error))),
+            }
+        }
+        (Did::Github(github), None) => {
+            let message = format!(
+                "the keys of a did:github are those of its published manifest: fetch {} and give it as --document FILE",
+                github.manifest_url()
+            );
+            return Ok(Err(Refused::Arguments(message)));
+        }
     };
     let pins = Pins {
         manifest: pin,
         keys: Vec::new(),
     };
-    let check = ManifestCheck {
-        did: &claimed,
-        root: &root,
+    let check = rules(&pins).check(&claimed, &root);
+    Ok(verify_manifest(&bytes, &check).map_err(Refused::Manifest))
+}
+
+/// What is asked of manifests in files.
+pub(crate) fn rules(pins: &Pins) -> ManifestRules<'_> {
+    ManifestRules {
         now: now(),
         peer: Peer::Baseline,
         max_age: a2a_identity::MAX_AGE,
         last: None,
-        pins: &pins,
-    };
-    Ok(verify_manifest(&bytes, &check).map_err(Refused::Manifest))
+        pins,
+    }
 }
 
 /// Whose manifest is sought: as the command line says, else as it says itself.
 fn claimed_did(bytes: &[u8], subject: &Subject) -> Result<Did, Refused> {
-    if let Some(did) = &subject.did {
-        return Did::parse(did, Peer::Baseline)
-            .map_err(|error| Refused::Arguments(format!("--did: {error}")));
-    }
+    let sought = subject
+        .did
+        .as_deref()
+        .map(|did| Did::parse(did, Peer::Baseline));
+    let sought = sought.transpose();
+    let sought = sought.map_err(|error| Refused::Arguments(format!("--did: {error}")))?;
     let wrong = |error: ManifestError| Refused::Manifest(error);
     let value = parse_document(bytes, limits::MANIFEST).map_err(|error| wrong(error.into()))?;
     let manifest = Manifest::read(&value).map_err(|error| wrong(error.into()))?;
+    if let Some(sought) = sought {
+        return match Did::parse(manifest.agent_did.as_str(), Peer::Baseline) == Ok(sought.clone()) {
+            true => Ok(sought),
+            false => Err(wrong(ManifestError::OtherDid)),
+        };
+    }
     Did::parse(manifest.agent_did.as_str(), Peer::Baseline).map_err(|_| {
         wrong(ManifestError::Member {
             path: "agent_did".into(),

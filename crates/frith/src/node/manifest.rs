@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use a2a_identity::{ManifestCheck, Peer, Pins, RootKeys, verify_manifest};
+use a2a_identity::{ManifestCheck, Peer, Pins, verify_manifest};
 use a2a_net::Identity;
 use a2a_wire::{PROFILE, limits, parse_document};
 use a2e_runtime::DataDir;
@@ -127,13 +127,11 @@ fn kept(
     let says_the_same = draft
         .iter()
         .all(|(name, value)| tree.get(name) == Some(value));
-    let did = needs.identity.identity.did();
+    let identity = &needs.identity.identity;
+    let (did, root) = (identity.did(), identity.root_keys()?);
     let check = ManifestCheck {
         did,
-        root: &match did {
-            a2a_identity::Did::Key(key) => RootKeys::DidKey(key.key().clone()),
-            a2a_identity::Did::Web(_) | a2a_identity::Did::Github(_) => RootKeys::Manifest,
-        },
+        root: &root,
         now: now(),
         peer: Peer::Profile,
         max_age: FRESH,

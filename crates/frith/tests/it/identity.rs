@@ -275,6 +275,36 @@ fn resolve_takes_answers_from_files() {
     );
 }
 
+/// What is fetched from the place of a did:github must have signed itself; of a did:web, with a key of
+/// its document.
+#[test]
+fn resolve_refuses_a_manifest_that_the_root_keys_did_not_sign() {
+    let (agent, forger) = (User::new(), User::new());
+    let did = "did:web:agent.example.com";
+    for user in [&agent, &forger] {
+        user.ok(&["id", "new", "--did", did]);
+        user.ok(&["manifest", "init"]);
+    }
+    fs::write(agent.path("did.json"), agent.ok(&["id", "export"])).unwrap();
+    fs::copy(
+        forger.path("agent-manifest.json"),
+        agent.path("forged.json"),
+    )
+    .unwrap();
+    let first = "https://agent.example.com/.well-known/did.json=did.json";
+    let resolve = |file: &str| {
+        let second = format!("https://agent.example.com/.well-known/agent-manifest.json={file}");
+        agent.run(&["resolve", did, "--answer", first, "--answer", &second])
+    };
+    assert_eq!(resolve("agent-manifest.json").0, 0);
+    let (status, out, _) = resolve("forged.json");
+    assert_eq!(
+        (status, out.contains("UNVERIFIED_AGENT")),
+        (1, true),
+        "{out}"
+    );
+}
+
 #[test]
 fn an_endorsement_is_made_and_carried() {
     let (agent, anchor) = (User::new(), User::new());

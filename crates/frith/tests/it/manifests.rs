@@ -273,3 +273,36 @@ fn verify_says_what_it_needs() {
         "{error}"
     );
 }
+
+/// The keys of a did:github are those of the manifest at its own place: a file that says otherwise is
+/// neither valid nor endorsed.
+#[test]
+fn a_forged_manifest_of_a_did_github_is_neither_valid_nor_endorsed() {
+    let (agent, forger) = (User::new(), User::new());
+    for user in [&agent, &forger] {
+        user.ok(&["id", "new", "--did", "did:github:owner/agent"]);
+        user.ok(&["manifest", "init"]);
+    }
+    let anchor = User::new();
+    anchor.ok(&["id", "new"]);
+    for (user, name) in [(&agent, "published.json"), (&forger, "forged.json")] {
+        fs::copy(user.path("agent-manifest.json"), anchor.path(name)).unwrap();
+    }
+    let published = ["--document", "published.json"];
+    for command in [["manifest", "verify"].as_slice(), &["endorse"]] {
+        let run = |file: &str, more: &[&str]| anchor.run(&[command, &[file], more].concat());
+        let (status, _, error) = run("published.json", &[]);
+        let place =
+            "https://raw.githubusercontent.com/owner/agent/main/.well-known/agent-manifest.json";
+        assert_eq!((status, error.contains(place)), (2, true), "{error}");
+        let (status, out, error) = run("published.json", &published);
+        assert_eq!(status, 0, "{out}{error}");
+        let (status, out, _) = run("forged.json", &published);
+        assert_eq!(
+            (status, out.contains("UNVERIFIED_AGENT")),
+            (1, true),
+            "{out}"
+        );
+        assert!(!out.contains("signature\":"), "{out}");
+    }
+}
