@@ -35,8 +35,9 @@ LOGINS = 3
 
 
 def agent(frith, url, folder):
-    """An agent registers the server, and calls a tool."""
-    file = write(folder, [{"name": "mcp", "type": "mcp", "private_hosts": [urlsplit(url).netloc]}])
+    """An agent calls a tool of the server."""
+    hosts, servers = [urlsplit(url).netloc], {"suite": {"url": url}}
+    file = write(folder, [{"name": "mcp", "type": "mcp", "private_hosts": hosts, "servers": servers}])
     command = [frith, "stdio", "--config", file, "--data", os.path.join(folder, "data")]
     host = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -49,9 +50,9 @@ def agent(frith, url, folder):
                 return heard
 
     assert ask(type="handshake/req", id="h", agent_caps=["tools", "mcp"])["ok"]
-    server = {"server_id": "suite", "transport": "http", "url": url}
-    registered = ask(type="mcp/server/register/req", id="r", config=server)
-    assert registered.get("ok"), registered
+    # Asking for its prompts waits for the server.
+    waited = ask(type="mcp/prompt/list/req", id="w", server_id="suite")
+    assert waited["type"] == "mcp/prompt/list/resp", waited
     listed = ask(type="tool/list/req", id="t")["tools"]
     tools = {tool["name"]: schema(tool) for tool in listed if tool["name"].startswith("suite__")}
     for number, (name, arguments) in enumerate(calls(tools)):

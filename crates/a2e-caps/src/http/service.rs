@@ -81,6 +81,15 @@ impl Web {
         Ok(Self { client, private })
     }
 
+    /// The same without private hosts: for addresses that an agent has chosen.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn without_private_hosts(&self) -> Self {
+        Self {
+            client: Arc::clone(&self.client),
+            private: Arc::new(Hosts(Vec::new())),
+        }
+    }
+
     pub(crate) const fn client(&self) -> &Arc<Client> {
         &self.client
     }

@@ -3,10 +3,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use a2e_caps::Placement;
-use a2e_caps::http::{Client as HttpClient, Settings as HttpSettings, Web};
+use a2e_caps::http::{Client as HttpClient, Reach, Settings as HttpSettings, Web};
 use a2e_caps::mcp::client::{Fleet, Ground, MAX_OWN_SERVERS, Mcp};
 use a2e_caps::mcp::server::Endpoint;
 use a2e_caps::shares::{Kind, Shares};
@@ -43,7 +43,7 @@ impl Remote {
         catalogue.set(Source::BuiltIn, tools);
         let plugin = Tools::new(Arc::clone(&catalogue), Settings::default()).unwrap();
         // It is what tells of changes.
-        let mcp = servers(&catalogue, &[]);
+        let mcp = servers(&catalogue, loopback());
         let host = Host::builder().plugin(plugin).plugin(mcp).build();
         let endpoint = Arc::new(Endpoint::new(&host));
         let http = HttpServer::new(host, Guard::default()).route(endpoint);
@@ -67,8 +67,22 @@ fn at(name: &str, address: SocketAddr) -> McpServerConfig<'static> {
     }
 }
 
-/// Servers at these addresses, whose tools go into a catalogue.
-pub(crate) fn servers(catalogue: &Arc<Catalogue>, addresses: &[SocketAddr]) -> Mcp {
+/// Reaches this machine, which stands for the internet here.
+pub(crate) fn loopback() -> Web {
+    web(Reach::PublicAndLoopback, &[])
+}
+
+fn web(reach: Reach, private: &[SocketAddr]) -> Web {
+    let settings = HttpSettings {
+        reach,
+        ..HttpSettings::default()
+    };
+    let private: Vec<String> = private.iter().map(ToString::to_string).collect();
+    Web::new(HttpClient::new(settings), &private).unwrap()
+}
+
+/// Servers that are reached so, whose tools go into a catalogue.
+pub(crate) fn servers(catalogue: &Arc<Catalogue>, web: Web) -> Mcp {
     // This process starts none, and need not be told how.
     sandbox::enter_if_asked();
     let folder = std::env::temp_dir();
@@ -78,18 +92,21 @@ pub(crate) fn servers(catalogue: &Arc<Catalogue>, addresses: &[SocketAddr]) -> M
         folder,
         commands: Shares::new(Kind::Commands, 4),
     });
-    let private: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let web = Web::new(HttpClient::new(HttpSettings::default()), &private).unwrap();
     let store = Store::new(Memory::new(Limits::default()));
     let pinning = Pinning::new(Definitions::new(&store).unwrap());
     let ground = Ground::new(workplace, web, Arc::clone(catalogue), pinning);
     Mcp::new(Fleet::new(ground), Placement::named("mcp"))
 }
 
-/// An agent of a host that may reach servers at these addresses.
-async fn agent(addresses: &[SocketAddr]) -> Client {
+/// An agent of a host whose servers may be on this machine.
+async fn agent() -> Client {
+    agent_with(loopback()).await
+}
+
+/// An agent of a host that reaches servers so.
+async fn agent_with(web: Web) -> Client {
     let catalogue = Arc::new(Catalogue::default());
-    let mcp = servers(&catalogue, addresses);
+    let mcp = servers(&catalogue, web);
     let tools = Tools::new(catalogue, Settings::default()).unwrap();
     let host = Host::builder().plugin(tools).plugin(mcp).build();
     let config = AgentConfig {
@@ -123,7 +140,7 @@ async fn names(agent: &Client) -> Vec<String> {
 #[tokio::test]
 async fn tools_of_a_server_are_listed_called_and_gone() {
     let remote = Remote::start(vec![constant(defined("look"), json!({"seen": 7}))]).await;
-    let agent = agent(&[remote.address]).await;
+    let agent = agent().await;
     let info = register(&agent, remote.config("there")).await.unwrap();
     assert_eq!(info.status, McpServerStatus::Ready);
     assert_eq!(
@@ -163,7 +180,7 @@ async fn progress_of_a_server_is_that_of_the_call() {
         Output::new(&json!("done"))
     });
     let remote = Remote::start(vec![tool]).await;
-    let agent = agent(&[remote.address]).await;
+    let agent = agent().await;
     register(&agent, remote.config("there")).await.unwrap();
     let (events, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let calling = Calling {
@@ -213,7 +230,7 @@ async fn a_withdrawn_call_is_cancelled_at_the_server() {
         }
     });
     let remote = Remote::start(vec![tool]).await;
-    let agent = agent(&[remote.address]).await;
+    let agent = agent().await;
     let config = McpServerConfig {
         timeout: 300,
         ..remote.config("there")
@@ -240,7 +257,7 @@ async fn a_tool_that_changes_is_not_called() {
         vec![constant(definition, json!(text))]
     };
     let remote = Remote::start(said("harmless")).await;
-    let agent = agent(&[remote.address]).await;
+    let agent = agent().await;
     register(&agent, remote.config("there")).await.unwrap();
     assert_eq!(
         call(&agent, "there__look", json!({})).await["text"],
@@ -270,7 +287,7 @@ async fn servers_of_an_agent_share_what_is_pinned() {
     let many = (0..MAX_OWN_PINNED).map(|number| constant(defined(&format!("t{number}")), json!(1)));
     let large = Remote::start(many.collect()).await;
     let small = Remote::start(vec![constant(defined("one"), json!(1))]).await;
-    let agent = agent(&[large.address, small.address]).await;
+    let agent = agent().await;
     register(&agent, large.config("large")).await.unwrap();
     register(&agent, small.config("small")).await.unwrap();
     let served = names(&agent).await;
@@ -289,7 +306,7 @@ async fn servers_of_an_agent_share_what_is_pinned() {
 #[tokio::test]
 async fn a_server_of_the_newer_era_tells_of_new_tools() {
     let remote = Remote::start(vec![constant(defined("one"), json!(1))]).await;
-    let agent = agent(&[remote.address]).await;
+    let agent = agent().await;
     let (heard, mut pushes) = tokio::sync::mpsc::unbounded_channel();
     let hear = Handler::new(move |message| {
         if let Body::McpServerPush(push) = message.body {
@@ -318,7 +335,7 @@ async fn only_tools_of_the_allow_list_are_there() {
         constant(defined("two"), json!(2)),
     ];
     let remote = Remote::start(tools).await;
-    let agent = agent(&[remote.address]).await;
+    let agent = agent().await;
     let config = McpServerConfig {
         tool_allow_list: vec!["two".into()],
         ..remote.config("there")
@@ -331,7 +348,7 @@ async fn only_tools_of_the_allow_list_are_there() {
 #[tokio::test]
 async fn an_agent_has_so_many_servers_and_no_more() {
     let remote = Remote::start(Vec::new()).await;
-    let agent = agent(&[remote.address]).await;
+    let agent = agent().await;
     for number in 0..MAX_OWN_SERVERS {
         let config = remote.config(&format!("s{number}"));
         register(&agent, config).await.unwrap();
@@ -344,8 +361,8 @@ async fn an_agent_has_so_many_servers_and_no_more() {
 
 #[tokio::test]
 async fn what_cannot_be_registered_is_said() {
-    let agent = agent(&[]).await;
     let nobody = "127.0.0.1:9".parse().unwrap();
+    let agent = agent_with(web(Reach::Public, &[])).await;
     for (config, code, text) in [
         (at("a__b", nobody), ErrorCode::InvalidMessage, "server_id"),
         (
@@ -410,7 +427,7 @@ async fn servers_that_do_not_speak_mcp_are_refused() {
         (b"SSH-2.0-OpenSSH\r\n", ""),
     ] {
         let address = answering(answer).await;
-        let agent = agent(&[address]).await;
+        let agent = agent().await;
         let error = register(&agent, at("bad", address)).await.unwrap_err();
         let shown = String::from_utf8_lossy(answer);
         assert_eq!(error.code, ErrorCode::McpTransportError, "{shown}");
@@ -418,4 +435,69 @@ async fn servers_that_do_not_speak_mcp_are_refused() {
         // The host goes on.
         assert!(names(&agent).await.is_empty());
     }
+}
+
+/// A server that counts the connections it is asked for.
+async fn counting() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    tokio::spawn(async move {
+        while listener.accept().await.is_ok() {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    (address, count)
+}
+
+/// `private_hosts` are for the operator's servers: rules, pins and allow lists of those do not bind what
+/// an agent registers.
+#[tokio::test]
+async fn servers_of_agents_do_not_reach_private_hosts() {
+    let (private, count) = counting().await;
+    let agent = agent_with(web(Reach::Public, &[private])).await;
+    for transport in [McpTransport::Http, McpTransport::Sse] {
+        for url in [
+            format!("http://{private}/mcp"),
+            format!("https://{private}/"),
+        ] {
+            let config = McpServerConfig {
+                transport: transport.clone(),
+                url: url.clone().into(),
+                ..at("own", private)
+            };
+            let error = register(&agent, config).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::McpTransportError, "{url}");
+            assert!(error.message.contains("not public"), "{}", error.message);
+        }
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+}
+
+/// Nor do they get there by what a server answers: redirects, challenges and the addresses of events are
+/// not followed to other hosts.
+#[tokio::test]
+async fn servers_of_agents_lead_nowhere_else() {
+    let (other, count) = counting().await;
+    let redirect =
+        format!("HTTP/1.1 307 Moved\r\nlocation: http://{other}/\r\ncontent-length: 0\r\n\r\n");
+    let challenge = format!(
+        "HTTP/1.1 401 No\r\nwww-authenticate: Bearer resource_metadata=\"http://{other}/x\"\r\ncontent-length: 0\r\n\r\n"
+    );
+    let endpoint = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: endpoint\ndata: http://{other}/x\n\n"
+    );
+    for answer in [redirect, challenge, endpoint] {
+        let address = answering(answer.clone().leak().as_bytes()).await;
+        for transport in [McpTransport::Http, McpTransport::Sse] {
+            let config = McpServerConfig {
+                transport,
+                ..at("own", address)
+            };
+            let error = register(&agent().await, config).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::McpTransportError, "{answer}");
+        }
+    }
+    assert_eq!(count.load(Ordering::Relaxed), 0);
 }

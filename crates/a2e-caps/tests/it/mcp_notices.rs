@@ -10,7 +10,7 @@ use a2e_wire::messages::mcp::{McpPromptMessage, McpSampleRequest};
 use a2e_wire::{Body, Object};
 use serde_json::{Value, json};
 
-use crate::mcp_client::servers;
+use crate::mcp_client::{loopback, servers};
 use crate::mcp_server::Mcp;
 use crate::support::{constant, defined, fake};
 
@@ -19,7 +19,7 @@ fn host(catalogue: &Arc<Catalogue>) -> Host {
     let tools = Tools::new(Arc::clone(catalogue), Settings::default()).unwrap();
     Host::builder()
         .plugin(tools)
-        .plugin(servers(catalogue, &[]))
+        .plugin(servers(catalogue, loopback()))
         .build()
 }
 

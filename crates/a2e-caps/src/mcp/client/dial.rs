@@ -16,6 +16,7 @@ use super::http::{MAX_MESSAGE, Poster};
 use super::server::{Connection, Server};
 use super::sse::SseTransport;
 use super::watched::Watched;
+use crate::http::Web;
 
 /// Why a connection did not begin.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +82,7 @@ impl Server {
     }
 
     fn poster(&self, at: &McpUrl) -> Result<Poster, String> {
-        let web = self.ground.web.load_full();
+        let web = self.web();
         let (origin, _) = web.origin(&at.url)?;
         let mut headers = hyper::HeaderMap::new();
         for (name, value) in &at.headers {
@@ -103,6 +104,16 @@ impl Server {
             headers,
             login: self.login.clone().filter(|_| is_safe.is_ok()),
         })
+    }
+
+    /// What the server is reached with. `private_hosts` are for the operator's servers: an agent that
+    /// reached them with a server of its own would be bound by none of the operator's rules for them.
+    fn web(&self) -> Web {
+        let web = self.ground.web.load();
+        match self.owner {
+            Some(_) => web.without_private_hosts(),
+            None => Web::clone(&web),
+        }
     }
 
     async fn begin<T>(

@@ -111,6 +111,18 @@ impl Fleet {
         found
     }
 
+    /// Ends what runs for an agent that may use this host no more: its servers, and what it has
+    /// subscribed to. Returns how many servers it had.
+    pub async fn end_agent(&self, agent: &str) -> usize {
+        let is_its = |server: &mut Arc<Server>| server.owner.as_deref() == Some(agent);
+        let ended: Vec<_> = self.lock().extract_if(.., is_its).collect();
+        for server in &ended {
+            remove(server);
+            server.release().await;
+        }
+        ended.len()
+    }
+
     /// The servers that an agent may use, the operator's first.
     pub(super) fn of(&self, agent: &str) -> Vec<Arc<Server>> {
         let servers = self.lock();
