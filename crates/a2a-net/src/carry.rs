@@ -1,14 +1,14 @@
 //! One connection of a server, whatever is spoken over it.
 //!
-//! `connection` drives it, `watch` sees to it that it is neither slow nor ambiguous, `http` answers requests (with `body` and its `budget`), `grpc` and
-//! `ws` those that speak otherwise. `refusal` is what a transport says by itself, before anybody knows what a message means.
+//! `connection` drives it, `watch` sees to it that it is neither slow nor ambiguous, `http` answers requests (with `body`), `grpc` and
+//! `ws` those that speak otherwise; `message_budget` counts what they keep. `refusal` is what a transport says by itself, before anybody knows what a message means.
 
 mod body;
-mod budget;
 mod connection;
 pub(crate) mod grpc;
 mod http;
 mod limits;
+mod message_budget;
 pub(crate) mod peek;
 mod refusal;
 #[cfg(test)]
@@ -16,9 +16,9 @@ mod tests;
 mod watch;
 pub(crate) mod ws;
 
-pub(crate) use budget::Budget;
 pub(crate) use connection::{Visit, serve};
 pub use limits::Limits;
+pub(crate) use message_budget::shared as shared_budget;
 
 /// Where handshake messages are posted, unless a manifest says otherwise.
 pub(crate) const HANDSHAKE: &str = "/a2a/handshake";

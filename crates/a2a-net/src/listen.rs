@@ -7,6 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_session::Source;
+use base::Budget;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -14,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::carry::{self, Budget, Visit};
+use crate::carry::{self, Visit, shared_budget};
 use crate::tls::{Certificate, H2, ServerTls, TlsError};
 use crate::transport::{Carrier, Service};
 
@@ -139,7 +141,7 @@ impl Listeners {
             admission: Admission::new(limits.connections, limits.connections_per_source),
             tls: TlsAcceptor::from(tls.0),
             service,
-            budget: Budget::new(&limits),
+            budget: shared_budget(&limits),
             limits: Arc::new(limits),
             stop: stop.clone(),
             connections: TaskTracker::new(),
@@ -164,7 +166,7 @@ struct Server<S> {
     tls: TlsAcceptor,
     service: Arc<S>,
     limits: Arc<Limits>,
-    budget: Arc<Budget>,
+    budget: Budget<Source>,
     stop: CancellationToken,
     connections: TaskTracker,
     killed: CancellationToken,
@@ -227,7 +229,7 @@ impl<S: Service> Server<S> {
         let visit = Visit {
             service: Arc::clone(&self.service),
             limits: Arc::clone(&self.limits),
-            budget: Arc::clone(&self.budget),
+            budget: self.budget.clone(),
             source,
             connections: self.connections.clone(),
             stop: self.stop.clone(),

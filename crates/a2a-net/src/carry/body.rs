@@ -11,8 +11,8 @@ use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::budget::Share;
 use super::limits::Limits;
+use super::message_budget::MessageCharge;
 use super::refusal::Refusal;
 use super::watch::{Busy, Offer};
 
@@ -24,8 +24,8 @@ pub(super) async fn read(
     mut body: Incoming,
     limit: usize,
     limits: &Limits,
-    mut share: Share,
-) -> Result<Bytes, Refusal> {
+    mut charge: MessageCharge,
+) -> Result<(Bytes, MessageCharge), Refusal> {
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > limit {
         let size = Some(declared);
@@ -45,7 +45,7 @@ pub(super) async fn read(
             () = slow.wait() => return Err(Refusal::Late),
         };
         let data = match frame {
-            None => return Ok(whole.freeze()),
+            None => return Ok((whole.freeze(), charge)),
             Some(Err(_)) => return Err(Refusal::Cut),
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => data,
@@ -56,15 +56,17 @@ pub(super) async fn read(
         if slow.received > limit {
             return Err(Refusal::TooLarge { limit, size: None });
         }
-        if whole.is_empty() {
-            if body.is_end_stream() {
-                return Ok(data);
-            }
-            // What is said costs nothing; what comes does.
-            whole.reserve(declared.min(FIRST).max(data.len()));
+        let is_all = whole.is_empty() && body.is_end_stream();
+        let kept = match is_all {
+            true => slow.received,
+            false => slow.received.max(declared.min(FIRST)),
+        };
+        charge.resize(kept).map_err(|_| Refusal::Crowded)?;
+        if is_all {
+            return Ok((data, charge));
         }
-        if !share.grow(data.len()) {
-            return Err(Refusal::Crowded);
+        if whole.is_empty() {
+            whole.reserve(kept);
         }
         whole.extend_from_slice(&data);
     }
@@ -81,11 +83,7 @@ impl Slow<'_> {
     /// Waits until the body is too late.
     async fn wait(&mut self) {
         let began = *self.began.get_or_insert_with(Instant::now);
-        let received = u32::try_from(self.received).unwrap_or(u32::MAX);
-        let second = std::time::Duration::from_secs(1);
-        let earned = second.saturating_mul(received) / self.limits.body_rate.max(1);
-        let allowed = self.limits.body_grace.saturating_add(earned);
-        sleep_until(began + allowed.min(self.limits.body_time)).await;
+        sleep_until(self.limits.message_deadline(began, self.received)).await;
     }
 }
 

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use a2a_session::Source;
+use base::Budget;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -18,9 +20,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::budget::Budget;
 use super::http::Exchange;
 use super::limits::Limits;
+use super::message_budget::MessageBudget;
 use super::watch::{Pace, Watched};
 use super::ws;
 use crate::cork::{Corked, Turns};
@@ -44,11 +46,19 @@ const GOODBYE: Duration = Duration::from_secs(1);
 pub(crate) struct Visit<S> {
     pub(crate) service: Arc<S>,
     pub(crate) limits: Arc<Limits>,
-    pub(crate) budget: Arc<Budget>,
+    /// What all connections share for the bytes of messages.
+    pub(crate) budget: Budget<Source>,
     pub(crate) source: SocketAddr,
     /// All connections of the listener, this one too.
     pub(crate) connections: TaskTracker,
     pub(crate) stop: CancellationToken,
+}
+
+impl<S> Visit<S> {
+    /// Counts the bytes of the messages of this connection.
+    pub(super) fn message_budget(&self) -> MessageBudget {
+        MessageBudget::new(&self.limits, &self.budget, self.source.ip())
+    }
 }
 
 /// Serves a connection that speaks HTTP/1.1 (and perhaps WebSocket then) or HTTP/2, until it ends.
@@ -131,7 +141,7 @@ fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange
     Exchange {
         service: Arc::clone(&visit.service),
         limits: Arc::clone(&visit.limits),
-        budget: Arc::clone(&visit.budget),
+        budget: visit.message_budget(),
         source: visit.source,
         connections: visit.connections.clone(),
         carrier,

@@ -12,9 +12,9 @@ use hyper::{Method, Request, Response, StatusCode};
 use tokio_util::task::TaskTracker;
 
 use super::body::{self, Answered, Body};
-use super::budget::Budget;
 use super::grpc::{self, Bad};
 use super::limits::Limits;
+use super::message_budget::{MessageBudget, MessageCharge};
 use super::refusal::Refusal;
 use super::watch::{Busy, Pace};
 use super::{HANDSHAKE, REQUEST, WEBSOCKET, ws};
@@ -24,7 +24,7 @@ use crate::transport::{Answer, Arrived, Carrier, Place, Service};
 pub(super) struct Exchange<S> {
     pub(super) service: Arc<S>,
     pub(super) limits: Arc<Limits>,
-    pub(super) budget: Arc<Budget>,
+    pub(super) budget: MessageBudget,
     pub(super) source: SocketAddr,
     pub(super) connections: TaskTracker,
     pub(super) carrier: Carrier,
@@ -112,9 +112,9 @@ impl<S: Service> Exchange<S> {
             return Err(Refusal::MediaType);
         }
         let session_hint = session_hint(headers)?;
-        let message = self.read(request, limit).await?;
+        let (message, charge) = self.read(request, limit).await?;
         let answer = self.service.handle(Arrived {
-            message,
+            message: charge.attach(message),
             carrier: self.carrier,
             place,
             source: self.source,
@@ -132,9 +132,13 @@ impl<S: Service> Exchange<S> {
         self.pace.has_several() || (is_http1 && self.connections.len() > 1)
     }
 
-    async fn read(&self, request: Request<Incoming>, limit: usize) -> Result<Bytes, Refusal> {
-        let share = self.budget.share(self.source.ip());
-        body::read(request.into_body(), limit, &self.limits, share).await
+    async fn read(
+        &self,
+        request: Request<Incoming>,
+        limit: usize,
+    ) -> Result<(Bytes, MessageCharge), Refusal> {
+        let charge = self.budget.begin();
+        body::read(request.into_body(), limit, &self.limits, charge).await
     }
 
     /// A call of gRPC. Whatever becomes of it, the status of HTTP is 200.
@@ -174,7 +178,7 @@ impl<S: Service> Exchange<S> {
         let patience = patience(headers)?;
         let limit = self.limits.message_bytes;
         let most = limit.saturating_add(grpc::AROUND);
-        let body = self.read(request, most).await?;
+        let (body, charge) = self.read(request, most).await?;
         let message = grpc::only(body, limit).map_err(|bad| match bad {
             Bad::Malformed => Refusal::Malformed,
             Bad::Compressed => Refusal::MediaType,
@@ -184,7 +188,7 @@ impl<S: Service> Exchange<S> {
             return Err(Refusal::Malformed);
         }
         let handled = self.service.handle(Arrived {
-            message,
+            message: charge.attach(message),
             carrier: Carrier::Grpc,
             place: Place::Any,
             source: self.source,

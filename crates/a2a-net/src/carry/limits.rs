@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// The limits of a server's connections (profile §7).
 #[derive(Debug, Clone)]
 pub struct Limits {
@@ -9,20 +11,22 @@ pub struct Limits {
     pub header_bytes: u32,
     /// Time for a header block, from its first byte.
     pub header_time: Duration,
-    /// Bytes of a message to the handshake endpoint.
+    /// Bytes of a message of a handshake.
     pub handshake_bytes: usize,
     /// Bytes of any other message. What a session has agreed on is for whoever knows the session.
     pub message_bytes: usize,
-    /// Time for a whole body.
+    /// Time for a whole message.
     pub body_time: Duration,
-    /// Bytes of a body that must come in each second, after [`Limits::body_grace`].
+    /// Bytes of a message that must come in each second, after [`Limits::body_grace`].
     pub body_rate: u32,
-    /// Time in which a body may come as slowly as it likes: connections begin slowly.
+    /// Time in which a message may come as slowly as it likes: connections begin slowly.
     pub body_grace: Duration,
-    /// Bytes of all bodies that have begun to come and are not whole.
-    pub unfinished_bytes: usize,
+    /// Bytes of all messages that have begun to come, wait, or are worked on.
+    pub buffered_bytes: usize,
     /// The same of one source.
-    pub unfinished_bytes_per_source: usize,
+    pub buffered_bytes_per_source: usize,
+    /// Bytes of such messages that each connection has for itself, beside those.
+    pub buffered_bytes_per_connection: usize,
     /// How long a connection may be without a request, or not take what is written to it.
     pub idle: Duration,
     /// HTTP/2 streams of one connection at once.
@@ -39,6 +43,8 @@ pub struct Limits {
     pub websocket_idle: Duration,
     /// Requests in flight over one WebSocket.
     pub websocket_requests: usize,
+    /// Handshake messages that wait over one WebSocket for the one before them.
+    pub websocket_handshakes: usize,
     /// Web pages that may open a WebSocket, by their origins.
     pub origins: Vec<String>,
     /// How long requests may go on when the server stops.
@@ -55,8 +61,9 @@ impl Default for Limits {
             body_time: Duration::from_secs(15),
             body_rate: 1024,
             body_grace: Duration::from_secs(2),
-            unfinished_bytes: 256 * 1024 * 1024,
-            unfinished_bytes_per_source: 32 * 1024 * 1024,
+            buffered_bytes: 256 * 1024 * 1024,
+            buffered_bytes_per_source: 32 * 1024 * 1024,
+            buffered_bytes_per_connection: a2a_wire::limits::HANDSHAKE,
             idle: Duration::from_secs(60),
             streams: 100,
             connections: 1000,
@@ -65,8 +72,19 @@ impl Default for Limits {
             ping: Duration::from_secs(30),
             websocket_idle: Duration::from_secs(90),
             websocket_requests: 32,
+            websocket_handshakes: 8,
             origins: Vec::new(),
             drain: Duration::from_secs(30),
         }
+    }
+}
+
+impl Limits {
+    /// When a message is too late of which this many bytes have come.
+    pub(super) fn message_deadline(&self, began: Instant, received: usize) -> Instant {
+        let received = u32::try_from(received).unwrap_or(u32::MAX);
+        let earned = Duration::from_secs(1).saturating_mul(received) / self.body_rate.max(1);
+        let allowed = self.body_grace.saturating_add(earned);
+        began + allowed.min(self.body_time)
     }
 }

@@ -4,17 +4,20 @@ mod http1;
 mod http2;
 mod websocket;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_session::Source;
 use a2a_wire::ErrorCode;
+use base::Budget;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Budget, Limits, Visit, serve};
+use super::{Limits, Visit, serve, shared_budget};
 use crate::transport::{Answer, Arrived, Carrier, Service};
 
 /// Answers everything with what came, after a second if told so, except what is told to hang or is refused without its name.
@@ -49,20 +52,38 @@ impl Service for Echo {
     }
 }
 
+/// What the connections to one server have in common.
+struct Site {
+    limits: Arc<Limits>,
+    budget: Budget<Source>,
+}
+
+impl Site {
+    fn new(limits: Limits) -> Self {
+        Self {
+            budget: shared_budget(&limits),
+            limits: Arc::new(limits),
+        }
+    }
+
+    fn connect(&self, carrier: Carrier, source: &str) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(256 * 1024);
+        let visit = Visit {
+            service: Arc::new(Echo),
+            budget: self.budget.clone(),
+            limits: Arc::clone(&self.limits),
+            source: SocketAddr::new(source.parse().unwrap(), 1000),
+            connections: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        };
+        tokio::spawn(serve(server, carrier, visit));
+        client
+    }
+}
+
 /// A connection to a server that speaks this.
 fn connect(carrier: Carrier) -> DuplexStream {
-    let (client, server) = tokio::io::duplex(256 * 1024);
-    let limits = Limits::default();
-    let visit = Visit {
-        service: Arc::new(Echo),
-        budget: Budget::new(&limits),
-        limits: Arc::new(limits),
-        source: "192.0.2.1:1000".parse().unwrap(),
-        connections: TaskTracker::new(),
-        stop: CancellationToken::new(),
-    };
-    tokio::spawn(serve(server, carrier, visit));
-    client
+    Site::new(Limits::default()).connect(carrier, "192.0.2.1")
 }
 
 /// What comes until the server closes, and after how many seconds it does.

@@ -1,5 +1,6 @@
 //! Messages over a WebSocket, one a text frame: up to so many requests at once, handshake messages one after the other.
 
+mod counted;
 mod talk;
 
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -17,6 +18,7 @@ use super::limits::Limits;
 use super::refusal::Refusal;
 use super::watch::Watched;
 use crate::transport::Service;
+use counted::CountedStream;
 
 /// How much is gathered before it is written.
 const GATHERED: usize = 16 * 1024;
@@ -76,6 +78,7 @@ where
     let mut stream = parts.io.into_inner();
     stream.release();
     let begun = parts.read_buf.to_vec();
+    let stream = CountedStream::new(stream, visit.message_budget());
     let config = Some(config(visit.limits.message_bytes));
     let socket = WebSocketStream::from_partially_read(stream, begun, Role::Server, config).await;
     talk::talk(socket, visit).await;

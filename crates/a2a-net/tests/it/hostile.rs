@@ -93,11 +93,12 @@ async fn threat_130_a_websocket_confers_nothing() {
     }
 }
 
-/// Threat 63: bodies that have begun have a limit together, at it and one past it.
+/// Threat 63: messages that have begun have a limit together, at it and one past it.
 #[tokio::test]
 async fn threat_63_bodies_that_are_not_whole() {
     let server = Server::with(Limits {
-        unfinished_bytes_per_source: 1000,
+        buffered_bytes_per_source: 1000,
+        buffered_bytes_per_connection: 0,
         ..Limits::default()
     })
     .await;

@@ -250,3 +250,36 @@ async fn threat_127_browsers_get_nothing() {
         assert!(!text.to_lowercase().contains("access-control"), "{text}");
     }
 }
+
+/// Threat 63: a message counts until it is answered.
+#[tokio::test(start_paused = true)]
+async fn threat_63_messages_that_are_worked_on_count_for_their_source() {
+    let site = Site::new(Limits {
+        buffered_bytes_per_source: 1000,
+        buffered_bytes_per_connection: 0,
+        ..Limits::default()
+    });
+    let post = |word: &str, bytes: usize| {
+        let body = format!("{word}{}", "7".repeat(bytes - word.len()));
+        format!(
+            "POST /a2a/request HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Content-Length: {bytes}\r\nConnection: close\r\n\r\n{body}"
+        )
+    };
+    let mut first = site.connect(Carrier::Http1, "192.0.2.1");
+    send(&mut first, &post("hang", 600)).await;
+    settle().await;
+    assert_eq!(site.budget.used(), 600);
+    for (bytes, status) in [(400, "200"), (401, "503")] {
+        let mut second = site.connect(Carrier::Http1, "192.0.2.1");
+        send(&mut second, &post("echo", bytes)).await;
+        let (answer, _) = until_closed(&mut second).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
+    }
+    drop(first);
+    settle().await;
+    assert_eq!(site.budget.used(), 0);
+}

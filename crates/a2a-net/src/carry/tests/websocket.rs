@@ -8,17 +8,30 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use super::*;
 
 async fn open(headers: &[(&'static str, &str)]) -> Result<WebSocketStream<DuplexStream>, Error> {
+    open_over(connect(Carrier::Http1), headers).await
+}
+
+async fn open_over(
+    stream: DuplexStream,
+    headers: &[(&'static str, &str)],
+) -> Result<WebSocketStream<DuplexStream>, Error> {
     let mut request = "ws://localhost/a2a/ws".into_client_request().unwrap();
     for (name, value) in headers {
         let value = value.parse().unwrap();
         request.headers_mut().append(*name, value);
     }
-    let opened = client_async(request, connect(Carrier::Http1)).await;
+    let opened = client_async(request, stream).await;
     opened.map(|(socket, _)| socket)
 }
 
 async fn opened() -> WebSocketStream<DuplexStream> {
     open(&[("sec-websocket-protocol", "a2a.v1")]).await.unwrap()
+}
+
+async fn opened_at(site: &Site, source: &str) -> WebSocketStream<DuplexStream> {
+    let stream = site.connect(Carrier::Http1, source);
+    let opened = open_over(stream, &[("sec-websocket-protocol", "a2a.v1")]);
+    opened.await.unwrap()
 }
 
 fn refused(opened: Result<WebSocketStream<DuplexStream>, Error>) -> u16 {
@@ -106,14 +119,185 @@ async fn flooded(text: Vec<u8>, is_whole: bool) -> u16 {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_at_the_limit_is_answered() {
-    let limit = Limits::default().message_bytes;
+    let Limits {
+        message_bytes,
+        handshake_bytes,
+        ..
+    } = Limits::default();
+    for text in [
+        padded(r#"{"type":"request","request_id":"a","x":""#, message_bytes),
+        padded(r#"{"type":"hello","x":""#, handshake_bytes),
+    ] {
+        let mut socket = opened().await;
+        let (mut sink, mut stream) = (&mut socket).split();
+        let sent = sink.send(Message::text(text.clone()));
+        let (sent, answer) = tokio::join!(sent, stream.next());
+        sent.unwrap();
+        assert_eq!(answer.unwrap().unwrap().into_text().unwrap().as_str(), text);
+    }
+}
+
+/// A message that begins so, of this many bytes.
+fn padded(begin: &str, bytes: usize) -> String {
+    let text = format!("{begin}{}\"}}", "x".repeat(bytes - begin.len() - 2));
+    assert_eq!(text.len(), bytes);
+    text
+}
+
+fn request_of(id: &str, bytes: usize) -> Message {
+    let begin = format!(r#"{{"type":"request","request_id":"{id}","x":"hang"#);
+    Message::text(padded(&begin, bytes))
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_129_a_handshake_message_past_its_limit_ends_the_socket() {
     let mut socket = opened().await;
-    let (mut sink, mut stream) = (&mut socket).split();
-    let text = "7".repeat(limit);
-    let sent = sink.send(Message::text(text.clone()));
-    let (sent, answer) = tokio::join!(sent, stream.next());
-    sent.unwrap();
-    assert_eq!(answer.unwrap().unwrap().into_text().unwrap().as_str(), text);
+    let limit = Limits::default().handshake_bytes;
+    let text = padded(r#"{"type":"hello","x":""#, limit + 1);
+    socket.send(Message::text(text)).await.unwrap();
+    assert_eq!(closed(&mut socket).await, 1009);
+}
+
+/// A server at which a source has 1000 bytes for all its messages, and all sources have 2500.
+fn small() -> Site {
+    Site::new(Limits {
+        buffered_bytes: 2500,
+        buffered_bytes_per_source: 1000,
+        buffered_bytes_per_connection: 0,
+        ..Limits::default()
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_129_messages_that_are_worked_on_count_for_their_source() {
+    let site = small();
+    let (mut one, mut two) = (
+        opened_at(&site, "192.0.2.1").await,
+        opened_at(&site, "192.0.2.1").await,
+    );
+    one.send(request_of("a", 500)).await.unwrap();
+    // While it comes its frame counts too.
+    two.send(request_of("b", 492)).await.unwrap();
+    settle().await;
+    assert_eq!(site.budget.used(), 992);
+    two.send(request_of("c", 100)).await.unwrap();
+    assert_eq!(closed(&mut two).await, 4503);
+    drop(two);
+    settle().await;
+    assert_eq!(site.budget.used(), 500);
+    // At the limit.
+    let mut two = opened_at(&site, "192.0.2.1").await;
+    two.send(request_of("b", 400)).await.unwrap();
+    two.send(request("c", "echo")).await.unwrap();
+    let answer = two.next().await.unwrap().unwrap().into_text().unwrap();
+    assert!(answer.contains(r#""request_id":"c""#), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_129_parts_of_messages_count_as_they_come() {
+    let site = small();
+    let part = |bytes| Frame::message(vec![b'7'; bytes], OpCode::Data(Data::Text), false);
+    let mut sockets = Vec::new();
+    for source in ["192.0.2.1", "192.0.2.2"] {
+        let mut socket = opened_at(&site, source).await;
+        socket.send(Message::Frame(part(900))).await.unwrap();
+        sockets.push(socket);
+    }
+    settle().await;
+    assert!((1800..2000).contains(&site.budget.used()));
+    let mut same = opened_at(&site, "192.0.2.1").await;
+    same.send(Message::Frame(part(100))).await.unwrap();
+    assert_eq!(closed(&mut same).await, 4503, "of its source");
+    let mut other = opened_at(&site, "192.0.2.3").await;
+    other.send(Message::Frame(part(700))).await.unwrap();
+    assert_eq!(closed(&mut other).await, 4503, "of all");
+    drop((sockets, same, other));
+    settle().await;
+    assert_eq!(site.budget.used(), 0);
+}
+
+/// Control frames between the parts are no parts.
+#[tokio::test(start_paused = true)]
+async fn control_frames_do_not_count() {
+    let site = small();
+    let mut socket = opened_at(&site, "192.0.2.1").await;
+    let begin = Frame::message(&b"{\"type\":"[..], OpCode::Data(Data::Text), false);
+    socket.send(Message::Frame(begin)).await.unwrap();
+    for _ in 0..50 {
+        socket
+            .send(Message::Ping(vec![7; 125].into()))
+            .await
+            .unwrap();
+        assert!(socket.next().await.unwrap().unwrap().is_pong());
+    }
+    assert!(site.budget.used() < 100);
+    let end = Frame::message(&b"\"hello\"}"[..], OpCode::Data(Data::Continue), true);
+    socket.send(Message::Frame(end)).await.unwrap();
+    let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
+    assert_eq!(answer.as_str(), r#"{"type":"hello"}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_129_a_message_that_is_never_whole_ends_the_socket() {
+    let mut socket = opened().await;
+    let begin = Frame::message(&b"{"[..], OpCode::Data(Data::Text), false);
+    socket.send(Message::Frame(begin)).await.unwrap();
+    let began = Instant::now();
+    assert_eq!(closed(&mut socket).await, 1008);
+    assert!(began.elapsed() <= Limits::default().body_time);
+}
+
+/// While a handshake takes its time few messages of others are read.
+#[tokio::test(start_paused = true)]
+async fn threat_129_few_handshake_messages_wait() {
+    let site = Site::new(Limits {
+        buffered_bytes_per_connection: 0,
+        ..Limits::default()
+    });
+    let limits = &site.limits;
+    let (sink, _stream) = opened_at(&site, "192.0.2.1").await.split();
+    let mut sink = sink;
+    tokio::spawn(async move {
+        loop {
+            let text = padded(r#"{"type":"hang","x":""#, 100_000);
+            if sink.send(Message::text(text)).await.is_err() {
+                return;
+            }
+        }
+    });
+    pass(1).await;
+    // One is worked on, some wait, and of the next nothing is read.
+    let most = 100_000 * (limits.websocket_handshakes + 1);
+    assert_eq!(site.budget.used(), most);
+}
+
+/// Others that have used up everything keep nobody from a handshake and small requests.
+#[tokio::test(start_paused = true)]
+async fn threat_129_a_connection_has_room_for_a_handshake_of_its_own() {
+    let site = Site::new(Limits {
+        buffered_bytes: 400_100,
+        buffered_bytes_per_source: 200_050,
+        ..Limits::default()
+    });
+    let mut flood = Vec::new();
+    for source in ["192.0.2.1", "192.0.2.2"] {
+        let mut socket = opened_at(&site, source).await;
+        socket.send(request_of("a", 200_000)).await.unwrap();
+        flood.push(socket);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(site.budget.used(), 400_000);
+    let mut late = opened_at(&site, "192.0.2.3").await;
+    late.send(request_of("a", 200_000)).await.unwrap();
+    assert_eq!(closed(&mut late).await, 4503);
+    for source in ["192.0.2.1", "192.0.2.3"] {
+        let mut socket = opened_at(&site, source).await;
+        let hello = padded(r#"{"type":"hello","x":""#, 100_000);
+        for message in [Message::text(hello), request("r", "echo")] {
+            socket.send(message.clone()).await.unwrap();
+            assert_eq!(socket.next().await.unwrap().unwrap(), message);
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

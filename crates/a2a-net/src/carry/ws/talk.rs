@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use a2a_wire::ErrorCode;
@@ -14,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, MissedTickBehavior, Sleep, interval_at, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -22,15 +23,14 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::connection::Visit;
+use super::super::limits::Limits;
 use super::super::peek::peek;
 use super::super::refusal::Refusal;
+use super::counted::CountedStream;
 use crate::transport::{Answer, Arrived, Carrier, Place, Service};
 
 /// Answers that wait to be written. More wait where they are made.
 const QUEUE: usize = 32;
-
-/// Handshake messages that were read and wait for those before them.
-const WAITING: usize = 32;
 
 /// Time to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const TOGETHER: usize = 8 * 1024;
 
 struct Talk<S, T> {
-    socket: WebSocketStream<T>,
+    socket: WebSocketStream<CountedStream<T>>,
     visit: Visit<S>,
     tasks: JoinSet<()>,
     requests: Arc<Semaphore>,
@@ -69,7 +69,7 @@ type Shaking = Option<AbortOnDropHandle<Answer>>;
 struct Over;
 
 /// Serves until the connection ends.
-pub(super) async fn talk<S, T>(socket: WebSocketStream<T>, visit: Visit<S>)
+pub(super) async fn talk<S, T>(socket: WebSocketStream<CountedStream<T>>, visit: Visit<S>)
 where
     S: Service,
     T: AsyncRead + AsyncWrite + Unpin,
@@ -111,7 +111,10 @@ where
         if talk.unsent > TOGETHER && talk.flush().await.is_err() {
             return;
         }
-        let is_full = talk.waiting.len() >= WAITING;
+        let is_full = talk.waiting.len() >= talk.visit.limits.websocket_handshakes;
+        if is_full {
+            talk.socket.get_mut().pause();
+        }
         let has_unsent = talk.unsent > 0;
         // What was done is sent before anything is waited for.
         let done = tokio::select! {
@@ -121,7 +124,7 @@ where
                 is_stopping = true;
                 Ok(())
             }
-            came = talk.socket.next(), if !is_stopping && !is_full => talk.take(came).await,
+            came = next(&mut talk.socket, &talk.visit.limits), if !is_stopping && !is_full => talk.take(came).await,
             answer = answer_of(&mut shaking) => talk.answer_handshake(answer, &mut shaking).await,
             () = std::future::ready(()), if has_unsent => talk.flush().await,
             Some(_) = talk.tasks.join_next(), if is_stopping => Ok(()),
@@ -131,6 +134,30 @@ where
             return;
         }
     }
+}
+
+/// The next message. One that comes too slowly is an error.
+async fn next<T: AsyncRead + AsyncWrite + Unpin>(
+    socket: &mut WebSocketStream<CountedStream<T>>,
+    limits: &Limits,
+) -> Option<Result<Message, Error>> {
+    let mut timer: Option<Pin<Box<Sleep>>> = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(came) = socket.poll_next_unpin(cx) {
+            return Poll::Ready(came);
+        }
+        let Some((began, received)) = socket.get_ref().partial() else {
+            return Poll::Pending;
+        };
+        let deadline = limits.message_deadline(began, received);
+        let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(Some(Err(Error::Io(ErrorKind::TimedOut.into()))))
+    })
+    .await
 }
 
 /// The answer to a message that is worked on; waits for ever if there is none.
@@ -157,11 +184,13 @@ where
                 self.heard = Instant::now();
                 return self.take_text(text).await;
             }
-            Some(Ok(Message::Ping(_))) => {
+            Some(Ok(Message::Ping(payload))) => {
+                self.socket.get_mut().take_control(&payload);
                 self.heard = Instant::now();
                 return self.flush().await;
             }
-            Some(Ok(Message::Pong(_) | Message::Frame(_))) => {
+            Some(Ok(Message::Pong(payload))) => {
+                self.socket.get_mut().take_control(&payload);
                 self.heard = Instant::now();
                 return Ok(());
             }
@@ -170,8 +199,10 @@ where
                 let _ = self.flush().await;
                 return Err(Over);
             }
-            Some(Ok(Message::Binary(_))) => CloseCode::Unsupported,
+            Some(Ok(Message::Binary(_) | Message::Frame(_))) => CloseCode::Unsupported,
             Some(Err(Error::Capacity(_))) => CloseCode::Size,
+            Some(Err(Error::Io(error))) if error.kind() == ErrorKind::QuotaExceeded => crowded(),
+            Some(Err(Error::Io(error))) if error.kind() == ErrorKind::TimedOut => CloseCode::Policy,
             Some(Err(Error::Utf8(_))) => CloseCode::Invalid,
             Some(Err(Error::Protocol(_))) => CloseCode::Protocol,
             None | Some(Err(_)) => {
@@ -180,18 +211,24 @@ where
                 return Err(Over);
             }
         };
-        self.close(code).await;
-        Err(Over)
+        self.end(code).await
     }
 
     async fn take_text(&mut self, text: Utf8Bytes) -> Result<(), Over> {
+        let Ok(charge) = self.socket.get_mut().take_message(text.len()) else {
+            return self.end(crowded()).await;
+        };
         let seen = peek(&text);
         if !seen.is_request() {
-            self.waiting.push_back(Waiting::Message(text.into()));
+            if text.len() > self.visit.limits.handshake_bytes {
+                return self.end(CloseCode::Size).await;
+            }
+            let message = charge.attach(text.into());
+            self.waiting.push_back(Waiting::Message(message));
             return Ok(());
         }
         match Arc::clone(&self.requests).try_acquire_owned() {
-            Ok(place) => self.start(text.into(), place).await,
+            Ok(place) => self.start(charge.attach(text.into()), place).await,
             Err(_) => {
                 let limit = self.visit.limits.websocket_requests;
                 let refusal = Refusal::TooMany { limit }.message(seen.request_id);
@@ -273,10 +310,7 @@ where
         };
         self.feed(message).await?;
         match close {
-            Some(code) if self.is_unused() => {
-                self.close(CloseCode::from(code)).await;
-                Err(Over)
-            }
+            Some(code) if self.is_unused() => self.end(CloseCode::from(code)).await,
             _ => Ok(()),
         }
     }
@@ -301,8 +335,7 @@ where
 
     async fn tick(&mut self) -> Result<(), Over> {
         if self.heard.elapsed() >= self.visit.limits.websocket_idle {
-            self.close(CloseCode::Away).await;
-            return Err(Over);
+            return self.end(CloseCode::Away).await;
         }
         self.within(Message::Ping(Bytes::new())).await?;
         self.flush().await
@@ -328,6 +361,11 @@ where
         flushed.map_err(|_| Over)?.map_err(|_| Over)
     }
 
+    async fn end(&mut self, code: CloseCode) -> Result<(), Over> {
+        self.close(code).await;
+        Err(Over)
+    }
+
     /// Says goodbye, and waits a little for the peer to have read it.
     async fn close(&mut self, code: CloseCode) {
         if self.unsent > 0 && self.flush().await.is_err() {
@@ -345,6 +383,12 @@ where
         // A peer that does not answer is left.
         let _ = timeout(GOODBYE, goodbye).await;
     }
+}
+
+/// There is no room for more messages.
+fn crowded() -> CloseCode {
+    let code = ErrorCode::ServiceUnavailable.websocket_close();
+    code.map_or(CloseCode::Again, CloseCode::from)
 }
 
 /// Whether it is an error that does not say what it answers.
