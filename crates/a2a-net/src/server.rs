@@ -338,6 +338,11 @@ impl Host for Inner {
         self.home.standing.is_blocked(did)
     }
 
+    fn rate(&self, did: &Did) -> Rate {
+        let rules = self.home.standing.rules();
+        rules.policy_for(&did.to_string()).rate()
+    }
+
     fn resolve(&self, name: &IntentName) -> Option<IntentName> {
         self.handlers.load().resolve(name)
     }

@@ -17,7 +17,7 @@ use a2a_identity::{
 };
 use a2a_wire::{Digest, UnixSeconds};
 use canonical::{Object, Value};
-use policy::{EffectivePolicy, IntentName, Policy};
+use policy::{EffectivePolicy, IntentName, Policy, Rate};
 
 use crate::{
     AgentLimits, Agents, Baseline, ClientConfig, ClientEvent, ClientSession, Directory,
@@ -355,6 +355,9 @@ struct Echo;
 impl Host for Echo {
     fn is_blocked(&self, _: &Did) -> bool {
         false
+    }
+    fn rate(&self, _: &Did) -> Rate {
+        Rate::DEFAULT
     }
     fn resolve(&self, name: &IntentName) -> Option<IntentName> {
         Some(name.clone())

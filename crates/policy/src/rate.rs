@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::buckets::Limited;
 use crate::limits;
 
 /// `rate_limit` requests per `rate_period`: a bucket of that many tokens, refilled continuously.
@@ -140,6 +141,40 @@ impl TokenBucket {
             }
             None => Err(self.exceeded(now)),
         }
+    }
+
+    /// Takes a token from each of these buckets, or none from any.
+    ///
+    /// # Errors
+    /// Which of them is empty: of several, the one that takes longest.
+    pub fn take_all<const N: usize>(
+        now: Duration,
+        mut buckets: [&mut Self; N],
+    ) -> Result<(), Limited> {
+        let outcomes = buckets.each_mut().map(|bucket| bucket.take(now));
+        let empty = outcomes.iter().enumerate().filter_map(|(index, outcome)| {
+            let exceeded = outcome.err()?;
+            Some(Limited { index, exceeded })
+        });
+        // Of equals the first.
+        let longest = empty
+            .rev()
+            .max_by_key(|limited| limited.exceeded.retry_after);
+        let Some(limited) = longest else {
+            return Ok(());
+        };
+        for (bucket, outcome) in buckets.into_iter().zip(outcomes) {
+            if outcome.is_ok() {
+                bucket.put_back();
+            }
+        }
+        Err(limited)
+    }
+
+    /// Whether it is full, and so no different from a new one.
+    #[must_use]
+    pub fn is_full(&self, now: Duration) -> bool {
+        self.full_after(now).is_zero()
     }
 
     /// Gives back the token that was just taken.

@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use a2a_identity::TrustLevel;
 use a2a_wire::{Digest, ErrorCode};
-use policy::{Buckets, Rate, Refused};
+use base::{Class, Limits, Table};
+use policy::{Limited, Rate, TokenBucket};
 
 use super::works::{WorkLimits, Works};
-use crate::Now;
 use crate::failure::Failure;
+use crate::{Holder, Now};
 
 /// How often agents ask, and what they had done. One for a node; all its operations are short.
 #[derive(Debug)]
 pub struct Agents {
-    buckets: Buckets<BucketKey>,
-    newcomers: Rate,
+    /// The bucket that all strangers share.
+    strangers: TokenBucket,
+    /// The bucket of each agent that has asked lately.
+    buckets: Table<Holder, Digest, TokenBucket>,
+    next_sweep: Duration,
     pub(crate) works: Works,
 }
 
@@ -22,8 +25,8 @@ pub struct Agents {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentLimits {
     /// Token buckets that are kept at once.
-    pub buckets: usize,
-    /// How often all agents of trust level `self` may ask together: DIDs are free.
+    pub buckets: Limits,
+    /// How often all strangers may ask together: DIDs are free.
     pub newcomers: Rate,
     /// What is remembered of work.
     pub works: WorkLimits,
@@ -32,28 +35,27 @@ pub struct AgentLimits {
 impl Default for AgentLimits {
     fn default() -> Self {
         Self {
-            buckets: 200_000,
+            buckets: Limits {
+                total: 65_536,
+                per_holder: 1024,
+                reserved: 16_384,
+            },
             newcomers: Rate::new(60_000, 60).unwrap_or(Rate::DEFAULT),
             works: WorkLimits::default(),
         }
     }
 }
 
-/// Names a bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum BucketKey {
-    /// All agents that nobody vouches for.
-    Newcomers,
-    Agent(Digest),
-    Session(Digest),
-}
+/// How far apart two searches for idle buckets are: each looks at all of them.
+const SWEEP: Duration = Duration::from_secs(60);
 
 /// Whose tokens a request takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) agent: Digest,
-    pub(crate) session: Digest,
-    pub(crate) trust: TrustLevel,
+    pub(crate) holder: Holder,
+    /// The server's own rate for the agent. A client that asks for less gets less in its session, and
+    /// has no say in how long its bucket is kept.
     pub(crate) rate: Rate,
 }
 
@@ -62,40 +64,69 @@ impl Agents {
     #[must_use]
     pub fn new(limits: AgentLimits) -> Self {
         Self {
-            buckets: Buckets::new(limits.buckets),
-            newcomers: limits.newcomers,
+            strangers: TokenBucket::new(limits.newcomers, Duration::ZERO),
+            buckets: Table::new(limits.buckets),
+            next_sweep: Duration::ZERO,
             works: Works::new(limits.works),
         }
     }
 
+    /// Agents whose buckets are kept.
+    #[must_use]
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
     /// Takes a token from each bucket that a request concerns, or from none.
-    pub(crate) fn take(&mut self, now: Now, asker: &Asker) -> Result<(), Failure> {
-        let newcomers = (&BucketKey::Newcomers, self.newcomers);
-        let agent = (&BucketKey::Agent(asker.agent), asker.rate);
-        let session = (&BucketKey::Session(asker.session), asker.rate);
+    pub(crate) fn take(
+        &mut self,
+        now: Now,
+        asker: &Asker,
+        session: &mut TokenBucket,
+    ) -> Result<(), Failure> {
         let time = now.monotonic;
-        let (taken, scopes) = match asker.trust {
-            TrustLevel::Own => (
-                self.buckets.take(time, [newcomers, session, agent]),
-                ["agent", "session", "agent"].as_slice(),
-            ),
-            TrustLevel::Delegated | TrustLevel::Verified => (
-                self.buckets.take(time, [session, agent]),
-                ["session", "agent"].as_slice(),
-            ),
+        let class = asker.holder.class();
+        let known = self.buckets.remove(&asker.agent);
+        let mut agent = known.unwrap_or_else(|| TokenBucket::new(asker.rate, time));
+        agent.set_rate(asker.rate, time);
+        let taken = match class {
+            Class::Stranger => {
+                TokenBucket::take_all(time, [session, &mut agent, &mut self.strangers])
+            }
+            Class::Known => TokenBucket::take_all(time, [session, &mut agent]),
         };
-        taken.map_err(|refused| exceeded(now, refused, scopes))
+        // A full one is no different from the one that its agent gets when it comes back. A stranger
+        // gains nothing by one that gives way: another name is free, and all of them share a bucket.
+        if !agent.is_full(time) {
+            let _ = self.buckets.insert(asker.holder, class, asker.agent, agent);
+        }
+        taken.map_err(|limited| exceeded(now, limited))
     }
 
     /// Forgets what belonged to a session that has ended.
     pub(crate) fn session_ended(&mut self, agent: &Digest, session: &Digest) {
-        self.buckets.forget(&BucketKey::Session(*session));
         self.works.session_ended(agent, session);
     }
 
     /// Forgets what is old.
     pub fn handle_timeout(&mut self, now: Now) {
         self.works.expire(now.monotonic);
+        if now.monotonic >= self.next_sweep {
+            self.next_sweep = now.after(SWEEP);
+            self.forget_idle(now.monotonic);
+        }
+    }
+
+    /// Forgets full buckets: they are no different from those that their agents get when they come back.
+    fn forget_idle(&mut self, now: Duration) {
+        let full = self
+            .buckets
+            .iter()
+            .filter(|(_, bucket)| bucket.is_full(now));
+        let idle: Vec<Digest> = full.map(|(agent, _)| *agent).collect();
+        for agent in idle {
+            self.buckets.remove(&agent);
+        }
     }
 
     /// Records what work came to, for whoever asks for it again. `None`: it came to nothing, and may
@@ -110,22 +141,16 @@ impl Agents {
     }
 }
 
-fn exceeded(now: Now, refused: Refused, scopes: &[&'static str]) -> Failure {
-    let millis = |wait: Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
-    match refused {
-        Refused::NoRoom { retry_after } => {
-            let failure = Failure::new(ErrorCode::ServiceUnavailable, refused.to_string());
-            failure.with_number("retry_after_ms", millis(retry_after))
-        }
-        Refused::Exceeded(limited) => {
-            let exceeded = limited.exceeded;
-            let scope = scopes.get(limited.index).copied().unwrap_or("agent");
-            Failure::new(ErrorCode::RateLimitExceeded, limited.to_string())
-                .with_number("current_rate", u64::from(exceeded.current_rate))
-                .with_number("limit", u64::from(exceeded.rate.limit()))
-                .with_number("reset_at", exceeded.reset_at(now.since_epoch()))
-                .with_number("retry_after_ms", exceeded.retry_after_ms())
-                .with_text("scope", scope)
-        }
-    }
+fn exceeded(now: Now, limited: Limited) -> Failure {
+    let exceeded = limited.exceeded;
+    let scope = match limited.index {
+        0 => "session",
+        _ => "agent",
+    };
+    Failure::new(ErrorCode::RateLimitExceeded, limited.to_string())
+        .with_number("current_rate", u64::from(exceeded.current_rate))
+        .with_number("limit", u64::from(exceeded.rate.limit()))
+        .with_number("reset_at", exceeded.reset_at(now.since_epoch()))
+        .with_number("retry_after_ms", exceeded.retry_after_ms())
+        .with_text("scope", scope)
 }

@@ -12,10 +12,10 @@ use std::time::Duration;
 use a2a_identity::Did;
 use a2a_wire::{Digest, Intent, Reason, RequestId};
 use canonical::Value;
-use policy::{EffectivePolicy, IntentName, Retention};
+use policy::{EffectivePolicy, IntentName, Rate, Retention, TokenBucket};
 
 use super::Counter;
-use super::agents::{Agents, Asker};
+use super::agents::Agents;
 use super::checks::{Asked, Checked};
 use super::incoming::{Incoming, not_encrypted};
 use super::record::{Check, Record};
@@ -43,6 +43,8 @@ pub struct ServerSession {
     ids: Memory<u128>,
     sent: Counter,
     requests: Requests,
+    /// How often the session may ask: as agreed.
+    bucket: TokenBucket,
     /// Until its first valid request it has only so long.
     unclaimed: Option<Duration>,
     over: Option<EndReason>,
@@ -88,6 +90,8 @@ impl EndReason {
 pub trait Host {
     /// Whether the operator blocked the agent meanwhile.
     fn is_blocked(&self, did: &Did) -> bool;
+    /// How often the operator lets the agent ask, over all its sessions.
+    fn rate(&self, did: &Did) -> Rate;
     /// The handler that serves an intent, by its own name.
     fn resolve(&self, name: &IntentName) -> Option<IntentName>;
 }
@@ -197,6 +201,7 @@ impl ServerSession {
             ids: Memory::new(keep, limits.request_ids),
             sent: Counter::default(),
             requests: Requests::default(),
+            bucket: TokenBucket::new(established.policy.policy().rate(), now.monotonic),
             unclaimed: Some(now.after(limits.unclaimed)),
             over: None,
             tightened: None,
@@ -358,15 +363,6 @@ impl ServerSession {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.requests.len()
-    }
-
-    fn asker(&self) -> Asker {
-        Asker {
-            agent: self.agent,
-            session: self.session,
-            trust: self.terms.peer.trust_level(),
-            rate: self.rate(),
-        }
     }
 
     fn record(&self, now: Now, request_id: Option<&RequestId>) -> Box<Record> {

@@ -81,6 +81,7 @@ impl Served {
             host: Offers {
                 blocked: false,
                 names: names.into(),
+                policy: world.book.policy.clone(),
             },
             world,
             foreign,

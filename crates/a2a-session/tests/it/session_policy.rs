@@ -6,7 +6,7 @@ use canonical::Value;
 use serde_json::json;
 
 use crate::adversary::check_error;
-use crate::support::{CLIENT, Duo, MALLORY, World, echo, json, tree};
+use crate::support::{CLIENT, Duo, MALLORY, World, did, echo, json, source, tree};
 
 /// A session under a policy.
 pub(crate) fn under(policy: serde_json::Value) -> Duo {
@@ -97,7 +97,7 @@ fn threat_101_sybils_share_a_budget() {
     });
     let mut passed = 0;
     for seed in 100..140 {
-        duo.world.source = crate::support::source(seed);
+        duo.world.source = source(seed);
         let shaken = duo.world.shake(seed);
         let now = duo.world.now();
         let mut client = ClientSession::new(now, *shaken.client);
@@ -106,6 +106,74 @@ fn threat_101_sybils_share_a_budget() {
         passed += usize::from(duo.serve(&message).is_ok());
     }
     assert_eq!(passed, 20);
+}
+
+fn one_in(seconds: u32) -> policy::Policy {
+    let asked = tree(&json!({"rate_limit": 1, "rate_period": seconds}));
+    policy::Policy::read(&asked, 1 << 26).unwrap()
+}
+
+/// Threat 101: names cost nothing, and a client may agree on a rate under which a bucket takes a month
+/// to fill. Neither keeps others out.
+#[test]
+fn threat_101_buckets_of_strangers_keep_no_agent_out() {
+    let mut duo = under(json!({}));
+    duo.agents = Agents::new(AgentLimits {
+        buckets: base::Limits {
+            total: 8,
+            per_holder: 3,
+            reserved: 2,
+        },
+        ..AgentLimits::default()
+    });
+    for seed in 100..140 {
+        duo.world.source = source(seed / 5);
+        (duo.client, duo.server) = duo.session_of(seed, Some(one_in(2_592_000)));
+        duo.is_well();
+    }
+    assert_eq!(duo.agents.buckets(), 6, "the rest is kept for known agents");
+    for seed in [50, 51, 52] {
+        let known = did(seed).to_string();
+        duo.world.book.added.insert(known);
+        duo.world.source = source(200);
+        duo.become_agent(seed);
+        duo.is_well();
+    }
+    duo.world.source = source(201);
+    duo.become_agent(60);
+    duo.is_well();
+    assert_eq!(duo.agents.buckets(), 8);
+    // At the server's rate a bucket is full again after four seconds, and then it goes.
+    duo.world.wait(4);
+    let now = duo.world.now();
+    duo.agents.handle_timeout(now);
+    assert_eq!(duo.agents.buckets(), 0);
+}
+
+/// What one session agreed on is no limit for the other sessions of its agent.
+#[test]
+fn an_agreed_rate_is_that_of_its_session() {
+    let mut duo = under(json!({"rate_limit": 3, "rate_period": 1000}));
+    let scope_and_limit = |refusal: &Refusal| {
+        let error = json(&refusal.message);
+        (
+            error["details"]["scope"].clone(),
+            error["details"]["limit"].clone(),
+        )
+    };
+    let (mut client, server) = duo.session_of(CLIENT, Some(one_in(1000)));
+    duo.server = server;
+    let asked = many(&mut duo, &mut client, 2);
+    duo.start(&asked[0]);
+    let refusal = duo.refused(&asked[1]);
+    assert_eq!(scope_and_limit(&refusal), (json!("session"), json!(1)));
+    let (mut client, server) = duo.another();
+    duo.server = server;
+    let asked = many(&mut duo, &mut client, 3);
+    duo.start(&asked[0]);
+    duo.start(&asked[1]);
+    let refusal = duo.refused(&asked[2]);
+    assert_eq!(scope_and_limit(&refusal), (json!("agent"), json!(3)));
 }
 
 #[test]

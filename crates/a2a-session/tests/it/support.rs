@@ -46,6 +46,8 @@ pub(crate) struct Book {
     pub(crate) profile: BTreeSet<String>,
     pub(crate) nonces: BTreeSet<String>,
     pub(crate) manifests: Mutex<BTreeMap<String, Arc<FoldedManifest>>>,
+    /// Agents that the operator knows.
+    pub(crate) added: BTreeSet<String>,
 }
 
 impl Directory for Book {
@@ -69,6 +71,9 @@ impl Directory for Book {
     }
     fn saw_nonce(&self, _: &Did, nonce: &str) -> bool {
         self.nonces.contains(nonce)
+    }
+    fn is_known(&self, did: &Did) -> bool {
+        self.added.contains(&did.to_string())
     }
     fn known_manifest(&self, did: &Did) -> Option<Arc<FoldedManifest>> {
         let manifests = self.manifests.lock().unwrap();
@@ -364,12 +369,16 @@ pub(crate) fn established(
 #[derive(Default)]
 pub(crate) struct Offers {
     pub(crate) blocked: bool,
+    pub(crate) policy: EffectivePolicy,
     pub(crate) names: Vec<policy::IntentName>,
 }
 
 impl Host for Offers {
     fn is_blocked(&self, _: &Did) -> bool {
         self.blocked
+    }
+    fn rate(&self, _: &Did) -> policy::Rate {
+        self.policy.rate()
     }
     fn resolve(&self, name: &policy::IntentName) -> Option<policy::IntentName> {
         name.resolve(&self.names).cloned()
@@ -412,6 +421,7 @@ impl Duo {
             agents: Agents::new(AgentLimits::default()),
             host: Offers {
                 blocked: false,
+                policy: world.book.policy.clone(),
                 names: names
                     .iter()
                     .map(|name| policy::IntentName::parse(name).unwrap())
@@ -424,6 +434,27 @@ impl Duo {
     /// Another session of the same client.
     pub(crate) fn another(&mut self) -> (ClientSession, ServerSession) {
         let shaken = self.world.shake(CLIENT);
+        self.sessions(shaken)
+    }
+
+    /// A session of an agent that asks for this policy.
+    pub(crate) fn session_of(
+        &mut self,
+        seed: u8,
+        asked: Option<policy::Policy>,
+    ) -> (ClientSession, ServerSession) {
+        let mut config = self.world.client_config();
+        config.policy_request = asked;
+        let shaken = self.world.shake_with(seed, config);
+        self.sessions(shaken)
+    }
+
+    /// Goes on with a session of another agent.
+    pub(crate) fn become_agent(&mut self, seed: u8) {
+        (self.client, self.server) = self.session_of(seed, None);
+    }
+
+    fn sessions(&self, shaken: Shaken) -> (ClientSession, ServerSession) {
         let now = self.world.now();
         (
             ClientSession::new(now, *shaken.client),

@@ -153,6 +153,7 @@ fn requests_and_responses_are_those_of_the_vectors() {
     let host = crate::support::Offers {
         blocked: false,
         names: vec![policy::IntentName::parse("nlp.translate").unwrap()],
+        ..Default::default()
     };
     let incoming = Incoming::read(at(10), &asked.message, 1 << 20, None).unwrap();
     let handled = server.handle_message(at(10), &incoming, &mut agents, &host);

@@ -290,3 +290,24 @@ fn another_rate_adds_no_tokens() {
     bucket.set_rate(rate(1000, 7), NOW);
     assert_eq!(passing(&bucket), 1);
 }
+
+/// Tokens are taken together or not at all, and of several empty buckets the slowest is named.
+#[test]
+fn tokens_are_taken_from_all_buckets_or_from_none() {
+    let mut slow = TokenBucket::new(rate(1, 20), NOW);
+    let mut fast = TokenBucket::new(rate(2, 10), NOW);
+    assert_eq!(TokenBucket::take_all(NOW, [&mut fast, &mut slow]), Ok(()));
+    let refused = TokenBucket::take_all(NOW, [&mut fast, &mut slow]).unwrap_err();
+    assert_eq!(
+        (refused.index, refused.exceeded.retry_after),
+        (1, seconds(20))
+    );
+    assert_eq!(fast.take(NOW), Ok(()), "the refused request took nothing");
+    let refused = TokenBucket::take_all(NOW, [&mut fast, &mut slow]).unwrap_err();
+    assert_eq!(
+        (refused.index, refused.exceeded.retry_after),
+        (1, seconds(20))
+    );
+    let then = NOW + seconds(19);
+    assert!(fast.is_full(then) && !slow.is_full(then) && slow.is_full(then + seconds(1)));
+}

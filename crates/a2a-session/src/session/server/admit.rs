@@ -10,7 +10,7 @@ use super::hold::{blocked, refused};
 use super::{Handled, Host, ServerSession, Start};
 use crate::failure::{Binding, Failure, replayed};
 use crate::replay::id_key;
-use crate::session::agents::Agents;
+use crate::session::agents::{Agents, Asker};
 use crate::session::checks::Checked;
 use crate::session::record::{Check, Record};
 use crate::session::requests::{Running, Stream, Token};
@@ -51,7 +51,7 @@ impl ServerSession {
 
     /// Steps 4 to 6a. Returns what may start, and what was asked for.
     pub(super) fn start(
-        &self,
+        &mut self,
         now: Now,
         (intent, request_id): (Option<Value<'static>>, &RequestId),
         record: &mut Record,
@@ -109,7 +109,7 @@ impl ServerSession {
 
     /// Step 4: the operator's word, and a token from each bucket.
     fn check_rate(
-        &self,
+        &mut self,
         now: Now,
         record: &mut Record,
         agents: &mut Agents,
@@ -126,7 +126,13 @@ impl ServerSession {
                 .with_number("limit", limit)
                 .with_text("scope", "session"));
         }
-        agents.take(now, &self.asker())?;
+        self.bucket.set_rate(self.rate(), now.monotonic);
+        let asker = Asker {
+            agent: self.agent,
+            holder: self.terms.holder,
+            rate: host.rate(self.terms.peer.did()),
+        };
+        agents.take(now, &asker, &mut self.bucket)?;
         record.checks.rate_limit = Check::Passed;
         Ok(())
     }
