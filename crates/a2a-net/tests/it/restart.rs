@@ -42,6 +42,47 @@ async fn finished_work_is_not_done_again_after_a_restart() {
     assert_eq!(reason(&error), "intent_id_conflict");
 }
 
+/// Profile §10.5: work that is forgotten in memory, since there was more of it than fits, is answered
+/// from the store, or refused if its result may not be kept.
+#[tokio::test]
+async fn work_that_gave_way_to_other_work_is_not_done_again() {
+    let one = base::Limits {
+        total: 1,
+        per_holder: 1,
+        reserved: 0,
+    };
+    let small = |entries, bytes| {
+        move |settings: &mut ServerSettings| {
+            settings.agents.works = a2a_session::WorkLimits { entries, bytes };
+        }
+    };
+    let all = a2a_session::WorkLimits::default();
+    for (retention, limits) in [
+        ("24h", small(one, all.bytes)),
+        ("24h", small(all.entries, one)),
+        ("none", small(one, all.bytes)),
+        ("session", small(one, all.bytes)),
+    ] {
+        let rules = limited(&json!({"data_retention": retention}));
+        let world = World::<InMemory>::with(rules, limits).await;
+        let runs = counting(&world.server, "work");
+        let first = world.call(work("work")).await.unwrap().result;
+        let mut other = work("work");
+        other["intent_id"] = "6f1c5b8e-3f57-4d1e-9a53-1f1b7e0c9d15".into();
+        world.call(other).await.unwrap();
+        let again = world.call(work("work")).await;
+        match retention {
+            "24h" => assert_eq!(again.unwrap().result, first),
+            _ => assert_eq!(reason(&again.unwrap_err()), "already_executed"),
+        }
+        assert_eq!(runs.count(), 2, "{retention}");
+        let mut other = work("work");
+        other["inputs"] = json!({"x": 1});
+        let error = world.call(other).await.unwrap_err();
+        assert_eq!(reason(&error), "intent_id_conflict");
+    }
+}
+
 /// Design §6: work that a crash cut off may have been done, so it is not done again.
 #[tokio::test]
 async fn interrupted_work_is_not_done_again_after_a_restart() {

@@ -344,6 +344,16 @@ pub(crate) fn know(node: &Node, server: &Server) {
     node.home.resolver().set_place(&did(SERVER), MANIFEST_URL);
 }
 
+/// Rules with a policy that states this.
+pub(crate) fn limited(policy: &serde_json::Value) -> Rules {
+    let tree = value(policy);
+    let policy = policy::Policy::read(tree.as_object().unwrap(), policy::limits::PAYLOAD_CEILING);
+    Rules {
+        policy: policy.unwrap().complete().unwrap(),
+        ..Rules::default()
+    }
+}
+
 pub(crate) fn name(text: &str) -> IntentName {
     IntentName::parse(text).unwrap()
 }

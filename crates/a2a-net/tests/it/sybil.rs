@@ -20,15 +20,6 @@ fn number_of(codes: &[String], code: &str) -> usize {
     codes.iter().filter(|it| *it == code).count()
 }
 
-fn limited(policy: &serde_json::Value) -> Rules {
-    let tree = value(policy);
-    let policy = policy::Policy::read(tree.as_object().unwrap(), policy::limits::PAYLOAD_CEILING);
-    Rules {
-        policy: policy.unwrap().complete().unwrap(),
-        ..Rules::default()
-    }
-}
-
 /// Threat 100: the same DID over twenty sessions, and over new ones when those are closed.
 #[tokio::test]
 async fn threat_100_one_agent_over_many_sessions() {

@@ -104,8 +104,8 @@ impl Agents {
     }
 
     /// Forgets what belonged to a session that has ended.
-    pub(crate) fn session_ended(&mut self, agent: &Digest, session: &Digest) {
-        self.works.session_ended(agent, session);
+    pub(crate) fn session_ended(&mut self, session: &Digest) {
+        self.works.session_ended(session);
     }
 
     /// Forgets what is old.

@@ -322,7 +322,7 @@ impl ServerSession {
     pub fn end(&mut self, now: Now, reason: EndReason, agents: &mut Agents) -> Vec<Ended> {
         self.over.get_or_insert(reason);
         let ended = self.end_requests(now, reason);
-        agents.session_ended(&self.agent, &self.session);
+        agents.session_ended(&self.session);
         ended
     }
 

@@ -1,13 +1,15 @@
 //! Work that was asked for by name: done once, however often it is asked for (§10.5).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_wire::{ErrorCode, IntentId, Reason};
+use base::{Budget, Charge, Limits, Table};
 use canonical::{Digest, Value};
 use policy::Retention;
 
+use crate::Holder;
 use crate::failure::{Failure, replayed};
 use crate::times;
 
@@ -15,23 +17,29 @@ use crate::times;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkId(u64);
 
-/// How much is remembered of work.
+/// How much is remembered of work. What is forgotten the store still knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkLimits {
-    /// Pieces of one agent.
-    pub per_agent: usize,
-    /// Pieces in all.
-    pub total: usize,
-    /// Bytes of results in all; beyond them only that the work was done is remembered.
-    pub bytes: usize,
+    /// Pieces of work.
+    pub entries: Limits,
+    /// Bytes of results.
+    pub bytes: Limits,
 }
 
 impl Default for WorkLimits {
     fn default() -> Self {
+        const MIB: usize = 1024 * 1024;
         Self {
-            per_agent: 10_000,
-            total: 100_000,
-            bytes: 64 * 1024 * 1024,
+            entries: Limits {
+                total: 100_000,
+                per_holder: 10_000,
+                reserved: 25_000,
+            },
+            bytes: Limits {
+                total: 64 * MIB,
+                per_holder: 16 * MIB,
+                reserved: 16 * MIB,
+            },
         }
     }
 }
@@ -39,7 +47,8 @@ impl Default for WorkLimits {
 /// What is to be done about work that is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
-    /// Do it. With a name, call [`Agents::finish`](crate::Agents::finish) when it is done.
+    /// Do it. With a name, first ask the store whether it was done already: finished work is forgotten
+    /// here when there is too much of it. Call [`Agents::finish`](crate::Agents::finish) when it is done.
     Do(Option<WorkId>),
     /// Someone is at it: answer with what comes of that.
     Join(WorkId),
@@ -52,7 +61,9 @@ type Name = (Digest, IntentId);
 
 #[derive(Debug)]
 struct Entry {
+    work: WorkId,
     intent: Digest,
+    holder: Holder,
     session: Digest,
     retention: Retention,
     state: State,
@@ -60,21 +71,25 @@ struct Entry {
 
 #[derive(Debug)]
 enum State {
-    Running(WorkId),
-    /// Without a result: it must not be kept, or does not fit.
-    Done(Option<Arc<Value<'static>>>, usize),
+    Running,
+    Done {
+        until: Duration,
+        /// `None`: it must not be kept, or does not fit.
+        result: Option<(Arc<Value<'static>>, Charge<Holder>)>,
+    },
 }
 
 /// All work that is remembered.
 #[derive(Debug)]
 pub(crate) struct Works {
-    limits: WorkLimits,
-    by_agent: BTreeMap<Digest, BTreeMap<IntentId, Entry>>,
-    total: usize,
+    /// Running work is in use, and so never evicted.
+    entries: Table<Holder, Name, Entry>,
+    bytes: Budget<Holder>,
     running: BTreeMap<WorkId, Name>,
-    /// In the order in which they are forgotten.
-    order: VecDeque<(Duration, Name)>,
-    bytes: usize,
+    /// Finished work, in the order in which it is forgotten.
+    finished: BTreeMap<(Duration, WorkId), Name>,
+    /// Whose results are to be erased when a session ends.
+    of_sessions: BTreeMap<(Digest, WorkId), Name>,
     last: u64,
 }
 
@@ -82,6 +97,7 @@ pub(crate) struct Works {
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     pub(crate) agent: Digest,
+    pub(crate) holder: Holder,
     pub(crate) session: Digest,
     pub(crate) intent_id: IntentId,
     pub(crate) intent: Digest,
@@ -89,42 +105,44 @@ pub(crate) struct Order {
 }
 
 impl Works {
-    pub(crate) const fn new(limits: WorkLimits) -> Self {
+    pub(crate) fn new(limits: WorkLimits) -> Self {
         Self {
-            limits,
-            by_agent: BTreeMap::new(),
-            total: 0,
+            entries: Table::new(limits.entries),
+            bytes: Budget::new(limits.bytes),
             running: BTreeMap::new(),
-            order: VecDeque::new(),
-            bytes: 0,
+            finished: BTreeMap::new(),
+            of_sessions: BTreeMap::new(),
             last: 0,
         }
     }
 
     pub(crate) fn ask(&mut self, now: Duration, order: Order) -> Result<Work, Failure> {
         self.expire(now);
-        let known = self.by_agent.get(&order.agent);
-        if let Some(entry) = known.and_then(|works| works.get(&order.intent_id)) {
+        let name = (order.agent, order.intent_id);
+        if let Some(entry) = self.entries.get(&name) {
             return entry.again(&order.intent);
         }
-        let count = known.map_or(0, BTreeMap::len);
-        if count >= self.limits.per_agent || self.total >= self.limits.total {
-            let cause = "no more work can be remembered";
-            return Err(Failure::new(ErrorCode::ServiceUnavailable, cause));
-        }
         self.last = self.last.saturating_add(1);
-        self.total = self.total.saturating_add(1);
         let work = WorkId(self.last);
-        let name = (order.agent, order.intent_id.clone());
-        self.running.insert(work, name);
         let entry = Entry {
+            work,
             intent: order.intent,
+            holder: order.holder,
             session: order.session,
             retention: order.retention,
-            state: State::Running(work),
+            state: State::Running,
         };
-        let works = self.by_agent.entry(order.agent).or_default();
-        works.insert(order.intent_id, entry);
+        let class = order.holder.class();
+        let entered = (self.entries).insert(order.holder, class, name.clone(), entry);
+        let evicted = entered.map_err(|_| {
+            let cause = "too much work is being done";
+            Failure::new(ErrorCode::ServiceUnavailable, cause)
+        })?;
+        if let Some((_, evicted)) = evicted {
+            self.forgotten(&evicted);
+        }
+        self.entries.set_in_use(&name, true);
+        self.running.insert(work, name);
         Ok(Work::Do(Some(work)))
     }
 
@@ -132,66 +150,73 @@ impl Works {
         let Some(name) = self.running.remove(&work) else {
             return;
         };
-        let Some(result) = result else {
-            self.remove(&name);
+        let kept = result.and_then(|result| self.keep(&name, result));
+        let Some(entry) = self.entries.get_mut(&name) else {
             return;
         };
-        let room = self.limits.bytes.saturating_sub(self.bytes);
-        let works = self.by_agent.get_mut(&name.0);
-        let Some(entry) = works.and_then(|works| works.get_mut(&name.1)) else {
+        // It may be tried again; or its result does not fit, and the store answers with it.
+        let is_elsewhere = kept.is_none() && entry.retention > Retention::Session;
+        if result.is_none() || is_elsewhere {
+            self.entries.remove(&name);
             return;
-        };
-        let size = result.to_canonical().len();
-        let keep = entry.retention > Retention::None && size <= room;
-        entry.state = match keep {
-            true => State::Done(Some(Arc::new(result.clone())), size),
-            false => State::Done(None, 0),
-        };
-        if keep {
-            self.bytes = self.bytes.saturating_add(size);
         }
-        self.order
-            .push_back((now.saturating_add(times::WORK), name));
+        if kept.is_some() && entry.retention == Retention::Session {
+            self.of_sessions.insert((entry.session, work), name.clone());
+        }
+        let until = now.saturating_add(times::WORK);
+        entry.state = State::Done {
+            until,
+            result: kept,
+        };
+        self.entries.set_in_use(&name, false);
+        self.finished.insert((until, work), name);
     }
 
     pub(crate) fn expire(&mut self, now: Duration) {
-        while let Some((until, _)) = self.order.front() {
-            if now < *until {
-                return;
-            }
-            if let Some((_, name)) = self.order.pop_front() {
-                self.remove(&name);
+        while let Some(first) = self.finished.first_entry()
+            && first.key().0 <= now
+        {
+            let name = first.remove();
+            if let Some(entry) = self.entries.remove(&name) {
+                self.forgotten(&entry);
             }
         }
     }
 
     /// Erases results that may be kept for the session only; that the work was done stays known.
-    pub(crate) fn session_ended(&mut self, agent: &Digest, session: &Digest) {
-        let works = self.by_agent.get_mut(agent);
-        for entry in works.into_iter().flat_map(BTreeMap::values_mut) {
-            let ends = entry.retention == Retention::Session && entry.session == *session;
-            if let State::Done(result, size) = &mut entry.state
-                && ends
+    pub(crate) fn session_ended(&mut self, session: &Digest) {
+        let all = (*session, WorkId(0))..=(*session, WorkId(u64::MAX));
+        let of_session: Vec<_> = self.of_sessions.extract_if(all, |_, _| true).collect();
+        for (_, name) in of_session {
+            if let Some(entry) = self.entries.get_mut(&name)
+                && let State::Done { result, .. } = &mut entry.state
             {
-                self.bytes = self.bytes.saturating_sub(*size);
-                (*result, *size) = (None, 0);
+                *result = None;
             }
         }
     }
 
-    fn remove(&mut self, (agent, intent_id): &Name) {
-        let Some(works) = self.by_agent.get_mut(agent) else {
-            return;
-        };
-        if let Some(entry) = works.remove(intent_id) {
-            self.total = self.total.saturating_sub(1);
-            if let State::Done(_, size) = entry.state {
-                self.bytes = self.bytes.saturating_sub(size);
-            }
+    /// A result to be remembered, if it may be and there is room for it.
+    fn keep(
+        &self,
+        name: &Name,
+        result: &Value<'static>,
+    ) -> Option<(Arc<Value<'static>>, Charge<Holder>)> {
+        let entry = self.entries.get(name)?;
+        if entry.retention == Retention::None {
+            return None;
         }
-        if works.is_empty() {
-            self.by_agent.remove(agent);
+        let (holder, size) = (entry.holder, result.to_canonical().len());
+        let charge = self.bytes.charge(holder, holder.class(), size).ok()?;
+        Some((Arc::new(result.clone()), charge))
+    }
+
+    /// Forgets where finished work stands that is remembered no more.
+    fn forgotten(&mut self, entry: &Entry) {
+        if let State::Done { until, .. } = entry.state {
+            self.finished.remove(&(until, entry.work));
         }
+        self.of_sessions.remove(&(entry.session, entry.work));
     }
 }
 
@@ -203,9 +228,12 @@ impl Entry {
             return Err(failure.because(Reason::IntentIdConflict));
         }
         match &self.state {
-            State::Running(work) => Ok(Work::Join(*work)),
-            State::Done(Some(result), _) => Ok(Work::Done(Arc::clone(result))),
-            State::Done(None, _) => {
+            State::Running => Ok(Work::Join(self.work)),
+            State::Done {
+                result: Some((result, _)),
+                ..
+            } => Ok(Work::Done(Arc::clone(result))),
+            State::Done { result: None, .. } => {
                 let cause = "the work was done, and its result is not kept";
                 Err(replayed(Reason::AlreadyExecuted, cause))
             }

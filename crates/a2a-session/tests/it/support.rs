@@ -451,7 +451,19 @@ impl Duo {
 
     /// Goes on with a session of another agent.
     pub(crate) fn become_agent(&mut self, seed: u8) {
-        (self.client, self.server) = self.session_of(seed, None);
+        let session = self.session_of(seed, None);
+        self.go_on(session);
+    }
+
+    /// Goes on with another session; returns the one before.
+    pub(crate) fn go_on(
+        &mut self,
+        (client, server): (ClientSession, ServerSession),
+    ) -> (ClientSession, ServerSession) {
+        (
+            std::mem::replace(&mut self.client, client),
+            std::mem::replace(&mut self.server, server),
+        )
     }
 
     fn sessions(&self, shaken: Shaken) -> (ClientSession, ServerSession) {

@@ -5,7 +5,7 @@ use a2a_wire::{ErrorCode, Reason};
 use canonical::Value;
 use serde_json::json;
 
-use crate::support::{Duo, MALLORY, World, tree};
+use crate::support::{CLIENT, Duo, MALLORY, World, did, source, tree};
 
 const NAME: &str = "0e9f2a5c-1111-4222-8333-444455556666";
 
@@ -116,52 +116,109 @@ fn work_that_failed_may_be_tried_again() {
     assert!(matches!(started(&mut duo, "hello").work, Work::Do(Some(_))));
 }
 
-#[test]
-fn work_has_limits() {
+fn limited(entries: base::Limits, bytes: usize) -> Duo {
     let mut duo = Duo::new();
     duo.agents = Agents::new(AgentLimits {
         works: WorkLimits {
-            per_agent: 2,
-            total: 3,
-            bytes: 20,
+            entries,
+            bytes: base::Limits {
+                total: bytes,
+                per_holder: bytes,
+                reserved: 0,
+            },
         },
         ..AgentLimits::default()
     });
-    let ask = |duo: &mut Duo, number: u8| {
-        let id = format!("0e9f2a5c-1111-4222-8333-4444555566{number:02}");
-        duo.ask(json!({"goal": "echo", "intent_id": id})).message
+    duo
+}
+
+fn numbered(duo: &mut Duo, number: u8) -> Vec<u8> {
+    let id = format!("0e9f2a5c-1111-4222-8333-4444555566{number:02}");
+    duo.ask(json!({"goal": "echo", "intent_id": id})).message
+}
+
+/// Begins new work of this number.
+fn begun(duo: &mut Duo, number: u8) -> WorkId {
+    let message = numbered(duo, number);
+    let Work::Do(Some(work)) = duo.start(&message).work else {
+        panic!("it is not new");
     };
-    let mut works = Vec::new();
-    for number in 0..2 {
-        let message = ask(&mut duo, number);
-        works.push(duo.start(&message).work);
-    }
-    let message = ask(&mut duo, 2);
+    work
+}
+
+#[test]
+fn work_has_limits() {
+    let entries = base::Limits {
+        total: 3,
+        per_holder: 2,
+        reserved: 0,
+    };
+    let mut duo = limited(entries, 20);
+    let works = [begun(&mut duo, 0), begun(&mut duo, 1)];
+    let message = numbered(&mut duo, 2);
     assert_eq!(
         duo.refused(&message).failure.code,
         ErrorCode::ServiceUnavailable
     );
-    // Two results do not fit: of the second it is known that it was done.
+    // Two results do not fit: of the second the store is asked.
     for work in works {
-        let Work::Do(Some(work)) = work else {
-            panic!("{work:?}");
-        };
         finish(&mut duo, work, Some(json!({"result": "abc"})));
     }
-    let message = ask(&mut duo, 0);
+    let message = numbered(&mut duo, 0);
     assert!(matches!(duo.start(&message).work, Work::Done(_)));
-    let message = ask(&mut duo, 1);
-    assert_eq!(
-        duo.refused(&message).failure.reason,
-        Some(Reason::AlreadyExecuted)
-    );
-    // Another agent has one more place in all.
-    for (seed, fits) in [(MALLORY, true), (9, false)] {
-        let shaken = duo.world.shake(seed);
-        let now = duo.world.now();
-        duo.client = ClientSession::new(now, *shaken.client);
-        duo.server = ServerSession::new(now, *shaken.server, SessionLimits::default());
-        let message = ask(&mut duo, 0);
+    let again = begun(&mut duo, 1);
+    assert!(!works.contains(&again));
+    // Work that runs is never forgotten; finished work makes room, and its result too.
+    let third = begun(&mut duo, 2);
+    let message = numbered(&mut duo, 1);
+    assert_eq!(duo.start(&message).work, Work::Join(again));
+    finish(&mut duo, third, Some(json!({"result": "abc"})));
+    let message = numbered(&mut duo, 2);
+    assert!(matches!(duo.start(&message).work, Work::Done(_)));
+    // Another source has one more place in all.
+    for (number, fits) in [(2, true), (3, true), (4, false)] {
+        duo.world.source = source(number);
+        duo.become_agent(100 + number);
+        let message = numbered(&mut duo, 0);
         assert_eq!(duo.serve(&message).is_ok(), fits);
+    }
+}
+
+/// Strangers that finish a lot of work push out their own, and nothing that runs.
+#[test]
+fn threat_109_strangers_do_not_fill_the_table_of_work() {
+    let entries = base::Limits {
+        total: 10,
+        per_holder: 3,
+        reserved: 2,
+    };
+    let mut duo = limited(entries, 1 << 20);
+    duo.world.book.added.insert(did(50).to_string());
+    duo.become_agent(50);
+    let known = begun(&mut duo, 0);
+    finish(&mut duo, known, Some(json!({"known": true})));
+    let stranger = duo.session_of(CLIENT, None);
+    let known = duo.go_on(stranger);
+    let running = begun(&mut duo, 0);
+    let mut stranger = None;
+    for seed in 100..140 {
+        duo.world.source = source(seed / 5);
+        let other = duo.session_of(seed, None);
+        let before = duo.go_on(other);
+        stranger.get_or_insert(before);
+        for number in 0..3 {
+            let work = begun(&mut duo, number);
+            finish(&mut duo, work, Some(json!({"flood": number})));
+        }
+    }
+    duo.go_on(stranger.unwrap());
+    let message = numbered(&mut duo, 0);
+    assert_eq!(duo.start(&message).work, Work::Join(running));
+    begun(&mut duo, 1);
+    duo.go_on(known);
+    let message = numbered(&mut duo, 0);
+    assert!(matches!(duo.start(&message).work, Work::Done(_)));
+    for number in 1..3 {
+        begun(&mut duo, number);
     }
 }

@@ -196,6 +196,7 @@ impl ServerSession {
         };
         let order = Order {
             agent: self.agent,
+            holder: self.terms.holder,
             session: self.session,
             intent_id,
             intent: tree.digest(),
