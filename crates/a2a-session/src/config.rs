@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_identity::{Anchor, Did, FoldedManifest, MAX_AGE, Pins, Seen, TrustLevel};
-use a2a_wire::{UserAgent, Version, WrongForm};
+use a2a_wire::{UserAgent, Version, WrongForm, limits};
 use policy::{Demands, EffectivePolicy, Rate};
 
 /// How peers are served that speak the base specification alone (profile §14).
@@ -187,7 +187,7 @@ impl Default for SessionLimits {
             deadline: Duration::from_secs(300),
             unclaimed: Duration::from_secs(60),
             request_ids: 100_000,
-            chunk: 64 * 1024,
+            chunk: limits::CHUNK,
         }
     }
 }

@@ -17,6 +17,10 @@ pub const MANIFEST: usize = 64 * 1024;
 pub const POLICY: usize = 16 * 1024;
 /// Bytes of a handshake message.
 pub const HANDSHAKE: usize = 128 * 1024;
+/// Bytes of the data of one part of a streamed answer, in canonical form (profile §10.6).
+pub const CHUNK: usize = 64 * 1024;
+/// Bytes of a message with such a part: each may be written as `\u0000`, encrypted and base64url.
+pub const CHUNK_MESSAGE: usize = 8 * CHUNK + 4096;
 /// Bytes of a DID.
 pub const DID: usize = 512;
 /// Bytes of an `agent_id`.

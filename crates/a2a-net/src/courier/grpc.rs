@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::http::{QUEUE, media_type, too_large};
+use super::http::{PART, QUEUE, media_type, too_large};
 use super::http2::Arriving;
 use crate::carry::grpc::{self, Bad};
 use crate::carry::peek::peek;
@@ -100,7 +100,10 @@ impl Frames {
             let mut next = Ok(Some(first));
             loop {
                 let (item, is_last) = match next {
-                    Ok(Some(message)) => (Ok(message), false),
+                    Ok(Some(message)) => {
+                        let is_last = message.len() > PART;
+                        (Ok(message), is_last)
+                    }
                     Ok(None) => match outcome(&self.trailers) {
                         Ok(Some(Reply::Message { message, .. })) => (Ok(message), true),
                         Ok(_) => return,

@@ -1,5 +1,6 @@
 //! What both kinds of HTTP share: what a request is made of, and what a response means.
 
+use a2a_wire::limits;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
@@ -32,6 +33,10 @@ struct Target {
 
 /// Messages of a stream that wait to be read. More wait with the peer.
 pub(super) const QUEUE: usize = 16;
+
+/// Bytes that a part of a stream may have. What is larger can only be the answer, which is the last
+/// message: nothing behind it is read, so that at most one such waits.
+pub(super) const PART: usize = limits::CHUNK_MESSAGE;
 
 /// Bytes of a response's header block. Errors of gRPC are in there.
 pub(super) const HEADER_BYTES: u32 = 32 * 1024;
@@ -230,8 +235,12 @@ where
                         return Err(too_large(limit));
                     }
                     let line = line.slice(..end);
+                    let is_last = end > PART;
                     if sender.send(Ok(line)).await.is_err() {
                         return Err(CarryError::Broken);
+                    }
+                    if is_last {
+                        return Ok(());
                     }
                 }
                 if buffer.len() > limit {

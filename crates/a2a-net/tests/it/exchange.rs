@@ -37,6 +37,7 @@ over_all! {
     a_stream_comes_in_order
     a_stream_that_nobody_reads_slows_its_writer_down
     a_stream_that_is_given_up_ends
+    threat_113_nothing_is_read_behind_a_part_that_is_too_large
     many_requests_are_in_flight_at_once
     a_request_that_is_given_up_is_dropped
     a_large_message_goes_both_ways
@@ -182,6 +183,27 @@ async fn tell(carrier: Carrier, courier: &Post, request: &str) {
     if carrier == Carrier::WebSocket {
         ask(courier, &cancel("c1", request)).await;
     }
+}
+
+/// A hostile server's parts: only the answer may be so large, and that is the last message.
+async fn threat_113_nothing_is_read_behind_a_part_that_is_too_large(carrier: Carrier) {
+    let server = Server::start().await;
+    let courier = server.courier(carrier);
+    let pad = u64::try_from(a2a_wire::limits::CHUNK_MESSAGE).unwrap();
+    let message = streamed("r1", 1000, pad);
+    match courier.send(Place::Request, None, message).await.unwrap() {
+        Reply::Stream(mut stream) => {
+            stream.recv().await.unwrap().unwrap();
+            assert!(stream.recv().await.is_none());
+        }
+        // Over a WebSocket it is taken for the answer at once.
+        Reply::Message { message, .. } => {
+            assert!(message.len() > a2a_wire::limits::CHUNK_MESSAGE);
+        }
+        Reply::Nothing => panic!("nothing"),
+    }
+    // What the server had sent meanwhile is passed over.
+    ask(&courier, &request("r2", "echo")).await;
 }
 
 async fn a_stream_that_is_given_up_ends(carrier: Carrier) {

@@ -26,7 +26,7 @@ use crate::{Established, Failure, Now};
 
 /// Requests of one session that wait for an answer at once.
 const OUTSTANDING: usize = 1024;
-/// Bytes of an answer.
+/// Bytes of an answer, and of all its parts together.
 pub const ANSWER: usize = 16 * 1024 * 1024;
 
 /// A session at its client.

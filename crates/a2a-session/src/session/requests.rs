@@ -38,6 +38,8 @@ pub(crate) struct Running {
 pub(crate) struct Stream {
     chain: StreamChain,
     chunks: u64,
+    /// Bytes of the parts in canonical form, as far as they are counted.
+    pub(crate) bytes: usize,
 }
 
 /// The running requests: each by its token, by its id, and by its deadline.
@@ -54,6 +56,7 @@ impl Stream {
         Self {
             chain: StreamChain::new(request_hash),
             chunks: 0,
+            bytes: 0,
         }
     }
 

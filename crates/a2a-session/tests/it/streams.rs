@@ -130,6 +130,68 @@ fn parts_have_a_size_and_must_be_asked_for() {
     assert_eq!(late, Err(ChunkError::NotRunning(NotRunning)));
 }
 
+/// A hostile server's parts, well chained.
+struct Forged {
+    template: Vec<u8>,
+    chain: a2a_wire::StreamChain,
+    index: u64,
+}
+
+impl Forged {
+    fn new(duo: &mut Duo) -> Self {
+        let (parts, answer) = answered(duo);
+        let signed = crate::adversary::payload(&json(&answer)["response_jws"]);
+        let request_hash = signed["request_hash"].as_str().unwrap().parse().unwrap();
+        Self {
+            template: parts[0].clone(),
+            chain: a2a_wire::StreamChain::new(&request_hash),
+            index: 0,
+        }
+    }
+
+    /// A part of which the data has this many bytes in canonical form.
+    fn part(&self, bytes: usize) -> (Vec<u8>, a2a_wire::StreamChain) {
+        let data = "x".repeat(bytes - 2);
+        let mut chain = self.chain.clone();
+        chain.add(&Value::String(data.clone().into()));
+        let part = edit(&self.template, |it| {
+            it["index"] = json!(self.index);
+            it["data"] = json!(data);
+            it["chain"] = json!(chain.state().to_string());
+        });
+        (part, chain)
+    }
+
+    fn hear(&mut self, duo: &mut Duo, bytes: usize) -> Result<ClientEvent, Dropped> {
+        let (part, chain) = self.part(bytes);
+        let heard = duo.hear(&part)?;
+        self.chain = chain;
+        self.index += 1;
+        Ok(heard)
+    }
+}
+
+#[test]
+fn threat_113_the_client_takes_parts_of_64_kib_and_16_mib_in_all() {
+    let chunk = 64 * 1024;
+    let mut duo = Duo::new();
+    let mut server = Forged::new(&mut duo);
+    let dropped = server.hear(&mut duo, chunk + 1).unwrap_err();
+    assert_eq!(dropped.failure.code, ErrorCode::UnverifiedAgent);
+    for _ in 0..(ANSWER / chunk) - 1 {
+        server.hear(&mut duo, chunk).unwrap();
+    }
+    server.hear(&mut duo, chunk - 2).unwrap();
+    let dropped = server.hear(&mut duo, 3).unwrap_err();
+    assert_eq!(dropped.failure.code, ErrorCode::UnverifiedAgent);
+    server.hear(&mut duo, 2).unwrap();
+    let dropped = server.hear(&mut duo, 2).unwrap_err();
+    assert_eq!(dropped.failure.code, ErrorCode::UnverifiedAgent);
+    // Another call begins anew.
+    let mut server = Forged::new(&mut duo);
+    server.hear(&mut duo, chunk).unwrap();
+}
+
 /// Section `stream` of the vectors.
 #[test]
 fn the_chain_is_that_of_the_vectors() {

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 use super::super::Reach;
-use super::super::http::{QUEUE, too_large};
+use super::super::http::{PART, QUEUE, too_large};
 use super::{Outgoing, State, Waiter};
 use crate::carry::peek::{Peek, peek};
 use crate::transport::{CarryError, Reply};
@@ -170,7 +170,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Driver<T> {
     async fn deliver(&mut self, text: Utf8Bytes) -> Result<(), Over> {
         let seen = peek(&text);
         let status = status(&seen);
-        let is_chunk = seen.is_chunk();
+        let is_chunk = seen.is_chunk() && text.len() <= PART;
         let Some(id) = seen.request_id.map(Box::<str>::from) else {
             let message = text.into();
             return self.deliver_nameless(message, status).await;

@@ -3,7 +3,7 @@
 use a2a_identity::Signed;
 use a2a_wire::{
     Count, DidText, Digest, ErrorMessage, ErrorPayload, JwsText, Message, Reason, Received,
-    RequestId, Response, ResponseChunk, ResponsePayload, SessionId, StreamEnd, UnixSeconds,
+    RequestId, Response, ResponseChunk, ResponsePayload, SessionId, StreamEnd, UnixSeconds, limits,
 };
 use canonical::{Object, Value};
 
@@ -268,6 +268,11 @@ impl ClientSession {
         let stream = stream.ok_or_else(|| unverified("no answer in parts was asked for"))?;
         let data = chunk.data.as_ref();
         let data = data.ok_or_else(|| unverified("a part has no data"))?;
+        let size = data.to_canonical().len();
+        let bytes = stream.bytes.saturating_add(size);
+        if size > limits::CHUNK || bytes > ANSWER {
+            return Err(unverified("a part, or all parts together, are too large"));
+        }
         let next = stream.peek(data);
         if next.as_ref().map(|(index, chain)| (*index, Some(*chain)))
             != Some((chunk.index, chunk.chain))
@@ -275,6 +280,7 @@ impl ClientSession {
             return Err(unverified("a part is missing, doubled or altered"));
         }
         let _ = stream.add(data);
+        stream.bytes = bytes;
         if let Some(counter) = counter {
             let _ = self.window.take(counter);
         }
