@@ -10,7 +10,7 @@ use crate::{Class, Exceeded, Limits, Quota};
 /// A new entry always finds room if something may be evicted for it:
 /// 1. a holder whose share is used up gives its own oldest entry;
 /// 2. in a full table the stranger with the most entries gives its oldest; of several such
-///    strangers the one whose entry is the oldest;
+///    strangers the new entry's own holder, or else the one whose entry is the oldest;
 /// 3. entries of known holders give way only to those of known holders, and last.
 ///
 /// Entries that are in use ([`Table::set_in_use`]) are never evicted.
@@ -150,15 +150,19 @@ impl<H: Ord + Clone, K: Ord + Clone, V> Table<H, K, V> {
         match exceeded {
             Exceeded::Share => self.oldest(class, holder),
             Exceeded::Total => self
-                .victim_of(Class::Stranger)
-                .or_else(|| self.victim_of(class)),
+                .victim_of(Class::Stranger, holder)
+                .or_else(|| self.victim_of(class, holder)),
         }
     }
 
-    /// The oldest entry of the heaviest holder of a class.
-    fn victim_of(&self, class: Class) -> Option<K> {
-        let (_, _, holder) = self.heaviest.get(&class)?.last()?;
-        self.oldest(class, holder)
+    /// The oldest entry of the heaviest holder of a class; of this holder if none is heavier.
+    fn victim_of(&self, class: Class, holder: &H) -> Option<K> {
+        let (most, _, heaviest) = self.heaviest.get(&class)?.last()?;
+        let own = self.evictable.get(&(class, holder.clone()));
+        match own.is_some_and(|own| own.len() >= *most) {
+            true => self.oldest(class, holder),
+            false => self.oldest(class, heaviest),
+        }
     }
 
     fn oldest(&self, class: Class, holder: &H) -> Option<K> {
@@ -255,6 +259,20 @@ mod tests {
         // All have the same: the oldest goes.
         table.insert(5, Class::Stranger, 400, ()).unwrap();
         assert_eq!(keys(&table), [49, 200, 300, 400]);
+    }
+
+    #[test]
+    fn a_holder_as_heavy_as_any_evicts_its_own() {
+        let mut table = table(3, 3, 0);
+        for key in 1..=3 {
+            table
+                .insert(key.try_into().unwrap(), Class::Stranger, key, ())
+                .unwrap();
+        }
+        for key in 10..20 {
+            table.insert(3, Class::Stranger, key, ()).unwrap();
+        }
+        assert_eq!(keys(&table), [1, 2, 19]);
     }
 
     #[test]
