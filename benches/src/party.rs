@@ -10,7 +10,7 @@ use a2a_net::tls::{ClientTls, Roots};
 use a2a_net::transport::Carrier;
 use a2a_net::{
     Client, ClientSettings, Clock, Couriers, Entropy, Guard, Home, Identity, Loopback, Parts,
-    Posts, Reach, Rules, SystemNames, Web,
+    Posts, Reach, ResolverLimits, Rules, SystemNames, Web,
 };
 use a2a_session::{Sealing, TrustRules};
 use a2a_wire::{Kid, PROFILE};
@@ -60,6 +60,7 @@ impl Party {
                 Settings::default(),
                 crate::log::parts()?,
             )?),
+            resolver: ResolverLimits::default(),
             clock,
             entropy: Entropy::system(),
         };

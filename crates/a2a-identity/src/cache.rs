@@ -1,9 +1,9 @@
 //! What was learnt of DIDs, for as long as it holds (profile §4, cache).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use a2a_wire::UnixSeconds;
+use base::{Class, Limits, Table};
 
 use crate::resolve::ResolveError;
 use crate::{Did, VerifiedManifest};
@@ -19,25 +19,18 @@ const NEGATIVE: Duration = Duration::from_secs(60);
 /// How far apart two refreshes of one DID are at least.
 const REFRESH: Duration = Duration::from_secs(60);
 
-/// Values by DID: bounded, the least recently used go first. Times are those of a monotonic clock,
-/// since the start of the program.
+/// Values by DID, counted for who had them fetched: bounded, with a share for each holder. Times are
+/// those of a monotonic clock, since the start of the program.
 #[derive(Debug)]
-pub struct Cache<T> {
-    capacity: usize,
-    entries: BTreeMap<String, Entry<T>>,
-    /// The DIDs by when they were used last.
-    order: BTreeMap<u64, String>,
-    uses: u64,
+pub struct Cache<H: Ord + Clone, T> {
+    entries: Table<H, String, Entry<T>>,
 }
 
 #[derive(Debug)]
 struct Entry<T> {
     known: Option<(T, Duration)>,
     failed: Option<(ResolveError, Duration)>,
-    /// Someone is fetching.
-    in_flight: bool,
     refreshed: Option<Duration>,
-    used: u64,
 }
 
 /// What to do about a DID.
@@ -47,36 +40,29 @@ pub enum Lookup<T> {
     Known(T),
     /// It failed a moment ago; do not try again yet.
     Failed(ResolveError),
-    /// Someone else is fetching it: wait for that.
-    Wait,
-    /// Fetch it, and call [`Cache::finish`] whatever comes of it.
+    /// Fetch it, and call [`Cache::finish`] with what comes of it.
     Fetch,
 }
 
-impl<T: Clone> Cache<T> {
-    /// The capacity of profile §4.
-    pub const CAPACITY: usize = 10_000;
-
-    /// An empty cache for at most this many DIDs.
+impl<H: Ord + Clone, T: Clone> Cache<H, T> {
+    /// An empty cache. Of a full one the least recently used of the heaviest holder goes.
     #[must_use]
-    pub const fn new(capacity: usize) -> Self {
+    pub const fn new(limits: Limits) -> Self {
         Self {
-            capacity,
-            entries: BTreeMap::new(),
-            order: BTreeMap::new(),
-            uses: 0,
+            entries: Table::new(limits),
         }
     }
 
-    /// What to do about a DID now. Of all that ask for an unknown one, one is told to fetch.
+    /// What to do about a DID now.
     pub fn look_up(&mut self, did: &Did, now: Duration) -> Lookup<T> {
-        let entry = self.touch(did);
+        let Some(entry) = self.touch(did) else {
+            return Lookup::Fetch;
+        };
         match (&entry.known, &entry.failed) {
-            (Some((value, until)), _) if now < *until => return Lookup::Known(value.clone()),
-            (_, Some((error, until))) if now < *until => return Lookup::Failed(error.clone()),
-            _ => {}
+            (Some((value, until)), _) if now < *until => Lookup::Known(value.clone()),
+            (_, Some((error, until))) if now < *until => Lookup::Failed(error.clone()),
+            _ => Lookup::Fetch,
         }
-        begin(entry)
     }
 
     /// What is known of a DID, if it still holds; nothing else changes.
@@ -88,29 +74,38 @@ impl<T: Clone> Cache<T> {
     }
 
     /// What to do about a DID whose signature failed, or whose key is unknown: perhaps it changed.
-    /// At most once a minute someone is told to fetch; [`Lookup::Known`] then means that nothing
-    /// newer can be had.
+    /// [`Lookup::Known`] means that it was refreshed less than a minute ago.
     pub fn look_up_newer(&mut self, did: &Did, now: Duration) -> Lookup<T> {
-        let entry = self.touch(did);
-        let recent = |at: Duration| now < at.saturating_add(REFRESH);
-        if entry.refreshed.is_some_and(recent) && !entry.in_flight {
-            return self.look_up(did, now);
+        let refreshed = self.touch(did).and_then(|entry| entry.refreshed);
+        match refreshed.is_some_and(|at| now < at.saturating_add(REFRESH)) {
+            true => self.look_up(did, now),
+            false => Lookup::Fetch,
         }
-        if !entry.in_flight {
-            entry.refreshed = Some(now);
-        }
-        begin(entry)
     }
 
-    /// Records what a fetch came to. A failed refresh leaves what is known until its time is up.
+    /// Records when a refresh began that is finished now. One that was given up does not count, or
+    /// it would keep others from theirs.
+    pub fn refreshed(&mut self, did: &Did, began: Duration) {
+        if let Some(entry) = self.touch(did) {
+            entry.refreshed = Some(began);
+        }
+    }
+
+    /// Records what a fetch for a holder came to. A failed refresh leaves what is known until its
+    /// time is up.
     pub fn finish(
         &mut self,
+        (holder, class): (H, Class),
         did: &Did,
         now: Duration,
         outcome: Result<(T, Duration), ResolveError>,
     ) {
-        let entry = self.touch(did);
-        entry.in_flight = false;
+        let name = did.to_string();
+        let mut entry = self.entries.remove(&name).unwrap_or(Entry {
+            known: None,
+            failed: None,
+            refreshed: None,
+        });
         match outcome {
             Ok((value, ttl)) => {
                 entry.known = Some((value, now.saturating_add(ttl)));
@@ -118,13 +113,13 @@ impl<T: Clone> Cache<T> {
             }
             Err(error) => entry.failed = Some((error, now.saturating_add(NEGATIVE))),
         }
+        // A stranger's is not kept while all others are of known agents.
+        let _ = self.entries.insert(holder, class, name, entry);
     }
 
     /// Forgets a DID, as an operator may ask.
     pub fn forget(&mut self, did: &Did) {
-        if let Some(entry) = self.entries.remove(&did.to_string()) {
-            self.order.remove(&entry.used);
-        }
+        self.entries.remove(&did.to_string());
     }
 
     /// How many DIDs are in it.
@@ -139,36 +134,11 @@ impl<T: Clone> Cache<T> {
         self.entries.is_empty()
     }
 
-    fn touch(&mut self, did: &Did) -> &mut Entry<T> {
+    fn touch(&mut self, did: &Did) -> Option<&mut Entry<T>> {
         let name = did.to_string();
-        self.uses = self.uses.saturating_add(1);
-        if let Some(entry) = self.entries.get(&name) {
-            self.order.remove(&entry.used);
-        } else if self.entries.len() >= self.capacity
-            && let Some((_, oldest)) = self.order.pop_first()
-        {
-            self.entries.remove(&oldest);
-        }
-        self.order.insert(self.uses, name.clone());
-        let uses = self.uses;
-        let entry = self.entries.entry(name).or_insert_with(|| Entry {
-            known: None,
-            failed: None,
-            in_flight: false,
-            refreshed: None,
-            used: uses,
-        });
-        entry.used = uses;
-        entry
+        self.entries.touch(&name);
+        self.entries.get_mut(&name)
     }
-}
-
-const fn begin<T>(entry: &mut Entry<T>) -> Lookup<T> {
-    if entry.in_flight {
-        return Lookup::Wait;
-    }
-    entry.in_flight = true;
-    Lookup::Fetch
 }
 
 /// How a manifest was found.

@@ -9,7 +9,7 @@ use canonical::Value;
 use crate::{Did, DidDocument, DidGithub, DidWeb, DocumentError, ManifestError, RootKeys};
 
 /// How much to find out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Want {
     /// The root keys: the manifest came another way.
     Keys,
@@ -136,6 +136,9 @@ pub enum ResolveError {
     /// The network is at fault, or GitHub's quota; another time it may work.
     #[error("{0} cannot be reached now")]
     Unavailable(String),
+    /// Too much is looked up for others.
+    #[error("too many agents are looked up at once; try again later")]
+    Busy,
     /// The document is wrong.
     #[error(transparent)]
     Document(#[from] DocumentError),
@@ -159,7 +162,7 @@ impl ResolveError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::Manifest(error) => error.code(),
-            Self::Unavailable(_) => ErrorCode::ServiceUnavailable,
+            Self::Unavailable(_) | Self::Busy => ErrorCode::ServiceUnavailable,
             Self::NotFound(_)
             | Self::Unusable(_)
             | Self::Document(_)

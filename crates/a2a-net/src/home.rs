@@ -13,7 +13,7 @@ use store::Store;
 
 use crate::metrics::Metrics;
 use crate::record::Recorder;
-use crate::resolve::{Fetcher, Resolver};
+use crate::resolve::{Fetcher, Resolver, ResolverLimits};
 use crate::standing::{Rules, Standing};
 use crate::{Clock, Entropy};
 
@@ -51,6 +51,8 @@ pub struct Parts {
     pub store: Store,
     /// Where everything is put on record; `None`: nowhere.
     pub log: Option<audit::Log>,
+    /// How much of other agents is looked up at once.
+    pub resolver: ResolverLimits,
     /// Its clocks.
     pub clock: Clock,
     /// Its randomness.
@@ -87,7 +89,7 @@ impl Home {
             Arc::clone(&standing),
             recorder.clone(),
             parts.clock.clone(),
-            parts.trust.max_manifest_age,
+            (parts.trust.max_manifest_age, parts.resolver),
         );
         Ok(Arc::new(Self {
             identity: ArcSwap::from_pointee(parts.identity),

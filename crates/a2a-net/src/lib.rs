@@ -42,8 +42,8 @@ pub use clock::{Clock, Entropy};
 pub use home::{Home, Identity, Parts};
 pub use posts::Posts;
 pub use resolve::{
-    Addresses, Connecting, Dial, Fetcher, Fetching, Guard, Loopback, Names, NotReachable, Reach,
-    Resolver, SystemNames, Tcp, Web, manifest_url,
+    Addresses, Connecting, Dial, FetchLimits, Fetcher, Fetching, Guard, Loopback, Names,
+    NotReachable, Reach, Resolver, ResolverLimits, SystemNames, Tcp, Web, manifest_url,
 };
 pub use server::{
     Call, ChunkRefused, Chunks, Handler, HandlerError, Handling, PeerView, Server, ServerSettings,

@@ -1,16 +1,20 @@
 //! Finding out whom a DID belongs to (profile §4): the plan of `a2a-identity`, carried out.
 //!
-//! One fetch at a time for each DID, whoever asks; what was learnt is kept as long as it holds, and
-//! so is that nothing was. A fetch goes on when the one who asked has gone.
+//! One resolution at a time for each DID, however many wait for it; it ends when none does. What was
+//! learnt is kept as long as it holds, and so is that nothing was. Everything is counted for who asks:
+//! a stranger by its source, so that no source keeps others from being looked up.
 
 mod fetch;
 mod guard;
+mod in_flight;
 mod place;
+mod queue;
 mod web;
 
 pub use self::fetch::{Fetcher, Fetching};
 pub use self::guard::{Addresses, Guard, Loopback, Names, NotReachable, Reach, SystemNames};
 pub use self::place::manifest_url;
+pub use self::queue::FetchLimits;
 pub use self::web::{Connecting, Dial, Tcp, Web};
 
 use std::collections::BTreeMap;
@@ -20,15 +24,17 @@ use std::time::Duration;
 
 use a2a_identity::{
     Answer, Cache, Did, Document, Fetch, Found as Way, Issuer, Lookup, ManifestRules, Peer, Pins,
-    Resolution, ResolveError, Resolved, RootKeys, Step, VerifiedManifest, Want, time_to_live,
-    verify_manifest,
+    Resolution, ResolveError, Resolved, RootKeys, Step, VerifiedManifest, Want, WebUrl,
+    time_to_live, verify_manifest,
 };
-use a2a_session::{Directory as _, Facts, Found, Freshness, Need};
-use a2a_wire::{Manifest, limits, parse_document};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use a2a_session::{Directory as _, Facts, Found, Freshness, Holder, Need};
+use a2a_wire::{Digest, Manifest, limits, parse_document};
+use base::Limits;
+use futures_util::future::join_all;
 
+use self::in_flight::{InFlight, Joined, Query};
 use self::place::Place;
+use self::queue::Queue;
 use crate::Clock;
 use crate::record::Recorder;
 use crate::standing::{Standing, lock};
@@ -48,13 +54,62 @@ struct Inner {
     recorder: Recorder,
     clock: Clock,
     max_manifest_age: i64,
-    keys: Mutex<Cache<Facts>>,
-    manifests: Mutex<Cache<Facts>>,
-    /// Counts fetches that are done, for those who wait for one.
-    done: watch::Sender<u64>,
+    limits: ResolverLimits,
+    state: Mutex<State>,
+    queue: Arc<Queue>,
     /// Where the operator says that manifests are.
     places: Mutex<BTreeMap<String, String>>,
     refreshed: OnceLock<Refreshed>,
+}
+
+/// What is known, and what is being found out.
+struct State {
+    keys: Cache<Holder, Facts>,
+    manifests: Cache<Holder, Facts>,
+    in_flight: InFlight,
+    /// The number of the resolution that began last.
+    last: u64,
+}
+
+/// How much may be looked up, and kept of it.
+#[derive(Debug, Clone, Copy)]
+pub struct ResolverLimits {
+    /// Resolutions under way, with those that wait for a fetch.
+    pub resolutions: Limits,
+    /// Fetches at once.
+    pub fetches: FetchLimits,
+    /// How long a resolution may take.
+    pub time: Duration,
+    /// Agents whose keys, and agents whose manifests are cached.
+    pub cached: Limits,
+}
+
+impl Default for ResolverLimits {
+    fn default() -> Self {
+        Self {
+            resolutions: Limits {
+                total: 256,
+                per_holder: 8,
+                reserved: 64,
+            },
+            fetches: FetchLimits::default(),
+            time: Duration::from_secs(20),
+            cached: Limits {
+                total: 10_000,
+                per_holder: 1000,
+                reserved: 2000,
+            },
+        }
+    }
+}
+
+/// Who asks about an agent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asker<'a> {
+    /// A peer, counted as this holder unless it is about an agent that the operator knows.
+    Peer(Holder),
+    /// This node; the server's endpoint, if one is at the other end.
+    Node(Option<&'a str>),
 }
 
 /// Who is told of a manifest that was fetched anew.
@@ -66,7 +121,7 @@ impl Resolver {
         standing: Arc<Standing>,
         recorder: Recorder,
         clock: Clock,
-        max_manifest_age: i64,
+        (max_manifest_age, limits): (i64, ResolverLimits),
     ) -> Self {
         Self(Arc::new(Inner {
             fetcher,
@@ -74,9 +129,14 @@ impl Resolver {
             recorder,
             clock,
             max_manifest_age,
-            keys: Mutex::new(Cache::new(Cache::<Facts>::CAPACITY)),
-            manifests: Mutex::new(Cache::new(Cache::<Facts>::CAPACITY)),
-            done: watch::channel(0).0,
+            limits,
+            state: Mutex::new(State {
+                keys: Cache::new(limits.cached),
+                manifests: Cache::new(limits.cached),
+                in_flight: InFlight::new(limits.resolutions),
+                last: 0,
+            }),
+            queue: Queue::new(limits.fetches),
             places: Mutex::new(BTreeMap::new()),
             refreshed: OnceLock::new(),
         }))
@@ -96,11 +156,12 @@ impl Resolver {
 
     /// Forgets what is cached of a DID.
     pub fn forget(&self, did: &Did) {
-        lock(&self.0.keys).forget(did);
-        lock(&self.0.manifests).forget(did);
+        let mut state = lock(&self.0.state);
+        state.keys.forget(did);
+        state.manifests.forget(did);
     }
 
-    /// What is known of a DID.
+    /// What is known of a DID, for this node itself.
     ///
     /// # Errors
     /// Why it cannot be known.
@@ -110,50 +171,57 @@ impl Resolver {
         want: Want,
         freshness: Freshness,
     ) -> Result<Facts, ResolveError> {
-        self.facts_at(did, want, freshness, self.said_place(did))
-            .await
+        let query = self.query(did, want, Asker::Node(None));
+        self.answer(&query, freshness).await
     }
 
-    /// The same, of an agent whose manifest is at this place.
-    async fn facts_at(
+    /// What is known of an agent that has a session; the session's holder is counted.
+    pub(crate) async fn session_facts(
         &self,
         did: &Did,
-        want: Want,
-        freshness: Freshness,
-        place: Option<Place>,
+        holder: Holder,
     ) -> Result<Facts, ResolveError> {
-        if let (Did::Key(key), None) = (did, &place) {
+        let query = self.query(did, Want::Manifest, Asker::Peer(holder));
+        self.answer(&query, Freshness::Any).await
+    }
+
+    /// A question about an agent. One that the operator knows is counted for itself, whoever asks.
+    fn query(&self, did: &Did, want: Want, asker: Asker<'_>) -> Query {
+        let agent = Digest::of(did.to_string().as_bytes());
+        let (place, holder) = match asker {
+            Asker::Peer(holder) if !self.0.standing.is_known(did) => (None, holder),
+            Asker::Peer(_) => (None, Holder::Agent(agent)),
+            Asker::Node(endpoint) => {
+                let place = endpoint.and_then(|endpoint| Place::on_host(did, endpoint));
+                (place, Holder::Agent(agent))
+            }
+        };
+        Query {
+            did: did.clone(),
+            want,
+            place: self.said_place(did).or(place),
+            holder,
+        }
+    }
+
+    async fn answer(&self, query: &Query, freshness: Freshness) -> Result<Facts, ResolveError> {
+        if let (Did::Key(key), None) = (&query.did, &query.place) {
             return Ok(Facts {
                 root: RootKeys::DidKey(key.key().clone()),
                 manifest: None,
             });
         }
-        let mut done = self.0.done.subscribe();
-        let mut freshness = freshness;
         loop {
-            let now = self.0.clock.now().monotonic;
-            let lookup = {
-                let mut cache = lock(self.0.cache(want));
-                match freshness {
-                    Freshness::Any => cache.look_up(did, now),
-                    Freshness::Newer => cache.look_up_newer(did, now),
-                }
+            let (running, is_ours) = match self.0.join(query, freshness)? {
+                Joined::Cached(facts) => return Ok(self.0.with_manifest(&query.did, *facts)),
+                Joined::Waits(running) => (running, false),
+                Joined::Begins(running) => (running, true),
             };
-            match lookup {
-                Lookup::Known(mut facts) => {
-                    if facts.manifest.is_none() {
-                        facts.manifest = self.0.fetched_manifest(did, now);
-                    }
-                    return Ok(facts);
-                }
-                Lookup::Failed(error) => return Err(error),
-                Lookup::Wait => {}
-                Lookup::Fetch => self.begin(did, want, place.clone()),
-            }
-            // What is under way is as new as can be.
-            freshness = Freshness::Any;
-            if done.changed().await.is_err() {
-                return Err(ResolveError::Over);
+            match running.outcome().await {
+                Some(outcome) => return outcome.map(|it| self.0.with_manifest(&query.did, it)),
+                None if is_ours => return Err(ResolveError::Busy),
+                // Another's gave way to more of the other's.
+                None => {}
             }
         }
     }
@@ -164,7 +232,8 @@ impl Resolver {
     /// Why it is not believed.
     pub async fn manifest_at(&self, url: &str) -> Result<Box<VerifiedManifest>, ResolveError> {
         let unusable = || ResolveError::Unusable(url.to_owned());
-        let answer = self.0.fetcher.fetch(url, Document::Manifest).await;
+        let holder = Holder::Agent(Digest::of(url.as_bytes()));
+        let answer = self.0.fetch(holder, url, Document::Manifest).await;
         let bytes = body(url, answer)?;
         let did = {
             let tree = parse_document(&bytes, limits::MANIFEST).map_err(|_| unusable())?;
@@ -172,26 +241,28 @@ impl Resolver {
             let manifest = Manifest::from_object(tree).map_err(|_| unusable())?;
             Did::parse(manifest.agent_did.as_str(), Peer::Baseline).map_err(|_| unusable())?
         };
-        let facts = self.facts_at(&did, Want::Keys, Freshness::Newer, None);
-        let root = facts.await?.root;
+        let query = Query {
+            place: None,
+            ..self.query(&did, Want::Keys, Asker::Node(None))
+        };
+        let root = self.answer(&query, Freshness::Newer).await?.root;
         let pins = self.0.standing.pins(&did);
         let check = self.0.rules(&did, &pins).check(&did, &root);
         Ok(Box::new(verify_manifest(&bytes, &check)?))
     }
 
-    /// Finds out what a handshake needs, of the server at an endpoint if it is a client's.
-    pub(crate) async fn find(&self, need: &Need, endpoint: Option<&str>) -> Found {
+    /// Finds out what a handshake needs.
+    pub(crate) async fn find(&self, need: &Need, asker: Asker<'_>) -> Found {
         match need {
             Need::Peer {
                 did,
                 want,
                 freshness,
             } => {
-                let place = self.said_place(did);
-                let place = place.or_else(|| Place::on_host(did, endpoint?));
-                Found::Peer(self.facts_at(did, *want, *freshness, place).await)
+                let query = self.query(did, *want, asker);
+                Found::Peer(self.answer(&query, *freshness).await)
             }
-            Need::Issuers(dids) => Found::Issuers(self.issuers(dids).await),
+            Need::Issuers(dids) => Found::Issuers(self.issuers(dids, asker).await),
         }
     }
 
@@ -200,86 +271,45 @@ impl Resolver {
         let _ = self.0.refreshed.set(refreshed);
     }
 
-    async fn issuers(&self, dids: &[Did]) -> BTreeMap<String, Issuer> {
-        let mut tasks = JoinSet::new();
-        for did in dids.iter().take(a2a_identity::MAX_RESOLUTIONS) {
-            let (this, did) = (self.clone(), did.clone());
-            tasks.spawn(async move {
-                let facts = this.facts(&did, Want::Manifest, Freshness::Any).await;
-                let manifest = facts.ok().and_then(|facts| facts.manifest);
-                (
-                    did.to_string(),
-                    manifest.map_or(Issuer::Failed, Issuer::Known),
-                )
-            });
-        }
-        let mut found = BTreeMap::new();
-        while let Some(issuer) = tasks.join_next().await {
-            found.extend(issuer.ok());
-        }
-        found
+    async fn issuers(&self, dids: &[Did], asker: Asker<'_>) -> BTreeMap<String, Issuer> {
+        let dids = dids.iter().take(a2a_identity::MAX_RESOLUTIONS);
+        let found = dids.map(async |did| {
+            let query = self.query(did, Want::Manifest, asker);
+            let facts = self.answer(&query, Freshness::Any).await;
+            let manifest = facts.ok().and_then(|facts| facts.manifest);
+            let issuer = manifest.map_or(Issuer::Failed, Issuer::Known);
+            (did.to_string(), issuer)
+        });
+        join_all(found).await.into_iter().collect()
     }
 
     fn said_place(&self, did: &Did) -> Option<Place> {
         let places = lock(&self.0.places);
         places.get(&did.to_string()).cloned().map(Place::Said)
     }
+}
 
-    /// Fetches in a task of its own, so that it ends whoever waits.
-    fn begin(&self, did: &Did, want: Want, place: Option<Place>) {
-        let task = Task {
-            inner: Arc::clone(&self.0),
-            did: did.clone(),
-            want,
-            outcome: Err(ResolveError::Unavailable(did.to_string())),
-        };
-        tokio::spawn(async move {
-            let outcome = task.inner.resolve(&task.did, want, place).await;
-            task.finish(outcome);
-        });
+impl State {
+    const fn cache(&mut self, want: Want) -> &mut Cache<Holder, Facts> {
+        match want {
+            Want::Keys => &mut self.keys,
+            Want::Manifest => &mut self.manifests,
+        }
     }
-}
 
-/// A fetch under way. However it ends, those who wait are told.
-struct Task {
-    inner: Arc<Inner>,
-    did: Did,
-    want: Want,
-    outcome: Result<(Facts, Duration), ResolveError>,
-}
-
-impl Task {
-    fn finish(mut self, outcome: Result<(Facts, Duration), ResolveError>) {
-        self.outcome = outcome;
-    }
-}
-
-impl Drop for Task {
-    fn drop(&mut self) {
-        let now = self.inner.clock.now().monotonic;
-        let outcome = self.outcome.clone();
-        lock(self.inner.cache(self.want)).finish(&self.did, now, outcome);
-        self.inner
-            .done
-            .send_modify(|count| *count = count.wrapping_add(1));
+    fn look_up(&mut self, query: &Query, freshness: Freshness, now: Duration) -> Lookup<Facts> {
+        let cache = self.cache(query.want);
+        match freshness {
+            Freshness::Any => cache.look_up(&query.did, now),
+            Freshness::Newer => cache.look_up_newer(&query.did, now),
+        }
     }
 }
 
 impl Inner {
-    const fn cache(&self, want: Want) -> &Mutex<Cache<Facts>> {
-        match want {
-            Want::Keys => &self.keys,
-            Want::Manifest => &self.manifests,
-        }
-    }
-
-    async fn resolve(
-        &self,
-        did: &Did,
-        want: Want,
-        place: Option<Place>,
-    ) -> Result<(Facts, Duration), ResolveError> {
-        let resolved = self.carry_out(did, want, place.is_some()).await?;
+    async fn resolve(&self, query: &Query) -> Result<(Facts, Duration), ResolveError> {
+        let (did, holder) = (&query.did, query.holder);
+        let resolved = self.carry_out(query).await?;
         if let Some(ids) = resolved.github {
             let kept = self.standing.remember_repository(did, ids).await;
             kept.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
@@ -294,13 +324,13 @@ impl Inner {
             last: last.or(rules.last),
             ..rules
         };
-        let (bytes, way, keep_none) = match place {
+        let (bytes, way, keep_none) = match &query.place {
             Some(Place::Said(url)) => {
-                let answer = self.fetcher.fetch(&url, Document::Manifest).await;
-                (Some(body(&url, answer)?), Way::ByOperator, DOCUMENT)
+                let answer = self.fetch(holder, url, Document::Manifest).await;
+                (Some(body(url, answer)?), Way::ByOperator, DOCUMENT)
             }
             Some(Place::OfHost(url)) => {
-                let answer = self.fetcher.fetch(&url, Document::Manifest).await;
+                let answer = self.fetch(holder, url, Document::Manifest).await;
                 // A server that speaks the base specification alone need not show any.
                 let bytes = match answer {
                     Answer::Status(400 | 401 | 403..=405 | 410) => None,
@@ -308,7 +338,7 @@ impl Inner {
                     | Answer::Status(_)
                     | Answer::Redirect
                     | Answer::Unreachable
-                    | Answer::Refused => Some(body(&url, answer)?),
+                    | Answer::Refused => Some(body(url, answer)?),
                 };
                 (bytes, Way::ByDid, NOT_SHOWN)
             }
@@ -335,15 +365,11 @@ impl Inner {
     }
 
     /// Carries out the plan. If the manifest is elsewhere, only the keys are looked for.
-    async fn carry_out(
-        &self,
-        did: &Did,
-        want: Want,
-        has_place: bool,
-    ) -> Result<Resolved, ResolveError> {
-        let want = match has_place {
-            true => Want::Keys,
-            false => want,
+    async fn carry_out(&self, query: &Query) -> Result<Resolved, ResolveError> {
+        let did = &query.did;
+        let want = match query.place {
+            Some(_) => Want::Keys,
+            None => query.want,
         };
         let pinned = match did {
             Did::Github(_) => self.standing.repository(did).await,
@@ -357,17 +383,36 @@ impl Inner {
                 Step::Failed(error) => return Err(error),
                 Step::Fetch(fetch) => fetch,
             };
-            let answer = self.fetcher.fetch(&url, what).await;
+            let answer = self.fetch(query.holder, &url, what).await;
             step = resolution.answer(&url, answer);
         }
     }
 
-    /// The manifest that was fetched for a DID, whose keys alone were asked for.
-    fn fetched_manifest(&self, did: &Did, now: Duration) -> Option<Box<VerifiedManifest>> {
-        let manifests = lock(&self.manifests);
-        manifests
-            .peek(did, now)
-            .and_then(|facts| facts.manifest.clone())
+    /// Fetches when it is its turn. A fetch that has begun keeps its place until it ends, whoever has
+    /// gone: what it does, such as looking up a name, cannot be stopped at once.
+    async fn fetch(&self, holder: Holder, url: &str, what: Document) -> Answer {
+        let Ok(parsed) = WebUrl::parse(url) else {
+            return Answer::Refused;
+        };
+        let permit = self.queue.wait(holder, parsed.host()).await;
+        let (fetcher, url) = (Arc::clone(&self.fetcher), url.to_owned());
+        let fetching = tokio::spawn(async move {
+            let answer = fetcher.fetch(&url, what).await;
+            drop(permit);
+            answer
+        });
+        fetching.await.unwrap_or(Answer::Unreachable)
+    }
+
+    /// With the manifest that was fetched for a DID, if its keys alone were asked for.
+    fn with_manifest(&self, did: &Did, facts: Facts) -> Facts {
+        let fetched = || {
+            let state = lock(&self.state);
+            let facts = state.manifests.peek(did, self.clock.now().monotonic);
+            facts.and_then(|facts| facts.manifest.clone())
+        };
+        let manifest = facts.manifest.or_else(fetched);
+        Facts { manifest, ..facts }
     }
 
     fn rules<'a>(&self, did: &Did, pins: &'a Pins) -> ManifestRules<'a> {

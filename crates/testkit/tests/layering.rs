@@ -45,7 +45,7 @@ const RULES: &[Rule] = &[
     rule("a2e-session", &["a2e-wire"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
     rule("a2e-runtime", &["base", "a2e-wire", "a2e-session", "policy", "audit", "store", "canonical"], &[]),
     rule("a2e-caps", &["base", "a2e-wire", "a2e-runtime", "policy", "store", "sandbox", "canonical", "strict-json"], &[]),
-    rule("a2a-identity", &["canonical", "a2a-wire"], &[ASYNC, CLOCK, SOCKETS]),
+    rule("a2a-identity", &["base", "canonical", "a2a-wire"], &[ASYNC, CLOCK, SOCKETS]),
     rule("a2a-session", &["base", "a2a-wire", "a2a-identity", "policy", "canonical"], &[ASYNC, CLOCK, SOCKETS]),
     rule("a2a-net", &["base", "a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical", "strict-json"], &[]),
     rule("bridge", &[

@@ -18,6 +18,7 @@ use super::error::{CallError, Told};
 use super::pool::Held;
 use super::route::Chosen;
 use super::{Couriers, Encrypt, Inner, Route, SessionView};
+use crate::resolve::Asker;
 use crate::standing::lock;
 use crate::transport::{Carrier, CarryError, Courier, Place, Reply};
 
@@ -280,7 +281,7 @@ impl<C: Couriers> Shaking<'_, C> {
             };
             let nobody = Need::Issuers(Vec::new());
             let need = check.need().unwrap_or(&nobody);
-            let found = home.resolver.find(need, Some(url));
+            let found = home.resolver.find(need, Asker::Node(Some(url)));
             let found = timeout_at(home.clock.at(check.deadline()), found).await;
             let found = found.unwrap_or_else(|_| Found::Issuers([].into()));
             step = check.handle_found(home.clock.now(), found);

@@ -1,12 +1,11 @@
 //! Fetches over TLS: one request on a connection of its own, to an address that was looked at.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_identity::{Answer, Document, WebUrl};
@@ -18,7 +17,6 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -28,7 +26,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::fetch::{Fetcher, Fetching};
 use super::guard::Guard;
-use crate::standing::lock;
 use crate::tls::ClientTls;
 
 /// A connection being made.
@@ -54,10 +51,6 @@ impl Dial for Tcp {
 const CONNECT: Duration = Duration::from_secs(3);
 /// How long a whole fetch may take.
 const WHOLE: Duration = Duration::from_secs(5);
-/// Fetches at once.
-const AT_ONCE: usize = 16;
-/// Fetches at once from one host.
-const PER_HOST: usize = 2;
 /// Bytes of a response's head.
 const HEAD: usize = 16 * 1024;
 
@@ -68,8 +61,6 @@ pub struct Web {
     dial: Arc<dyn Dial>,
     tls: Arc<ClientConfig>,
     github_token: Option<HeaderValue>,
-    at_once: Semaphore,
-    hosts: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 impl Web {
@@ -89,8 +80,6 @@ impl Web {
             dial: Arc::new(dial),
             tls: Arc::new(tls),
             github_token: None,
-            at_once: Semaphore::new(AT_ONCE),
-            hosts: Mutex::new(HashMap::new()),
         }
     }
 
@@ -112,11 +101,6 @@ impl Web {
         if !url.is_https() {
             return Answer::Refused;
         }
-        // First the host's, so that those who wait for a slow one take no place from others.
-        let host = self.host(url.host());
-        let (Ok(_host), Ok(_place)) = (host.acquire().await, self.at_once.acquire().await) else {
-            return Answer::Unreachable;
-        };
         let answer = timeout(WHOLE, self.exchange(&url, what)).await;
         answer.unwrap_or(Answer::Unreachable)
     }
@@ -184,15 +168,6 @@ impl Web {
             headers.insert(header::AUTHORIZATION, token.clone());
         }
         headers
-    }
-
-    fn host(&self, name: &str) -> Arc<Semaphore> {
-        let mut hosts = lock(&self.hosts);
-        if hosts.len() > 4 * AT_ONCE {
-            hosts.retain(|_, places| Arc::strong_count(places) > 1);
-        }
-        let new = || Arc::new(Semaphore::new(PER_HOST));
-        Arc::clone(hosts.entry(name.to_owned()).or_insert_with(new))
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use a2a_identity::ResolveError;
 use a2a_session::{
-    Arriving, Binding, Claim, Established, Failure, Found, Need, Now, PeerVerified, Proving,
-    Refused, Reply, ServerSession, Source,
+    Arriving, Binding, Claim, Established, Failure, Found, Holder, Need, Now, PeerVerified,
+    Proving, Refused, Reply, ServerSession, Source,
 };
 use a2a_wire::Phase;
 use audit::Event;
@@ -19,6 +19,7 @@ use super::live::{Inside, Live};
 use super::{Inner, retry_after};
 use crate::metrics::add;
 use crate::record::Way;
+use crate::resolve::Asker;
 use crate::standing::lock;
 use crate::transport::{Answer, Arrived};
 
@@ -37,7 +38,9 @@ impl Inner {
         loop {
             match reply {
                 Ok(Reply::Send(message)) => return Answer::Message(Bytes::from(message)),
-                Ok(Reply::Resolve(proving)) => reply = self.find_out(proving).await,
+                Ok(Reply::Resolve(proving)) => {
+                    reply = self.find_out(proving, arrived.source.ip().into()).await;
+                }
                 Ok(Reply::Established { session, message }) => {
                     return self.established(session, message, way).await;
                 }
@@ -61,9 +64,12 @@ impl Inner {
     }
 
     /// Finds out who a client is, within the time its handshake has.
-    async fn find_out(&self, proving: Box<Proving>) -> Result<Reply, Box<Refused>> {
+    async fn find_out(&self, proving: Box<Proving>, source: Source) -> Result<Reply, Box<Refused>> {
         let deadline = self.home.clock.at(proving.deadline());
-        let found = self.home.resolver.find(proving.need(), None);
+        let found = self
+            .home
+            .resolver
+            .find(proving.need(), Asker::Peer(Holder::Source(source)));
         let found = match timeout_at(deadline, found).await {
             Ok(found) => found,
             Err(_) => nothing(proving.need()),

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use a2a_identity::{Did, Want};
-use a2a_session::Freshness;
+use a2a_identity::Did;
+use a2a_session::Holder;
 
 use super::Inner;
 use crate::standing::lock;
@@ -76,24 +76,25 @@ impl Inner {
         let due = lock(&self.refreshes).due(now);
         for name in due {
             let session = self.sessions.of_agent(&name).into_iter().next();
-            let did = session.map(|live| {
+            let agent = session.map(|live| {
                 let inside = lock(&live.inside);
-                inside.session.established().peer().did().clone()
+                let established = inside.session.established();
+                (established.peer().did().clone(), established.holder())
             });
-            match did {
-                Some(did) => drop(tokio::spawn(look_again(Arc::downgrade(self), did))),
+            match agent {
+                Some(agent) => drop(tokio::spawn(look_again(Arc::downgrade(self), agent))),
                 None => self.unwatch(&name),
             }
         }
     }
 }
 
-async fn look_again(inner: Weak<Inner>, did: Did) {
+async fn look_again(inner: Weak<Inner>, (did, holder): (Did, Holder)) {
     let Some(resolver) = inner.upgrade().map(|inner| inner.home.resolver.clone()) else {
         return;
     };
     // If a manifest is fetched for it, the server is told as of any other.
-    let facts = resolver.facts(&did, Want::Manifest, Freshness::Any).await;
+    let facts = resolver.session_facts(&did, holder).await;
     let Some(inner) = inner.upgrade() else {
         return;
     };

@@ -11,6 +11,7 @@ mod certificates;
 mod development;
 mod echo;
 mod exchange;
+mod fairness;
 mod fetches;
 mod foreign;
 mod grpc;

@@ -1,10 +1,13 @@
 //! Finding out whom a DID belongs to: what is kept, and for how long.
 
+use std::time::Duration;
+
 use a2a_identity::{Answer as Fetched, Did, Peer, ResolveError, Want, WebUrl};
-use a2a_net::manifest_url;
+use a2a_net::{Facts, ResolverLimits, manifest_url};
 use a2a_session::Freshness;
 use serde_json::json;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
 
 use crate::support::*;
 
@@ -38,10 +41,10 @@ async fn threat_83_single_flight_and_a_negative_cache() {
     };
     ask(1000).await;
     assert_eq!(node.spy.asked().len(), 1);
-    tokio::time::advance(std::time::Duration::from_secs(59)).await;
+    tokio::time::advance(Duration::from_secs(59)).await;
     ask(1).await;
     assert_eq!(node.spy.asked().len(), 1);
-    tokio::time::advance(std::time::Duration::from_secs(2)).await;
+    tokio::time::advance(Duration::from_secs(2)).await;
     ask(1).await;
     assert_eq!(node.spy.asked().len(), 2);
 }
@@ -68,7 +71,7 @@ async fn threat_82_a_refresh_a_minute() {
         assert_eq!(again, Ok(known.clone()));
     }
     assert_eq!(node.spy.asked().len(), 2);
-    tokio::time::advance(std::time::Duration::from_secs(61)).await;
+    tokio::time::advance(Duration::from_secs(61)).await;
     node.spy.publish(url, document(text, 8));
     let newer = resolver
         .facts(&web_did(text), Want::Keys, Freshness::Newer)
@@ -89,7 +92,7 @@ async fn documents_are_kept_for_an_hour() {
     );
     node.spy.publish(url, document(text, 7));
     for (wait, asked) in [(0, 1), (3599, 1), (2, 2)] {
-        tokio::time::advance(std::time::Duration::from_secs(wait)).await;
+        tokio::time::advance(Duration::from_secs(wait)).await;
         let found = resolver
             .facts(&web_did(text), Want::Keys, Freshness::Any)
             .await;
@@ -216,4 +219,119 @@ async fn a_fetched_manifest_is_known_when_keys_are_asked_for() {
     let fetched = fetched.unwrap().manifest;
     let keys = resolver.facts(&did, Want::Keys, Freshness::Any).await;
     assert!(fetched.is_some() && keys.unwrap().manifest == fetched);
+}
+
+/// Limits with which one resolution runs at a time.
+fn one_at_a_time() -> ResolverLimits {
+    let one = base::Limits {
+        total: 1,
+        per_holder: 1,
+        reserved: 0,
+    };
+    let mut limits = ResolverLimits::default();
+    limits.fetches.all = one;
+    limits
+}
+
+async fn node_with(resolver: ResolverLimits) -> Node {
+    let made = Made {
+        resolver,
+        ..Made::of(CLIENT)
+    };
+    let node = made.node().await;
+    node.spy.slow_down("slow.example.com");
+    node.spy.publish(
+        "https://a.example.com/.well-known/did.json",
+        document("did:web:a.example.com", 7),
+    );
+    node
+}
+
+/// Asks in a task of its own; the question is under way when this returns.
+async fn asking(node: &Node, name: &str) -> JoinHandle<Result<Facts, ResolveError>> {
+    let (resolver, did) = (node.home.resolver().clone(), web_did(name));
+    let asking =
+        tokio::spawn(async move { resolver.facts(&did, Want::Keys, Freshness::Any).await });
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    asking
+}
+
+#[tokio::test(start_paused = true)]
+async fn lookup_without_a_waiter_is_given_up() {
+    let node = node_with(one_at_a_time()).await;
+    let first = asking(&node, "did:web:slow.example.com").await;
+    let second = asking(&node, "did:web:b.slow.example.com").await;
+    second.abort();
+    let found = asking(&node, "did:web:a.example.com").await.await;
+    assert!(found.unwrap().is_ok());
+    assert!(matches!(
+        first.await.unwrap(),
+        Err(ResolveError::Unavailable(_))
+    ));
+    let asked = node.spy.asked();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lookup_goes_on_while_anyone_waits() {
+    let node = node_with(one_at_a_time()).await;
+    let busy = asking(&node, "did:web:slow.example.com").await;
+    let first = asking(&node, "did:web:a.example.com").await;
+    let second = asking(&node, "did:web:a.example.com").await;
+    first.abort();
+    assert!(second.await.unwrap().is_ok());
+    assert!(busy.await.unwrap().is_err());
+    assert_eq!(node.spy.count(), 2);
+}
+
+/// What others do to a lookup is not held against its DID.
+#[tokio::test(start_paused = true)]
+async fn lookup_that_gave_way_or_took_too_long_is_not_remembered() {
+    let mut limits = one_at_a_time();
+    limits.resolutions = limits.fetches.all;
+    let node = node_with(limits).await;
+    let first = asking(&node, "did:web:slow.example.com").await;
+    let found = asking(&node, "did:web:a.example.com").await.await;
+    assert!(found.unwrap().is_ok());
+    assert_eq!(first.await.unwrap(), Err(ResolveError::Busy));
+
+    let mut limits = one_at_a_time();
+    limits.time = Duration::from_secs(3);
+    let node = node_with(limits).await;
+    let busy = asking(&node, "did:web:slow.example.com").await;
+    let late = asking(&node, "did:web:a.example.com").await.await;
+    let late = late.unwrap();
+    assert!(
+        matches!(late, Err(ResolveError::Unavailable(_))),
+        "{late:?}"
+    );
+    assert!(busy.await.unwrap().is_err());
+    let again = asking(&node, "did:web:a.example.com").await.await;
+    assert!(again.unwrap().is_ok());
+}
+
+/// Who begins a refresh and leaves does not keep others from theirs.
+#[tokio::test(start_paused = true)]
+async fn refresh_that_was_given_up_does_not_count() {
+    let node = node_with(one_at_a_time()).await;
+    let known = asking(&node, "did:web:a.example.com").await.await;
+    let known = known.unwrap().unwrap();
+    let newer = || {
+        let (resolver, did) = (
+            node.home.resolver().clone(),
+            web_did("did:web:a.example.com"),
+        );
+        async move { resolver.facts(&did, Want::Keys, Freshness::Newer).await }
+    };
+    let busy = asking(&node, "did:web:slow.example.com").await;
+    assert!(
+        timeout(Duration::from_secs(1), newer()).await.is_err(),
+        "it waits its turn"
+    );
+    let url = "https://a.example.com/.well-known/did.json";
+    node.spy.publish(url, document("did:web:a.example.com", 8));
+    assert_ne!(newer().await.unwrap(), known);
+    assert!(busy.await.unwrap().is_err());
 }

@@ -23,6 +23,7 @@ async fn server_of(host: &Host) -> Server {
         trust: TrustRules::default(),
         store: Store::new(Memory::new(Limits::default())),
         log: None,
+        resolver: ResolverLimits::default(),
         clock: clock(),
         entropy: entropy(),
     };

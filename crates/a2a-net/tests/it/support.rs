@@ -1,6 +1,6 @@
 //! Two nodes, what is between them, and a watch that tests can turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -116,7 +116,11 @@ pub(crate) struct Spy(Arc<Mutex<Published>>);
 struct Published {
     answers: BTreeMap<String, Fetched>,
     asked: Vec<String>,
+    slow: BTreeSet<String>,
 }
+
+/// What a slow host takes: as long as a fetch may.
+const SLOW: Duration = Duration::from_secs(5);
 
 impl Spy {
     pub(crate) fn publish(&self, url: &str, answer: Fetched) {
@@ -125,6 +129,17 @@ impl Spy {
             .unwrap()
             .answers
             .insert(url.to_owned(), answer);
+    }
+
+    /// Has a host take as long as a fetch may, with all names under it, and then not answer.
+    pub(crate) fn slow_down(&self, host: &str) {
+        self.0.lock().unwrap().slow.insert(host.to_owned());
+    }
+
+    fn is_slow(&self, url: &str) -> bool {
+        let host = url.split('/').nth(2).unwrap_or_default();
+        let published = self.0.lock().unwrap();
+        published.slow.iter().any(|slow| host.ends_with(slow))
     }
 
     pub(crate) fn asked(&self) -> Vec<String> {
@@ -142,8 +157,12 @@ impl Fetcher for Spy {
         Box::pin(async move {
             // As a network would, let others run first.
             tokio::task::yield_now().await;
-            let mut published = self.0.lock().unwrap();
-            published.asked.push(url.to_owned());
+            self.0.lock().unwrap().asked.push(url.to_owned());
+            if self.is_slow(url) {
+                tokio::time::sleep(SLOW).await;
+                return Fetched::Unreachable;
+            }
+            let published = self.0.lock().unwrap();
             let answer = published.answers.get(url).cloned();
             answer.unwrap_or(Fetched::Status(404))
         })
@@ -218,6 +237,7 @@ pub(crate) struct Made {
     pub(crate) trust: TrustRules,
     pub(crate) store: Store,
     pub(crate) log: Option<Log>,
+    pub(crate) resolver: ResolverLimits,
 }
 
 impl Made {
@@ -228,6 +248,7 @@ impl Made {
             trust: TrustRules::default(),
             store: Store::new(Memory::new(Limits::default())),
             log: None,
+            resolver: ResolverLimits::default(),
         }
     }
 
@@ -239,6 +260,7 @@ impl Made {
             trust: self.trust,
             store: self.store,
             log: self.log,
+            resolver: self.resolver,
             clock: clock(),
             entropy: entropy(),
         };

@@ -2,10 +2,12 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use a2a_identity::{Anchor, Did, DidKey, SigningKey, TrustLevel, endorse, sign_manifest};
+use a2a_identity::{
+    Anchor, Answer as Fetched, Did, DidKey, SigningKey, TrustLevel, endorse, sign_manifest,
+};
 use a2a_net::transport::{Answer, Place, Service as _};
 use a2a_net::*;
-use a2a_session::{Own, TrustRules};
+use a2a_session::{ExpectPolicy, Own, TrustRules};
 use a2a_wire::{EndorsementPayload, UnixSeconds, Write as _};
 use bytes::Bytes;
 use canonical::Value;
@@ -53,36 +55,62 @@ async fn threat_100_one_agent_over_many_sessions() {
 }
 
 /// An agent that nobody has seen before, with an address of its own.
-struct Newcomer {
+pub(crate) struct Newcomer {
     seed: [u8; 32],
-    source: SocketAddr,
+    pub(crate) source: SocketAddr,
+    /// Where its keys are published; without one it is a did:key.
+    host: Option<String>,
 }
 
 impl Newcomer {
-    fn new(number: u16) -> Self {
+    pub(crate) fn new(number: u16) -> Self {
         let mut seed = [7; 32];
         let [a, b] = number.to_be_bytes();
         (seed[0], seed[1]) = (a, b);
         Self {
             seed,
             source: (Ipv4Addr::new(192, 0, a, b), 4000).into(),
+            host: None,
         }
+    }
+
+    /// A did:web at this host.
+    pub(crate) fn at(number: u16, host: &str) -> Self {
+        Self {
+            host: Some(host.to_owned()),
+            ..Self::new(number)
+        }
+    }
+
+    /// Publishes its DID document.
+    pub(crate) fn publish(&self, spy: &Spy) {
+        let host = self.host.as_deref().unwrap();
+        let document = json!({"agent_did": self.did().to_string(), "public_keys": [self.jwk()]});
+        let url = format!("https://{host}/.well-known/did.json");
+        spy.publish(&url, Fetched::Body(document.to_string().into_bytes()));
     }
 
     fn key(&self) -> SigningKey {
         SigningKey::from_seed(&self.seed)
     }
 
-    fn did(&self) -> Did {
-        Did::Key(DidKey::new(self.key().verifying_key()))
+    pub(crate) fn did(&self) -> Did {
+        match &self.host {
+            Some(host) => format!("did:web:{host}").parse().unwrap(),
+            None => Did::Key(DidKey::new(self.key().verifying_key())),
+        }
+    }
+
+    fn jwk(&self) -> serde_json::Value {
+        let bytes = self.key().verifying_key().to_bytes();
+        json!({"kid": "k", "key": canonical::base64url::encode(&bytes)})
     }
 
     /// With the word of an anchor for it, or with none.
-    fn own(&self, anchor: Option<u8>) -> Own {
-        let bytes = self.key().verifying_key().to_bytes();
+    pub(crate) fn own(&self, anchor: Option<u8>) -> Own {
         let mut draft = json!({
             "manifest_version": "1.0", "agent_did": self.did().to_string(), "agent_id": "new",
-            "public_keys": [{"kid": "k", "key": canonical::base64url::encode(&bytes)}],
+            "public_keys": [self.jwk()],
             "endpoints": [{"type": "handshake", "url": "https://new.example.com/a2a/handshake", "transport": "http"}],
         });
         if let Some(anchor) = anchor {
@@ -115,19 +143,32 @@ impl Newcomer {
         }
     }
 
+    /// What its PROOF is answered.
+    pub(crate) async fn proves(
+        &self,
+        server: &Server,
+        home: &Home,
+        own: (Own, &Clock),
+    ) -> (Box<ExpectPolicy>, Bytes) {
+        let mut deliver = async |server: &Server, message: Vec<u8>| {
+            self.send(server, Place::Handshake, message).await
+        };
+        prove(server, home.standing(), own, &mut deliver).await
+    }
+
     /// A session, or the code it was refused with.
-    async fn shake(
+    pub(crate) async fn shake(
         &self,
         server: &Server,
         home: &Home,
         anchor: Option<u8>,
     ) -> Result<Hand, String> {
         let clock = clock();
-        let mut deliver = async |server: &Server, message: Vec<u8>| {
-            self.send(server, Place::Handshake, message).await
-        };
-        let own = (self.own(anchor), &clock);
-        let (next, policy) = prove(server, home.standing(), own, &mut deliver).await;
+        let (next, policy) = self.proves(server, home, (self.own(anchor), &clock)).await;
+        let code = code_of(&policy);
+        if code != "none" {
+            return Err(code);
+        }
         let (state, accept) = next.handle_message(clock.now(), &policy).unwrap();
         let answer = self.send(server, Place::Handshake, accept).await;
         let code = code_of(&answer);
@@ -142,7 +183,7 @@ impl Newcomer {
         })
     }
 
-    async fn ask(&self, hand: &mut Hand) -> String {
+    pub(crate) async fn ask(&self, hand: &mut Hand) -> String {
         let request = hand.request(&json!({"goal": "work"}));
         code_of(&self.send(&hand.server, Place::Request, request).await)
     }

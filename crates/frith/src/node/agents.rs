@@ -12,7 +12,7 @@ use a2a_net::listen::{Exposure, Limits, Listeners};
 use a2a_net::tls::{Certificate, ClientTls, DevelopmentCa, Roots};
 use a2a_net::{
     Client, ClientSettings, Clock, Entropy, Guard, Home, Identity, Loopback, Parts, Posts, Reach,
-    Rules, Server, ServerSettings, SystemNames, Web,
+    ResolverLimits, Rules, Server, ServerSettings, SystemNames, Web,
 };
 use a2a_session::{Method, RequireManifest, Sealing, TrustRules};
 use a2e_runtime::config::{A2a, Baseline, Config, DidMethod, Encryption};
@@ -101,6 +101,7 @@ impl Agents {
             trust: trust(needs.config, &needs.book.books.pages()),
             store: needs.store,
             log: needs.log,
+            resolver: ResolverLimits::default(),
             clock: Clock::system(),
             entropy: Entropy::system(),
         };
