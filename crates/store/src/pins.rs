@@ -47,6 +47,8 @@ pub struct Pin {
     pub version: i64,
     /// What was last seen instead, and waits to be approved.
     pub offered: Option<Hash>,
+    /// When something was first pinned or offered under this name.
+    pub since: UnixMillis,
     /// When this last changed.
     pub at: UnixMillis,
 }
@@ -118,6 +120,7 @@ fn compared(known: Option<&Pin>, now: UnixMillis, hash: Hash) -> (Compared, Opti
         pinned: known.and_then(|pin| pin.pinned),
         version: known.map_or(0, |pin| pin.version),
         offered: Some(hash),
+        since: known.map_or(now, |pin| pin.since),
         at: now,
     };
     let is_new = known.is_none_or(|pin| pin.offered != Some(hash));
@@ -129,7 +132,7 @@ fn advanced(known: Option<&Pin>, now: UnixMillis, new: (Hash, i64)) -> (Advanced
     let (hash, version) = new;
     let pin = Pin {
         version,
-        ..approved(now, hash)
+        ..approved(known, now, hash)
     };
     let Some((pinned, before)) = known.and_then(|pin| Some((pin.pinned?, pin.version))) else {
         return (Advanced::Pinned, Some(pin));
@@ -147,11 +150,12 @@ fn advanced(known: Option<&Pin>, now: UnixMillis, new: (Hash, i64)) -> (Advanced
     }
 }
 
-const fn approved(now: UnixMillis, hash: Hash) -> Pin {
+fn approved(known: Option<&Pin>, now: UnixMillis, hash: Hash) -> Pin {
     Pin {
         pinned: Some(hash),
         version: 0,
         offered: None,
+        since: known.map_or(now, |pin| pin.since),
         at: now,
     }
 }
@@ -201,7 +205,7 @@ impl Pins for InMemory {
     }
 
     fn pin(&self, now: UnixMillis, name: &str, hash: Hash) -> Pending<()> {
-        Pending::ready(self.change(name, |_| ((), Some(approved(now, hash)))))
+        Pending::ready(self.change(name, |known| ((), Some(approved(known, now, hash)))))
     }
 
     fn advance(&self, now: UnixMillis, name: &str, hash: Hash, version: i64) -> Pending<Advanced> {
@@ -248,11 +252,17 @@ pub(crate) const SCHEMA: &str = concat!(
     metered!(triggers "pins")
 );
 
+/// Adds the time at which something was first pinned or offered under a name.
+pub(crate) const SINCE: &str = "
+ALTER TABLE pins ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
+UPDATE pins SET since = at;
+";
+
 pub(crate) const TABLE: Metered = metered!("pins", "pin");
 
 /// Finds a pin; public for the benchmark.
 pub const FIND: &str =
-    "SELECT pinned, version, offered, at FROM pins WHERE owner = ?1 AND name = ?2";
+    "SELECT pinned, version, offered, at, since FROM pins WHERE owner = ?1 AND name = ?2";
 
 #[derive(Debug)]
 pub(crate) struct InSqlite {
@@ -288,8 +298,8 @@ impl InSqlite {
                 TABLE.make_room(connection, place, limit, Size::default(), more)?;
             }
             let mut keep = connection.prepare_cached(
-                "INSERT INTO pins (owner, name, pinned, version, offered, at, bytes)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                "INSERT INTO pins (owner, name, pinned, version, offered, at, bytes, since)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                  ON CONFLICT (owner, name) DO UPDATE SET pinned = excluded.pinned,
                  version = excluded.version, offered = excluded.offered, at = excluded.at",
             )?;
@@ -303,6 +313,7 @@ impl InSqlite {
                 offered,
                 pin.at.0,
                 size(&name),
+                pin.since.0,
             );
             keep.execute(values)?;
             Ok(answer)
@@ -324,7 +335,7 @@ impl Pins for InSqlite {
     }
 
     fn pin(&self, now: UnixMillis, name: &str, hash: Hash) -> Pending<()> {
-        self.change(name, move |_| ((), Some(approved(now, hash))))
+        self.change(name, move |known| ((), Some(approved(known, now, hash))))
     }
 
     fn advance(&self, now: UnixMillis, name: &str, hash: Hash, version: i64) -> Pending<Advanced> {
@@ -339,10 +350,10 @@ impl Pins for InSqlite {
     fn list(&self) -> Pending<Vec<(String, Pin)>> {
         self.database.read(|connection| {
             let mut list = connection.prepare_cached(
-                "SELECT pinned, version, offered, at, name FROM pins
+                "SELECT pinned, version, offered, at, since, name FROM pins
                  WHERE owner = ?1 ORDER BY name",
             )?;
-            let pins = list.query_map([self.kind], |row| Ok((row.get(4)?, pin(row)?)))?;
+            let pins = list.query_map([self.kind], |row| Ok((row.get(5)?, pin(row)?)))?;
             Ok(pins.collect::<Result<_, _>>()?)
         })
     }
@@ -369,6 +380,7 @@ fn pin(row: &Row<'_>) -> rusqlite::Result<Pin> {
         pinned: hash(0)?,
         version: row.get(1)?,
         offered: hash(2)?,
+        since: UnixMillis(row.get(4)?),
         at: UnixMillis(row.get(3)?),
     })
 }

@@ -27,6 +27,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     learning::SCHEMA,
     chains::SCHEMA,
     chains::REQUESTS,
+    pins::SINCE,
 ];
 
 /// What the store knows of itself, and how much each owner has of each kind: kept by triggers, so

@@ -19,7 +19,7 @@ use crate::contract::{by, cipher, component, entry, experience, plan, refinement
 use crate::subject::{NOW, ada, at, folder, hash};
 
 /// The version of this program's databases.
-const NEWEST: i64 = 13;
+const NEWEST: i64 = 14;
 
 fn open(path: &Path) -> Result<Store, Error> {
     Sqlite::open(&Options::new(path)).map(Store::new)
@@ -132,6 +132,8 @@ fn look(store: &Store, version: i64) {
         false => Compared::Unknown,
     };
     assert_eq!(pins.compare(NOW, "tool", hash(1)).wait(), Ok(compared));
+    let pin = pins.get("tool").wait().unwrap().unwrap();
+    assert_eq!(pin.since, NOW);
     let secrets = wait(store.vault(cipher(1))).unwrap().for_agent(&ada());
     let secret = wait(secrets.get("token")).unwrap();
     assert_eq!(secret.is_some(), has(8));

@@ -25,6 +25,7 @@ fn what_changes_is_quarantined_until_it_is_approved(make: Make) {
         pinned: None,
         version: 0,
         offered: Some(hash(1)),
+        since: NOW,
         at: NOW,
     };
     assert_eq!(get(), offered);
@@ -35,6 +36,7 @@ fn what_changes_is_quarantined_until_it_is_approved(make: Make) {
         pinned: Some(hash(1)),
         version: 0,
         offered: Some(hash(2)),
+        since: NOW,
         at: at(3),
     };
     // Seen again it is no news.
@@ -42,6 +44,7 @@ fn what_changes_is_quarantined_until_it_is_approved(make: Make) {
     assert_eq!(get(), changed);
     pins.pin(at(5), "git__commit", hash(2)).wait().unwrap();
     assert_eq!(compare(6, 2), Compared::Same);
+    assert_eq!(get().since, NOW);
     assert_eq!(compare(6, 1), Compared::Changed { pinned: hash(2) });
 }
 
