@@ -61,6 +61,7 @@ impl Party {
                 crate::log::parts()?,
             )?),
             resolver: ResolverLimits::default(),
+            peer_history: a2a_net::peer_history::LIMITS,
             clock,
             entropy: Entropy::system(),
         };

@@ -53,6 +53,8 @@ pub struct Parts {
     pub log: Option<audit::Log>,
     /// How much of other agents is looked up at once.
     pub resolver: ResolverLimits,
+    /// How many agents it remembers.
+    pub peer_history: base::Limits,
     /// Its clocks.
     pub clock: Clock,
     /// Its randomness.
@@ -81,7 +83,8 @@ impl Home {
     /// # Errors
     /// If the store fails.
     pub async fn open(parts: Parts, fetcher: impl Fetcher) -> Result<Arc<Self>, store::Error> {
-        let standing = Standing::open(parts.rules, &parts.store, parts.clock.clone()).await?;
+        let (rules, clock) = (parts.rules, parts.clock.clone());
+        let standing = Standing::open(rules, &parts.store, parts.peer_history, clock).await?;
         let standing = Arc::new(standing);
         let recorder = Recorder::new(parts.log);
         let resolver = Resolver::new(

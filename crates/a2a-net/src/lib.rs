@@ -25,6 +25,7 @@ pub mod courier;
 mod home;
 pub mod listen;
 mod metrics;
+pub mod peer_history;
 mod posts;
 mod record;
 mod resolve;

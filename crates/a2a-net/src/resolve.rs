@@ -372,10 +372,9 @@ impl Inner {
             None => query.want,
         };
         let pinned = match did {
-            Did::Github(_) => self.standing.repository(did).await,
-            Did::Key(_) | Did::Web(_) => Ok(None),
+            Did::Github(_) => self.standing.repository(did),
+            Did::Key(_) | Did::Web(_) => None,
         };
-        let pinned = pinned.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
         let (mut resolution, mut step) = Resolution::begin(did.clone(), want, pinned);
         loop {
             let Fetch { url, what } = match step {

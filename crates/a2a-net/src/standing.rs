@@ -1,20 +1,19 @@
 //! What the operator says about agents, and what the past says: the second outlives the process.
 
-mod remembered;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2a_identity::{Did, FoldedManifest, GithubIds, Pins, Seen, VerifiedManifest};
-use a2a_session::{Baseline, Binding, Directory, Failure, Memory, PeerVerified, times};
-use a2a_wire::{Digest, ErrorCode, Reason, UnixSeconds};
+use a2a_session::{Baseline, Binding, Directory, Failure, Holder, Memory, PeerVerified, times};
+use a2a_wire::Digest;
 use arc_swap::ArcSwap;
+use base::{Class, Limits, Table};
 use policy::EffectivePolicy;
-use store::{Advanced, Hash, PinKind, Store};
+use store::Store;
 
-use self::remembered::Remembered;
 use crate::Clock;
+use crate::peer_history::PeerHistory;
 
 /// What the operator says about agents, by canonical DID.
 #[derive(Debug, Clone, Default)]
@@ -42,6 +41,11 @@ impl Rules {
         self.policies.get(did).unwrap_or(&self.policy)
     }
 
+    /// Whether the operator knows an agent.
+    fn is_known(&self, did: &str) -> bool {
+        self.added.contains(did) || self.pins.contains_key(did)
+    }
+
     /// The largest request that any agent may send.
     pub(crate) fn largest_request(&self) -> u64 {
         let all = self.policies.values().chain([&self.policy]);
@@ -56,59 +60,44 @@ pub struct Standing {
     rules: ArcSwap<Rules>,
     /// When they were changed last, if they were.
     changed: Mutex<Option<Duration>>,
-    /// The manifests that were accepted last: an older one brings back keys that were given up.
-    seen: Mutex<Remembered<Seen>>,
-    /// The manifests that were new last, of agents that proved themselves, to know them again.
-    known: Mutex<Remembered<Arc<FoldedManifest>>>,
-    /// Who spoke the profile, and when last.
-    profile: Mutex<Remembered<()>>,
+    history: PeerHistory,
+    /// Manifests of agents that proved themselves, so that they need not be verified again.
+    verified: Mutex<Table<Holder, String, Arc<FoldedManifest>>>,
     /// The nonces of servers, to a client.
     nonces: Mutex<Memory<Digest>>,
-    store: Store,
     clock: Clock,
 }
 
-/// Agents of which something is remembered. Whoever has many names can make the oldest go, but no
-/// room for more.
-const AGENTS: usize = 50_000;
-/// Agents whose manifests are kept; one has at most 64 KiB.
-const KNOWN: usize = 256;
+/// Agents whose verified manifests are kept; one has at most 64 KiB.
+const VERIFIED: Limits = Limits {
+    total: 256,
+    per_holder: 1,
+    reserved: 64,
+};
 /// Nonces of servers.
 const NONCES: usize = 262_144;
 /// How long an agent that spoke the profile must go on doing so.
 const PROFILE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How old what is written of that may be, so that not every handshake writes.
-const PROFILE_REWRITTEN: Duration = Duration::from_secs(24 * 3600);
 
 impl Standing {
     /// Reads what is remembered.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn open(rules: Rules, store: &Store, clock: Clock) -> Result<Self, store::Error> {
-        let mut seen = Remembered::new(AGENTS);
-        for (name, pin) in store.pins(&PinKind::MANIFEST).list().await? {
-            let Some(Hash(hash)) = pin.pinned else {
-                continue;
-            };
-            let manifest = Seen {
-                hash: Digest::from(hash),
-                timestamp: UnixSeconds(pin.version),
-            };
-            seen.insert(&name, pin.at, manifest);
-        }
-        let mut profile = Remembered::new(AGENTS);
-        for (name, pin) in store.pins(&PinKind::PROFILE).list().await? {
-            profile.insert(&name, pin.at, ());
-        }
+    pub async fn open(
+        rules: Rules,
+        store: &Store,
+        limits: Limits,
+        clock: Clock,
+    ) -> Result<Self, store::Error> {
+        let is_known = |did: &str| rules.is_known(did);
+        let history = PeerHistory::open(store, limits, clock.millis(), is_known).await?;
         Ok(Self {
             rules: ArcSwap::from_pointee(rules),
             changed: Mutex::new(None),
-            seen: Mutex::new(seen),
-            known: Mutex::new(Remembered::new(KNOWN)),
-            profile: Mutex::new(profile),
+            history,
+            verified: Mutex::new(Table::new(VERIFIED)),
             nonces: Mutex::new(Memory::new(times::NONCE, NONCES)),
-            store: store.clone(),
             clock,
         })
     }
@@ -137,20 +126,28 @@ impl Standing {
     pub(crate) async fn remember(
         &self,
         peer: &PeerVerified,
+        holder: Holder,
         binding: Binding,
     ) -> Result<(), Failure> {
-        let name = peer.did().to_string();
+        let (now, did) = (self.clock.millis(), peer.did());
         if let Some(manifest) = peer.seen() {
-            self.accepted(&name, manifest).await?;
+            self.history
+                .accept_manifest(now, did, holder, manifest)
+                .await?;
         }
         match binding {
-            Binding::Profile => self.spoke(&name, peer.manifest_hash()).await,
+            Binding::Profile => {
+                let manifest = peer.manifest_hash();
+                self.history
+                    .speaks_profile(now, did, holder, manifest)
+                    .await
+            }
             Binding::Baseline => Ok(()),
         }
     }
 
-    /// Remembers that a known agent has another manifest now, durably: who shows its last one brings
-    /// back keys that it gave up.
+    /// Remembers that an agent has another manifest now than the one that was accepted, durably: an
+    /// older one brings back keys that it gave up.
     ///
     /// # Errors
     /// As [`Standing::remember`].
@@ -159,11 +156,10 @@ impl Standing {
         did: &Did,
         manifest: &VerifiedManifest,
     ) -> Result<(), Failure> {
-        let last = self.last_seen(did);
-        match last {
-            Some(_) => self.accepted(&did.to_string(), manifest.seen(last)).await,
-            None => Ok(()),
-        }
+        let manifest = manifest.seen(self.last_seen(did));
+        self.history
+            .renew_manifest(self.clock.millis(), did, manifest)
+            .await
     }
 
     /// Remembers the nonce of a server that a handshake was done with.
@@ -177,10 +173,8 @@ impl Standing {
     }
 
     /// The numbers under which a repository and its owner were first seen.
-    pub(crate) async fn repository(&self, did: &Did) -> Result<Option<GithubIds>, store::Error> {
-        let pin = self.store.pins(&PinKind::REPOSITORY);
-        let pin = pin.get(&did.to_string()).await?;
-        Ok(pin.and_then(|pin| pin.pinned).map(ids_of))
+    pub(crate) fn repository(&self, did: &Did) -> Option<GithubIds> {
+        self.history.repository(did)
     }
 
     /// Remembers the numbers of a repository that was first seen now.
@@ -189,9 +183,18 @@ impl Standing {
         did: &Did,
         ids: GithubIds,
     ) -> Result<(), store::Error> {
-        let pins = self.store.pins(&PinKind::REPOSITORY);
         let now = self.clock.millis();
-        pins.pin(now, &did.to_string(), hash_of(ids)).await
+        let holder = (Holder::of_did(did), self.class_of(did));
+        self.history
+            .remember_repository(now, did, holder, ids)
+            .await
+    }
+
+    fn class_of(&self, did: &Did) -> Class {
+        match self.is_known(did) {
+            true => Class::Known,
+            false => Class::Stranger,
+        }
     }
 
     /// Forgets under which numbers a repository was seen, since the operator says so.
@@ -199,46 +202,7 @@ impl Standing {
     /// # Errors
     /// If nothing can be written.
     pub async fn forget_repository(&self, did: &Did) -> Result<(), store::Error> {
-        let pins = self.store.pins(&PinKind::REPOSITORY);
-        pins.remove(&did.to_string()).await
-    }
-
-    async fn accepted(&self, name: &str, manifest: Seen) -> Result<(), Failure> {
-        if lock(&self.seen).get(name) == Some(&manifest) {
-            return Ok(());
-        }
-        let now = self.clock.millis();
-        let pins = self.store.pins(&PinKind::MANIFEST);
-        let hash = Hash(*manifest.hash.as_bytes());
-        let advanced = pins.advance(now, name, hash, manifest.timestamp.0).await;
-        if let Advanced::Rollback { .. } = advanced.map_err(|error| cannot_write(&error))? {
-            let cause = "a newer manifest was accepted meanwhile";
-            let failure = Failure::new(ErrorCode::InvalidManifest, cause);
-            return Err(failure.because(Reason::ManifestRollback));
-        }
-        let gone = lock(&self.seen).insert(name, now, manifest);
-        self.forget(&PinKind::MANIFEST, gone).await
-    }
-
-    async fn spoke(&self, name: &str, manifest: Digest) -> Result<(), Failure> {
-        let now = self.clock.millis();
-        let is_fresh = |at: store::UnixMillis| at > now.minus(PROFILE_REWRITTEN);
-        if lock(&self.profile).at(name).is_some_and(is_fresh) {
-            return Ok(());
-        }
-        let pins = self.store.pins(&PinKind::PROFILE);
-        let written = pins.pin(now, name, Hash(*manifest.as_bytes())).await;
-        written.map_err(|error| cannot_write(&error))?;
-        let gone = lock(&self.profile).insert(name, now, ());
-        self.forget(&PinKind::PROFILE, gone).await
-    }
-
-    async fn forget(&self, kind: &PinKind, gone: Option<String>) -> Result<(), Failure> {
-        let Some(name) = gone else {
-            return Ok(());
-        };
-        let removed = self.store.pins(kind).remove(&name).await;
-        removed.map_err(|error| cannot_write(&error))
+        self.history.forget_repository(did).await
     }
 }
 
@@ -259,7 +223,7 @@ impl Directory for Standing {
     }
 
     fn last_seen(&self, did: &Did) -> Option<Seen> {
-        lock(&self.seen).get(&did.to_string()).copied()
+        self.history.manifest(did)
     }
 
     fn baseline(&self, did: &Did) -> Baseline {
@@ -270,8 +234,8 @@ impl Directory for Standing {
 
     fn spoke_profile(&self, did: &Did) -> bool {
         let since = self.clock.millis().minus(PROFILE);
-        let at = lock(&self.profile).at(&did.to_string());
-        at.is_some_and(|at| at > since)
+        let spoke = self.history.spoke_profile(did);
+        spoke.is_some_and(|at| at > since)
     }
 
     fn saw_nonce(&self, did: &Did, nonce: &str) -> bool {
@@ -280,23 +244,17 @@ impl Directory for Standing {
     }
 
     fn is_known(&self, did: &Did) -> bool {
-        let (rules, name) = (self.rules.load(), did.to_string());
-        rules.added.contains(&name) || rules.pins.contains_key(&name)
+        self.rules.load().is_known(&did.to_string())
     }
 
     fn known_manifest(&self, did: &Did) -> Option<Arc<FoldedManifest>> {
-        lock(&self.known).get(&did.to_string()).cloned()
+        lock(&self.verified).get(&did.to_string()).cloned()
     }
 
     fn keep_manifest(&self, did: &Did, manifest: Arc<FoldedManifest>) {
-        let (name, now) = (did.to_string(), self.clock.millis());
-        let mut known = lock(&self.known);
-        let is_known = known
-            .get(&name)
-            .is_some_and(|it| Arc::ptr_eq(it, &manifest));
-        if !is_known {
-            known.insert(&name, now, manifest);
-        }
+        // One that finds no room is verified again the next time.
+        let (holder, class) = (Holder::of_did(did), self.class_of(did));
+        let _ = lock(&self.verified).insert(holder, class, did.to_string(), manifest);
     }
 }
 
@@ -304,48 +262,6 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> 
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn cannot_write(error: &store::Error) -> Failure {
-    Failure::unavailable(format!(
-        "what is known of the agent cannot be kept: {error}"
-    ))
-}
-
 fn nonce_key(did: &Did, nonce: &str) -> Digest {
     Digest::of(format!("{did}|{nonce}").as_bytes())
-}
-
-/// Numbers as the 32 bytes that a pin has.
-fn hash_of(ids: GithubIds) -> Hash {
-    let mut bytes = [0; 32];
-    let numbers = ids.repository.to_be_bytes().into_iter();
-    let numbers = numbers.chain(ids.owner.to_be_bytes());
-    bytes
-        .iter_mut()
-        .zip(numbers)
-        .for_each(|(to, from)| *to = from);
-    Hash(bytes)
-}
-
-fn ids_of(Hash(bytes): Hash) -> GithubIds {
-    let number = |from: usize| {
-        let part = bytes.iter().skip(from).take(8);
-        part.fold(0_i64, |number, byte| (number << 8) | i64::from(*byte))
-    };
-    GithubIds {
-        repository: number(0),
-        owner: number(8),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_come_back_from_a_pin() {
-        for (repository, owner) in [(0, 0), (1, 2), (i64::MAX, 7), (-1, i64::MIN)] {
-            let ids = GithubIds { repository, owner };
-            assert_eq!(ids_of(hash_of(ids)), ids);
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use a2a_identity::Did;
 use a2a_wire::ErrorCode;
 use base::Class;
 use canonical::Digest;
@@ -44,6 +45,12 @@ impl Holder {
             Class::Stranger => Self::Source(source),
             Class::Known => Self::Agent(agent),
         }
+    }
+
+    /// Who it is counted for what is kept of this agent wherever it comes from.
+    #[must_use]
+    pub fn of_did(did: &Did) -> Self {
+        Self::Agent(Digest::of(did.to_string().as_bytes()))
     }
 
     /// Whether it may use what is kept in reserve.

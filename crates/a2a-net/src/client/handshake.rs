@@ -164,7 +164,8 @@ impl<C: Couriers> Inner<C> {
     ) -> Result<(), CallError> {
         let home = &self.home;
         let (peer, binding) = (established.peer(), established.binding());
-        let remembered = home.standing.remember(peer, binding).await;
+        let holder = established.holder();
+        let remembered = home.standing.remember(peer, holder, binding).await;
         remembered.map_err(CallError::NotKept)?;
         let took = (route.carrier, Some(began.elapsed()));
         let event = Event::HandshakeSent;

@@ -113,7 +113,7 @@ impl Inner {
         let home = &self.home;
         let remembered = home
             .standing
-            .remember(session.peer(), session.binding())
+            .remember(session.peer(), session.holder(), session.binding())
             .await;
         if let Err(failure) = remembered {
             return self.unsigned(&failure);

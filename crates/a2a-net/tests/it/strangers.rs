@@ -24,6 +24,7 @@ async fn server_of(host: &Host) -> Server {
         store: Store::new(Memory::new(Limits::default())),
         log: None,
         resolver: ResolverLimits::default(),
+        peer_history: peer_history::LIMITS,
         clock: clock(),
         entropy: entropy(),
     };

@@ -238,6 +238,7 @@ pub(crate) struct Made {
     pub(crate) store: Store,
     pub(crate) log: Option<Log>,
     pub(crate) resolver: ResolverLimits,
+    pub(crate) peer_history: base::Limits,
 }
 
 impl Made {
@@ -249,6 +250,7 @@ impl Made {
             store: Store::new(Memory::new(Limits::default())),
             log: None,
             resolver: ResolverLimits::default(),
+            peer_history: peer_history::LIMITS,
         }
     }
 
@@ -261,6 +263,7 @@ impl Made {
             store: self.store,
             log: self.log,
             resolver: self.resolver,
+            peer_history: self.peer_history,
             clock: clock(),
             entropy: entropy(),
         };

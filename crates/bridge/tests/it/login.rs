@@ -339,6 +339,8 @@ async fn a_key_that_the_manifest_revokes_does_not_log_in() {
             trust: Default::default(),
             store: world.store.clone(),
             log: None,
+            resolver: a2a_net::ResolverLimits::default(),
+            peer_history: a2a_net::peer_history::LIMITS,
             clock: clock.clone(),
             entropy: Entropy::system(),
         };

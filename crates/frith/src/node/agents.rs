@@ -102,6 +102,7 @@ impl Agents {
             store: needs.store,
             log: needs.log,
             resolver: ResolverLimits::default(),
+            peer_history: a2a_net::peer_history::LIMITS,
             clock: Clock::system(),
             entropy: Entropy::system(),
         };
