@@ -272,7 +272,7 @@ impl Inner {
             return;
         }
         let now = self.home.clock.now();
-        let (ended, peer) = {
+        let ended = {
             let mut inside = lock(&live.inside);
             let ended = {
                 let mut agents = lock(&self.agents);
@@ -282,9 +282,9 @@ impl Inner {
             let established = inside.session.established();
             let recorder = &self.home.recorder;
             recorder.session_ended(established, reason.as_str());
-            (ended, established.peer().clone())
+            ended
         };
-        lock(&self.handshakes).session_ended(&peer);
+        lock(&self.handshakes).session_ended(&live.slot);
         self.unwatch(&live.peer.did);
         self.deliver_all(live, ended);
     }
@@ -354,7 +354,7 @@ impl Live {
         let established = inside.session.established();
         SessionState {
             peer: self.peer.clone(),
-            session_id: self.id.clone(),
+            session_id: self.id().to_owned(),
             created_at: established.created_at(),
             expires_at: established.expires_at(),
             policy_hash: established.policy().hash().to_string(),

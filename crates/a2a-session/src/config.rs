@@ -146,8 +146,10 @@ pub struct ServerLimits {
     pub sources: usize,
     /// Nonces of finished handshakes that are remembered.
     pub nonces: usize,
-    /// Sessions in all. If there are anchors, a tenth is kept for agents that somebody vouches for.
+    /// Sessions in all. A tenth is kept for known agents, which get in as long as a stranger has an idle one.
     pub sessions: usize,
+    /// Sessions of the strangers of one source. An idle one gives way to a new one.
+    pub sessions_per_source: usize,
 }
 
 impl Default for ServerLimits {
@@ -161,6 +163,7 @@ impl Default for ServerLimits {
             sources: 65_536,
             nonces: 262_144,
             sessions: 10_000,
+            sessions_per_source: 1000,
         }
     }
 }

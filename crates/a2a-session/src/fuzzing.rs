@@ -253,7 +253,9 @@ impl World {
             .handle_message(now, source, message, &Nobody, &mut self.random);
         match reply.ok()? {
             Reply::Send(reply) => Some((None, reply)),
-            Reply::Established { session, message } => Some((Some(session), message)),
+            Reply::Established {
+                session, message, ..
+            } => Some((Some(session), message)),
             Reply::Resolve(_) | Reply::GivenUp(_) => None,
         }
     }

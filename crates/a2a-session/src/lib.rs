@@ -78,7 +78,7 @@
 //! # let offer = match reply { Ok(Reply::Send(message)) => message, other => panic!("{other:?}") };
 //! let (next, message) = next.handle_message(now, &offer).map_err(|aborted| aborted.failure)?;
 //! let reply = server.handle_message(now, source, &message, &directory, &mut random);
-//! let Ok(Reply::Established { session, message }) = reply else {
+//! let Ok(Reply::Established { session, message, .. }) = reply else {
 //!     panic!("the client has agreed");
 //! };
 //! let client = next.handle_message(now, &message).map_err(|aborted| aborted.failure)?;
@@ -112,6 +112,7 @@ pub use handshake::client::{
 pub use handshake::evidence::{Established, PeerVerified, PolicyAccepted, ProofValid};
 pub use handshake::reply::{Proving, Refused, Reply};
 pub use handshake::server::Server;
+pub use handshake::slots::SessionSlot;
 pub use handshake::vetting::{Facts, Found, Freshness, Need};
 pub use now::Now;
 pub use own::{Own, OwnError};

@@ -122,6 +122,14 @@ impl<H: Ord + Clone, K: Ord + Clone, V> Table<H, K, V> {
         Some(entry.value)
     }
 
+    /// Removes the entry that would give way to one of a known holder: the oldest of the stranger with
+    /// the most.
+    pub fn evict(&mut self) -> Option<(K, V)> {
+        let (_, _, heaviest) = self.heaviest.get(&Class::Stranger)?.last()?;
+        let victim = self.oldest(Class::Stranger, heaviest)?;
+        self.remove(&victim).map(|value| (victim, value))
+    }
+
     /// All entries, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.entries.iter().map(|(key, entry)| (key, &entry.value))
@@ -305,6 +313,20 @@ mod tests {
         table.set_in_use(&1, false);
         table.insert(1, Class::Stranger, 4, ()).unwrap();
         assert_eq!(keys(&table), [3, 4]);
+    }
+
+    #[test]
+    fn the_heaviest_stranger_is_evicted_and_nothing_in_use() {
+        let mut table = table(10, 5, 0);
+        table.insert(1, Class::Stranger, 1, ()).unwrap();
+        table.insert(2, Class::Stranger, 2, ()).unwrap();
+        table.insert(2, Class::Stranger, 3, ()).unwrap();
+        table.insert(3, Class::Known, 4, ()).unwrap();
+        assert_eq!(table.evict(), Some((2, ())));
+        table.set_in_use(&1, true);
+        assert_eq!(table.evict(), Some((3, ())));
+        assert_eq!(table.evict(), None);
+        assert_eq!(keys(&table), [1, 4]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ a2a:
     messages_per_second: 1000000
     newcomers_per_minute: 10000000
     sessions: 1000000
+    sessions_per_source: 1000000
     unclaimed_seconds: 5
 telemetry: {log: error}
 ";

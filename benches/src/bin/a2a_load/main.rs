@@ -33,7 +33,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// All agents come from one address and nobody vouches for them, so these are raised: how often a
 /// source shakes hands and sends, how much newcomers ask together, how often one agent asks, and how
-/// many connections there are. Everything else, the audit log too, is as it is by default.
+/// many connections and sessions there are. Everything else, the audit log too, is as it is by default.
 const CONFIGURATION: &str = "\
 server: {listen: '127.0.0.1:0'}
 a2a:
@@ -46,6 +46,7 @@ a2a:
     hellos_per_second: 100000
     messages_per_second: 1000000
     newcomers_per_minute: 10000000
+    sessions_per_source: 10000
 telemetry: {log: error}
 ";
 

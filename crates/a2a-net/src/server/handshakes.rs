@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use a2a_identity::ResolveError;
 use a2a_session::{
-    Arriving, Binding, Claim, Established, Failure, Found, Holder, Need, Now, PeerVerified,
-    Proving, Refused, Reply, ServerSession, Source,
+    Arriving, Binding, Claim, EndReason, Established, Failure, Found, Holder, Need, Now, Proving,
+    Refused, Reply, ServerSession, SessionSlot, Source,
 };
 use a2a_wire::Phase;
 use audit::Event;
@@ -41,7 +41,14 @@ impl Inner {
                 Ok(Reply::Resolve(proving)) => {
                     reply = self.find_out(proving, arrived.source.ip().into()).await;
                 }
-                Ok(Reply::Established { session, message }) => {
+                Ok(Reply::Established {
+                    session,
+                    message,
+                    evicted,
+                }) => {
+                    if let Some(live) = evicted.and_then(|id| self.sessions.get(id.as_str())) {
+                        self.end(&live, EndReason::Evicted);
+                    }
                     return self.established(session, message, way).await;
                 }
                 Ok(Reply::GivenUp(code)) => {
@@ -105,10 +112,11 @@ impl Inner {
         message: Vec<u8>,
         way: Way,
     ) -> Answer {
-        // Whoever hangs up now must not keep the place.
-        let mut slot = Slot {
+        // Given back if the client disconnects here.
+        let slot = session.slot();
+        let mut reserved = Reserved {
             handshakes: &self.handshakes,
-            peer: Some(session.peer().clone()),
+            slot: Some(slot.clone()),
         };
         let home = &self.home;
         let remembered = home
@@ -131,7 +139,7 @@ impl Inner {
         }
         self.keys_changed(session.peer().did_text().as_str(), session.peer().keys());
         let live = Live {
-            id: session.session_id().to_string(),
+            slot,
             peer: PeerView {
                 did: session.peer().did_text().to_string(),
                 trust_level: session.peer().trust_level(),
@@ -147,7 +155,9 @@ impl Inner {
         let live = Arc::new(live);
         self.sessions.insert(Arc::clone(&live));
         add(&home.metrics.sessions_opened, 1);
-        slot.peer = None;
+        if let Some(slot) = reserved.slot.take() {
+            lock(&self.handshakes).set_session_in_use(&slot, false);
+        }
         lock(&self.refreshes).watch(&live.peer.did, home.clock.now().monotonic);
         self.hold_new(&live);
         Answer::Message(Bytes::from(message))
@@ -155,15 +165,15 @@ impl Inner {
 }
 
 /// The place that a session takes, given back unless it comes to be.
-struct Slot<'a> {
+struct Reserved<'a> {
     handshakes: &'a Mutex<a2a_session::Server>,
-    peer: Option<PeerVerified>,
+    slot: Option<SessionSlot>,
 }
 
-impl Drop for Slot<'_> {
+impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        if let Some(peer) = &self.peer {
-            lock(self.handshakes).session_ended(peer);
+        if let Some(slot) = &self.slot {
+            lock(self.handshakes).session_ended(slot);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use a2a_identity::KeySet;
-use a2a_session::{ServerSession, Token};
+use a2a_session::{ServerSession, SessionSlot, Token};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use crate::transport::Answer;
 /// A session and the requests that run in it.
 #[derive(Debug)]
 pub(super) struct Live {
-    pub(super) id: String,
+    pub(super) slot: SessionSlot,
     pub(super) peer: PeerView,
     pub(super) inside: Mutex<Inside>,
 }
@@ -46,6 +46,13 @@ pub(super) enum ReplyTo {
     Stream(mpsc::OwnedPermit<Bytes>),
 }
 
+impl Live {
+    /// The id of the session.
+    pub(super) fn id(&self) -> &str {
+        self.slot.session_id().as_str()
+    }
+}
+
 impl Inside {
     pub(super) const fn new(session: ServerSession) -> Self {
         Self {
@@ -54,8 +61,15 @@ impl Inside {
         }
     }
 
-    pub(super) fn begin(&mut self, token: Token, running: Running) {
+    /// Enters a request among those that run. Returns whether it is the only one.
+    pub(super) fn begin(&mut self, token: Token, running: Running) -> bool {
         self.running.insert(token, running);
+        self.running.len() == 1
+    }
+
+    /// Whether no request runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.is_empty()
     }
 
     /// Takes out a request that is over; of several that do so one has it.
@@ -105,10 +119,10 @@ impl Sessions {
     pub(super) fn insert(&self, live: Arc<Live>) {
         let mut by_agent = lock(&self.by_agent);
         let agent = by_agent.entry(live.peer.did.clone()).or_default();
-        agent.sessions.insert(live.id.clone());
-        if let Some(shard) = self.shard(&live.id) {
+        agent.sessions.insert(live.id().to_owned());
+        if let Some(shard) = self.shard(live.id()) {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-            shard.insert(live.id.clone(), live);
+            shard.insert(live.id().to_owned(), live);
         }
     }
 
@@ -116,14 +130,14 @@ impl Sessions {
     pub(super) fn remove(&self, live: &Live) -> Option<Arc<Live>> {
         let mut by_agent = lock(&self.by_agent);
         if let Some(agent) = by_agent.get_mut(&live.peer.did) {
-            agent.sessions.remove(&live.id);
+            agent.sessions.remove(live.id());
             if agent.sessions.is_empty() {
                 by_agent.remove(&live.peer.did);
             }
         }
-        let shard = self.shard(&live.id)?;
+        let shard = self.shard(live.id())?;
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-        shard.remove(&live.id)
+        shard.remove(live.id())
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Live>> {

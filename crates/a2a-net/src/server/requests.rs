@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_session::{Ended, Failure, Handled, Incoming, Now, Refusal, Start, Work};
+use a2a_session::{Ended, Failure, Handled, Incoming, Now, Refusal, Start, Token, Work};
 use a2a_wire::{ErrorCode, Phase, Reason};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
@@ -169,7 +169,9 @@ impl Inner {
                 way,
                 reply,
             };
-            inside.begin(start.token, running);
+            if inside.begin(start.token, running) {
+                self.set_in_use(live, true);
+            }
         }
         let job = Job {
             live: Arc::clone(live),
@@ -208,6 +210,27 @@ impl Inner {
         answer.unwrap_or_else(lost)
     }
 
+    /// Takes out a request that is over; of several that do so at once one has it.
+    pub(super) fn end_request(
+        &self,
+        live: &Live,
+        inside: &mut Inside,
+        token: Token,
+    ) -> Option<Running> {
+        let ended = inside.end(token)?;
+        if inside.is_idle() {
+            self.set_in_use(live, false);
+        }
+        Some(ended)
+    }
+
+    /// Called while the session is locked, so that the last call is the one that is true.
+    fn set_in_use(&self, live: &Live, in_use: bool) {
+        if live.slot.is_evictable() {
+            lock(&self.handshakes).set_session_in_use(&live.slot, in_use);
+        }
+    }
+
     fn spawn(self: &Arc<Self>, job: Box<Job>) {
         let this = Arc::clone(self);
         let work = async move { this.work(*job).await };
@@ -220,7 +243,7 @@ impl Inner {
         for ended in ended {
             let (this, live) = (Arc::clone(self), Arc::clone(live));
             // What is taken out now is told to stop now.
-            let running = lock(&live.inside).end(ended.token);
+            let running = self.end_request(&live, &mut lock(&live.inside), ended.token);
             if let Some(running) = running {
                 running.cancel.cancel();
                 let delivery = async move { this.deliver(running, ended.answer).await };

@@ -97,7 +97,10 @@ impl Inner {
             let mut inside = lock(&live.inside);
             let outcome = outcome.map(Arc::unwrap_or_clone);
             match inside.session.respond(now, token, outcome) {
-                Ok(answer) => inside.end(token).map(|it| (it, answer)),
+                Ok(answer) => {
+                    let running = self.end_request(live, &mut inside, token);
+                    running.map(|it| (it, answer))
+                }
                 Err(_) => None,
             }
         };

@@ -13,6 +13,16 @@ use crate::sybil::Newcomer;
 
 /// Sources that strangers come from.
 const SOURCES: u16 = 3;
+/// Strangers of each of them.
+const STRANGERS: u16 = 6;
+
+const fn limits(total: usize, per_holder: usize, reserved: usize) -> base::Limits {
+    base::Limits {
+        total,
+        per_holder,
+        reserved,
+    }
+}
 
 /// A server with small tables, and two honest agents.
 struct Flooded {
@@ -46,12 +56,27 @@ impl Flooded {
         }
     }
 
+    /// Strangers of several sources do what fills tables: each has a DID that must be looked up, gets in,
+    /// has named work done, and begins another handshake that it does not finish.
+    async fn flood(&self) {
+        for number in 0..SOURCES * STRANGERS {
+            let host = format!("stranger{number}.example.com");
+            let stranger = Newcomer::at(number % SOURCES, &host);
+            stranger.publish(&self.spy);
+            if let Ok(mut hand) = stranger.shake(&self.server, &self.client, None).await {
+                stranger.ask(&mut hand).await;
+            }
+            stranger.begins(&self.server).await;
+        }
+    }
+
     /// Both honest agents get in and are answered.
-    async fn check_honest(&self) {
+    async fn check_honest(&self, table: &str) {
         for agent in [&self.known, &self.new] {
+            let did = agent.did();
             let hand = agent.shake(&self.server, &self.client, None).await;
-            let mut hand = hand.unwrap_or_else(|code| panic!("{}: {code}", agent.did()));
-            assert_eq!(agent.ask(&mut hand).await, "none", "{}", agent.did());
+            let mut hand = hand.unwrap_or_else(|code| panic!("{table}: {did}: {code}"));
+            assert_eq!(agent.ask(&mut hand).await, "none", "{table}: {did}");
         }
     }
 }
@@ -59,11 +84,6 @@ impl Flooded {
 /// Resolutions under way: strangers at hosts that do not answer.
 #[tokio::test(start_paused = true)]
 async fn slow_lookups_of_strangers_leave_room_for_others() {
-    let limits = |total, per_holder, reserved| base::Limits {
-        total,
-        per_holder,
-        reserved,
-    };
     let flooded = Flooded::with(|made, _| {
         made.resolver.resolutions = limits(6, 2, 2);
         made.resolver.fetches.all = limits(3, 2, 1);
@@ -93,7 +113,47 @@ async fn slow_lookups_of_strangers_leave_room_for_others() {
             .await;
         assert!(known.is_ok());
         assert_eq!(began.elapsed(), Duration::ZERO);
-        flooded.check_honest().await;
+        flooded.check_honest("resolutions").await;
     };
     strangers.run_until(honest).await;
+}
+
+/// A table, made so small that the strangers fill it.
+type Small = (&'static str, fn(&mut Made, &mut ServerSettings));
+
+const TABLES: [Small; 7] = [
+    ("agents that are remembered", |made, _| {
+        made.peer_history = limits(6, 2, 2);
+    }),
+    ("cached agents", |made, _| {
+        made.resolver.cached = limits(6, 2, 2);
+    }),
+    ("rate buckets", |_, settings| {
+        settings.agents.buckets = limits(6, 2, 2);
+    }),
+    ("named work", |_, settings| {
+        settings.agents.works.entries = limits(6, 2, 2);
+    }),
+    ("results of named work", |_, settings| {
+        settings.agents.works.bytes = limits(60, 20, 20);
+    }),
+    ("sessions", |_, settings| {
+        settings.config.limits.sessions = 6;
+        settings.config.limits.sessions_per_source = 2;
+    }),
+    ("all of them", |made, settings| {
+        for (_, shrink) in &TABLES[..TABLES.len() - 1] {
+            shrink(made, settings);
+        }
+    }),
+];
+
+/// Each of them in turn, and then all.
+#[tokio::test]
+async fn full_tables_keep_neither_known_nor_new_agents_out() {
+    for (table, shrink) in TABLES {
+        let flooded = Flooded::with(shrink).await;
+        flooded.flood().await;
+        flooded.check_honest(table).await;
+    }
 }

@@ -17,7 +17,9 @@ use canonical::{Digest, Object, Value};
 use policy::IntentName;
 use serde_json::json;
 use store::{Limits, Memory, Store};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use crate::link::*;
 
@@ -408,6 +410,40 @@ impl Runs {
 
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Work that goes on until it is let through.
+pub(crate) struct Gate {
+    begun: Arc<Semaphore>,
+    is_open: CancellationToken,
+}
+
+impl Gate {
+    pub(crate) fn register(server: &Server, intent: &str) -> Self {
+        let gate = Self {
+            begun: Arc::new(Semaphore::new(0)),
+            is_open: CancellationToken::new(),
+        };
+        let (begun, is_open) = (Arc::clone(&gate.begun), gate.is_open.clone());
+        server.register(name(intent), move |_: Call| {
+            begun.add_permits(1);
+            let is_open = is_open.clone();
+            async move {
+                is_open.cancelled().await;
+                Ok(value(&json!({})))
+            }
+        });
+        gate
+    }
+
+    /// Waits until so many more requests run.
+    pub(crate) async fn running(&self, count: u32) {
+        self.begun.acquire_many(count).await.unwrap().forget();
+    }
+
+    pub(crate) fn open(&self) {
+        self.is_open.cancel();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Many sessions of one agent, and many agents of one operator (threats 100 and 101).
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use a2a_identity::{
     Anchor, Answer as Fetched, Did, DidKey, SigningKey, TrustLevel, endorse, sign_manifest,
@@ -183,8 +184,18 @@ impl Newcomer {
         })
     }
 
+    /// Begins a handshake and does not go on with it.
+    pub(crate) async fn begins(&self, server: &Server) -> String {
+        let challenge = self.send(server, Place::Handshake, hello(self.own(None)));
+        code_of(&challenge.await)
+    }
+
+    /// Has work done, each time under another name.
     pub(crate) async fn ask(&self, hand: &mut Hand) -> String {
-        let request = hand.request(&json!({"goal": "work"}));
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let intent_id = format!("6f1c5b8e-3f57-4d1e-9a53-{number:012x}");
+        let request = hand.request(&json!({"goal": "work", "intent_id": intent_id}));
         code_of(&self.send(&hand.server, Place::Request, request).await)
     }
 }
@@ -226,10 +237,10 @@ async fn threat_101_fresh_agents() {
             Err(code) => refused.push(code),
         }
     }
-    // Of 81 places a tenth is kept for those whom somebody vouches for.
-    assert_eq!(number_of(&refused, "SERVICE_UNAVAILABLE"), 27);
+    // Of 81 places a tenth is kept for known agents; idle sessions of strangers give way to new ones.
+    assert_eq!(refused.len(), 0);
     assert_eq!(number_of(&codes, "none"), 50);
-    assert_eq!(number_of(&codes, "RATE_LIMIT_EXCEEDED"), 23);
+    assert_eq!(number_of(&codes, "RATE_LIMIT_EXCEEDED"), 50);
     assert_eq!(server.sessions().len(), 74);
     // Whom somebody vouches for has nothing to do with it.
     for _ in 0..30 {
@@ -243,7 +254,8 @@ async fn threat_101_fresh_agents() {
     assert_eq!(verified.count(), 1);
 }
 
-/// Threat 101, who comes later: newcomers cannot take every place, so that whom somebody vouches for finds one.
+/// Threat 101, all places taken: idle sessions of strangers give way, those in use do not, and
+/// known agents find the places that are kept for them.
 #[tokio::test]
 async fn threat_101_fresh_agents_leave_room_for_the_verified() {
     let home = Made {
@@ -254,30 +266,41 @@ async fn threat_101_fresh_agents_leave_room_for_the_verified() {
     let mut settings = ServerSettings::new().unwrap();
     settings.config.limits.sessions = 20;
     let server = Server::start(home, settings);
+    let gate = Gate::register(&server, "work");
     let client = Made::of(CLIENT).node().await.home;
-    let mut refused = Vec::new();
-    for number in 0..30 {
-        refused.extend(
-            Newcomer::new(number)
-                .shake(&server, &client, None)
-                .await
-                .err(),
-        );
+    let mut hands = Vec::new();
+    for number in 0..18 {
+        let newcomer = Newcomer::new(number);
+        let mut hand = newcomer.shake(&server, &client, None).await.unwrap();
+        hands.push(tokio::spawn(async move { newcomer.ask(&mut hand).await }));
     }
-    assert_eq!(number_of(&refused, "SERVICE_UNAVAILABLE"), 12);
+    gate.running(18).await;
+    // All of them work: no place for another stranger, but for known agents.
+    let refused = Newcomer::new(40).shake(&server, &client, None).await;
+    assert_eq!(refused.err().as_deref(), Some("SERVICE_UNAVAILABLE"));
     for number in [1000, 1001] {
         let friend = Newcomer::new(number);
         assert!(friend.shake(&server, &client, Some(ANCHOR)).await.is_ok());
     }
     let last = Newcomer::new(1002);
-    let last = last.shake(&server, &client, Some(ANCHOR)).await;
-    assert_eq!(last.err().as_deref(), Some("SERVICE_UNAVAILABLE"));
-    // A place that a newcomer leaves is one for newcomers again.
-    server.end_sessions(&Newcomer::new(0).did());
+    let refused = last.shake(&server, &client, Some(ANCHOR)).await;
+    assert_eq!(refused.err().as_deref(), Some("SERVICE_UNAVAILABLE"));
+    gate.open();
+    for hand in hands {
+        assert_eq!(hand.await.unwrap(), "none");
+    }
+    // Idle sessions of strangers give way to known agents and to strangers.
+    assert!(last.shake(&server, &client, Some(ANCHOR)).await.is_ok());
     assert!(
         Newcomer::new(40)
             .shake(&server, &client, None)
             .await
             .is_ok()
     );
+    assert_eq!(server.sessions().len(), 20);
+    let levels = server.sessions();
+    let verified = levels
+        .iter()
+        .filter(|it| it.peer.trust_level == TrustLevel::Verified);
+    assert_eq!(verified.count(), 3);
 }

@@ -9,7 +9,7 @@ use a2a_wire::{DidText, Digest, SessionId, UnixSeconds};
 use base::Class;
 
 use super::Features;
-use super::slots::agent_key;
+use super::slots::{SessionSlot, agent_key};
 use crate::{Baseline, Binding, Holder, Own, Source};
 
 /// That a peer is who it says: its DID was resolved, its manifest verified, its keys compared, and
@@ -160,6 +160,16 @@ impl<P> Established<P> {
     #[must_use]
     pub const fn holder(&self) -> Holder {
         self.holder
+    }
+
+    /// The place that the session takes among all sessions.
+    #[must_use]
+    pub fn slot(&self) -> SessionSlot {
+        SessionSlot {
+            id: self.session_id.clone(),
+            agent: agent_key(self.peer.did_text()),
+            holder: self.holder,
+        }
     }
 
     /// The key it proved itself with.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_wire::{DidText, ErrorCode, Message, Phase};
+use a2a_wire::{DidText, ErrorCode, Message, Phase, SessionId};
 use policy::EffectivePolicy;
 
 use super::evidence::{Established, ProofValid};
@@ -24,6 +24,8 @@ pub enum Reply {
         session: Box<Established<EffectivePolicy>>,
         /// SESSION.
         message: Vec<u8>,
+        /// The idle session of a stranger that lost its place for it, to be ended.
+        evicted: Option<SessionId>,
     },
     /// The client gave up, which needs no answer.
     GivenUp(ErrorCode),

@@ -8,11 +8,10 @@ use a2a_wire::{Digest, ErrorCode, Message, Reason, Version};
 
 use super::Deadline;
 use super::claim::{Accept, Arriving, Claim, Greet, Names, Next, Prove, Step, Worked, misplaced};
-use super::evidence::PeerVerified;
 use super::hello::Claimed;
 use super::proof::STATE_SIZE;
 use super::reply::{Cause, Proving, Refused, Reply};
-use super::slots::{Places, Sessions, agent_key};
+use super::slots::{SessionSlot, SessionTable, agent_key};
 use super::table::{Table, Ticket};
 use super::vetting::Found;
 use crate::config::{Directory, ServerConfig};
@@ -36,7 +35,7 @@ pub struct Server {
     /// The nonces that agents have finished handshakes with.
     nonces: Memory<Digest>,
     sources: Sources,
-    sessions: Sessions,
+    sessions: SessionTable,
 }
 
 impl Server {
@@ -50,7 +49,7 @@ impl Server {
             table: Table::default(),
             nonces: Memory::new(times::NONCE, limits.nonces),
             sources: Sources::new(limits.sources),
-            sessions: Sessions::default(),
+            sessions: SessionTable::new(&limits),
         }
     }
 
@@ -162,9 +161,14 @@ impl Server {
     }
 
     /// Gives the place of a session back that has ended.
-    pub fn session_ended(&mut self, peer: &PeerVerified) {
-        let agent = agent_key(peer.did_text());
-        self.sessions.release(&agent, peer.trust_level());
+    pub fn session_ended(&mut self, slot: &SessionSlot) {
+        self.sessions.release(slot);
+    }
+
+    /// Says whether requests of a session run: one without may have to give way to another. A session
+    /// begins as one that is in use.
+    pub fn set_session_in_use(&mut self, slot: &SessionSlot, in_use: bool) {
+        self.sessions.set_in_use(slot, in_use);
     }
 
     /// Handshakes under way.
@@ -175,8 +179,8 @@ impl Server {
 
     /// Sessions that have not ended.
     #[must_use]
-    pub const fn sessions(&self) -> usize {
-        self.sessions.total
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
     }
 
     /// Nonces of finished handshakes that are remembered.
@@ -303,17 +307,17 @@ impl Server {
             }
             Next::Establish(session, message) => {
                 let is_put = self.table.forget(ticket);
+                let mut evicted = None;
                 if is_put {
-                    let peer = session.peer();
-                    let places = Places {
-                        of_agent: session.policy().policy().max_concurrent_sessions(),
-                        in_all: self.config.limits.sessions,
-                        has_anchors: !self.config.trust.anchors.is_empty(),
-                    };
-                    let agent = agent_key(peer.did_text());
-                    self.sessions.reserve(agent, peer.trust_level(), places)?;
+                    let of_agent = session.policy().policy().max_concurrent_sessions();
+                    evicted = self.sessions.reserve(&session.slot(), of_agent)?;
                 }
-                (is_put, Reply::Established { session, message })
+                let reply = Reply::Established {
+                    session,
+                    message,
+                    evicted,
+                };
+                (is_put, reply)
             }
             Next::GivenUp(code) => (true, Reply::GivenUp(code)),
         };

@@ -1,46 +1,74 @@
-//! How many sessions each agent has, and all together.
+//! How many sessions there are: of each agent, of the strangers of each source, and in all.
 
 use std::collections::BTreeMap;
 
-use a2a_identity::TrustLevel;
-use a2a_wire::{DidText, Digest, ErrorCode};
+use a2a_wire::{DidText, Digest, ErrorCode, SessionId};
+use base::{Class, Exceeded, Limits, Table};
 
+use crate::Holder;
+use crate::config::ServerLimits;
 use crate::failure::Failure;
 
-/// One place in so many is kept for agents that somebody vouches for: DIDs are free, and whoever makes
-/// many must not keep the others out.
+/// One place in so many is kept for known agents: DIDs are free, and an attacker with many of them must
+/// not keep the others out.
 const KEPT: usize = 10;
 
-/// How many sessions there are.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Sessions {
-    pub(super) total: usize,
-    /// Those of agents that nobody vouches for.
-    newcomers: usize,
-    by_agent: BTreeMap<Digest, u32>,
+/// The place that a session takes among all sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSlot {
+    pub(crate) id: SessionId,
+    pub(crate) agent: Digest,
+    pub(crate) holder: Holder,
 }
 
-/// How many sessions there may be.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Places {
-    /// Of one agent.
-    pub(super) of_agent: u32,
-    pub(super) in_all: usize,
-    /// Whether anybody can be vouched for.
-    pub(super) has_anchors: bool,
-}
+impl SessionSlot {
+    /// The id of the session.
+    #[must_use]
+    pub const fn session_id(&self) -> &SessionId {
+        &self.id
+    }
 
-impl Places {
-    /// Of all agents that nobody vouches for. Without anchors that is everybody.
-    const fn of_newcomers(self) -> usize {
-        match self.has_anchors {
-            true => self.in_all.saturating_sub(self.in_all / KEPT),
-            false => self.in_all,
-        }
+    /// Whether it may be taken from the session while that is idle: only strangers' may.
+    #[must_use]
+    pub fn is_evictable(&self) -> bool {
+        self.holder.class() == Class::Stranger
     }
 }
 
-impl Sessions {
+/// The sessions that have not ended.
+#[derive(Debug, Clone)]
+pub(super) struct SessionTable {
+    most: usize,
+    per_source: usize,
+    /// Of strangers, with their agents. Those in use are never evicted.
+    strangers: Table<Holder, SessionId, Digest>,
+    /// Of known agents.
+    known: BTreeMap<SessionId, Digest>,
+    by_agent: BTreeMap<Digest, u32>,
+}
+
+impl SessionTable {
+    pub(super) const fn new(limits: &ServerLimits) -> Self {
+        let most = limits.sessions;
+        let for_strangers = Limits {
+            total: most.saturating_sub(most / KEPT),
+            per_holder: limits.sessions_per_source,
+            reserved: 0,
+        };
+        Self {
+            most,
+            per_source: limits.sessions_per_source,
+            strangers: Table::new(for_strangers),
+            known: BTreeMap::new(),
+            by_agent: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.strangers.len().saturating_add(self.known.len())
+    }
+
+    /// Whether an agent may have one more.
     pub(super) fn check(&self, agent: &Digest, most: u32) -> Result<(), Failure> {
         let count = self.by_agent.get(agent).copied().unwrap_or_default();
         if count < most {
@@ -53,38 +81,96 @@ impl Sessions {
             .with_number("limit", u64::from(most)))
     }
 
+    /// Takes a place for a session, which is in use until [`SessionTable::set_in_use`] says otherwise.
+    /// Returns the idle session of a stranger that lost its place for it.
     pub(super) fn reserve(
         &mut self,
-        agent: Digest,
-        trust: TrustLevel,
-        places: Places,
-    ) -> Result<(), Failure> {
-        self.check(&agent, places.of_agent)?;
-        let is_newcomer = trust == TrustLevel::Own;
-        let is_full =
-            self.total >= places.in_all || (is_newcomer && self.newcomers >= places.of_newcomers());
-        if is_full {
-            let cause = "there are as many sessions as there may be";
-            return Err(Failure::new(ErrorCode::ServiceUnavailable, cause));
-        }
-        self.total = self.total.saturating_add(1);
-        self.newcomers = self.newcomers.saturating_add(usize::from(is_newcomer));
-        let count = self.by_agent.entry(agent).or_default();
+        slot: &SessionSlot,
+        of_agent: u32,
+    ) -> Result<Option<SessionId>, Failure> {
+        self.check(&slot.agent, of_agent)?;
+        let evicted = match slot.holder.class() {
+            Class::Stranger => self.reserve_for_stranger(slot)?,
+            Class::Known => self.reserve_for_known(slot)?,
+        };
+        let count = self.by_agent.entry(slot.agent).or_default();
         *count = count.saturating_add(1);
-        Ok(())
+        Ok(evicted)
     }
 
-    pub(super) fn release(&mut self, agent: &Digest, trust: TrustLevel) {
+    fn reserve_for_stranger(&mut self, slot: &SessionSlot) -> Result<Option<SessionId>, Failure> {
+        // A source past its share loses one of its own. Else known agents may have taken more than what is
+        // kept for them.
+        let held = self.strangers.held(&slot.holder, Class::Stranger);
+        let made_room = match held < self.per_source {
+            true => self.make_room()?,
+            false => None,
+        };
+        let inserted =
+            self.strangers
+                .insert(slot.holder, Class::Stranger, slot.id.clone(), slot.agent);
+        let evicted = inserted.map_err(|exceeded| match exceeded {
+            Exceeded::Share => {
+                let cause = "there are as many sessions from this source as there may be";
+                Failure::new(ErrorCode::ServiceUnavailable, cause)
+            }
+            Exceeded::Total => full(),
+        })?;
+        self.strangers.set_in_use(&slot.id, true);
+        let evicted = evicted.map(|(id, agent)| {
+            self.uncount(&agent);
+            id
+        });
+        Ok(made_room.or(evicted))
+    }
+
+    fn reserve_for_known(&mut self, slot: &SessionSlot) -> Result<Option<SessionId>, Failure> {
+        let evicted = self.make_room()?;
+        self.known.insert(slot.id.clone(), slot.agent);
+        Ok(evicted)
+    }
+
+    /// Takes the place of a stranger's idle session if there is no other.
+    fn make_room(&mut self) -> Result<Option<SessionId>, Failure> {
+        if self.len() < self.most {
+            return Ok(None);
+        }
+        let (id, agent) = self.strangers.evict().ok_or_else(full)?;
+        self.uncount(&agent);
+        Ok(Some(id))
+    }
+
+    /// Says whether requests of a session run. One that is idle gives way to others, the one that was
+    /// used last comes last.
+    pub(super) fn set_in_use(&mut self, slot: &SessionSlot, in_use: bool) {
+        self.strangers.touch(&slot.id);
+        self.strangers.set_in_use(&slot.id, in_use);
+    }
+
+    /// Gives the place of a session back, if it still has it.
+    pub(super) fn release(&mut self, slot: &SessionSlot) {
+        let agent = match slot.holder.class() {
+            Class::Stranger => self.strangers.remove(&slot.id),
+            Class::Known => self.known.remove(&slot.id),
+        };
+        if let Some(agent) = agent {
+            self.uncount(&agent);
+        }
+    }
+
+    fn uncount(&mut self, agent: &Digest) {
         if let Some(count) = self.by_agent.get_mut(agent) {
-            self.total = self.total.saturating_sub(1);
-            let is_newcomer = trust == TrustLevel::Own;
-            self.newcomers = self.newcomers.saturating_sub(usize::from(is_newcomer));
             *count = count.saturating_sub(1);
             if *count == 0 {
                 self.by_agent.remove(agent);
             }
         }
     }
+}
+
+fn full() -> Failure {
+    let cause = "there are as many sessions as there may be";
+    Failure::new(ErrorCode::ServiceUnavailable, cause)
 }
 
 /// What stands for an agent where it is counted.
@@ -94,36 +180,109 @@ pub(crate) fn agent_key(did: &DidText) -> Digest {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
-    /// Threat 101: of twenty places newcomers get eighteen, if there is anybody to keep the others for.
+    fn table(sessions: usize, sessions_per_source: usize) -> SessionTable {
+        SessionTable::new(&ServerLimits {
+            sessions,
+            sessions_per_source,
+            ..ServerLimits::default()
+        })
+    }
+
+    /// The session of an agent of its own, by number.
+    fn slot(number: u64, holder: impl Fn(Digest) -> Holder) -> SessionSlot {
+        let agent = Digest::of(&number.to_be_bytes());
+        SessionSlot {
+            id: format!("00000000-0000-4000-8000-{number:012}")
+                .parse()
+                .unwrap(),
+            agent,
+            holder: holder(agent),
+        }
+    }
+
+    fn stranger(number: u64, source: u8) -> SessionSlot {
+        let address = std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, source));
+        slot(number, |_| Holder::Source(address.into()))
+    }
+
+    fn known(number: u64) -> SessionSlot {
+        slot(number, Holder::Agent)
+    }
+
+    /// Threat 101: of twenty places strangers get eighteen, and known agents find room even then.
     #[test]
-    fn newcomers_leave_places_for_those_whom_somebody_vouches_for() {
-        let agent = |name: u64| Digest::of(&name.to_be_bytes());
-        let mut places = Places {
-            of_agent: 1,
-            in_all: 20,
-            has_anchors: true,
+    fn threat_101_strangers_leave_places_for_known_agents() {
+        let mut table = table(20, 20);
+        let strangers: Vec<_> = (0..18).map(|it| stranger(it, it as u8)).collect();
+        for slot in &strangers {
+            assert_eq!(table.reserve(slot, 1), Ok(None));
+        }
+        // All are in use.
+        assert!(table.reserve(&stranger(30, 30), 1).is_err());
+        assert_eq!(table.reserve(&known(100), 1), Ok(None));
+        assert_eq!(table.reserve(&known(101), 1), Ok(None));
+        assert!(table.reserve(&known(102), 1).is_err());
+        // One that is idle gives way to a known agent, which is never the other way round.
+        table.set_in_use(&strangers[3], false);
+        let evicted = table.reserve(&known(102), 1);
+        assert_eq!(evicted, Ok(Some(strangers[3].id.clone())));
+        table.release(&strangers[3]);
+        assert_eq!(table.len(), 20);
+        assert!(table.reserve(&stranger(30, 30), 1).is_err());
+        table.release(&known(100));
+        assert_eq!(table.reserve(&stranger(30, 30), 1), Ok(None));
+        assert_eq!(table.len(), 20);
+    }
+
+    #[test]
+    fn an_idle_session_of_the_source_with_the_most_gives_way() {
+        let mut table = table(4, 3);
+        let flood: Vec<_> = (1..=3).map(|it| stranger(it, 1)).collect();
+        let other = stranger(10, 2);
+        for slot in flood.iter().chain([&other]) {
+            table.reserve(slot, 1).unwrap();
+            table.set_in_use(slot, false);
+        }
+        // Used last, so it goes last.
+        table.set_in_use(&flood[0], true);
+        table.set_in_use(&flood[0], false);
+        let evicted = table.reserve(&stranger(11, 3), 1);
+        assert_eq!(evicted, Ok(Some(flood[1].id.clone())));
+    }
+
+    #[test]
+    fn a_source_past_its_share_loses_its_own_idle_session() {
+        let mut table = table(100, 2);
+        let [first, second, third] = [1, 2, 3].map(|it| stranger(it, 1));
+        table.reserve(&first, 1).unwrap();
+        table.reserve(&second, 1).unwrap();
+        assert!(table.reserve(&third, 1).is_err(), "both are in use");
+        table.set_in_use(&second, false);
+        let evicted = table.reserve(&third, 1);
+        assert_eq!(evicted, Ok(Some(second.id.clone())));
+        // Its agent may have another.
+        table.release(&first);
+        assert_eq!(table.reserve(&second, 1), Ok(None));
+    }
+
+    #[test]
+    fn an_agent_past_its_limit_is_refused() {
+        let mut table = table(100, 100);
+        let again = |number: u64| SessionSlot {
+            id: stranger(number, 1).id,
+            ..stranger(1, 1)
         };
-        let mut sessions = Sessions::default();
-        let take = |sessions: &mut Sessions, places, trust, names: std::ops::Range<u64>| {
-            let taken = names.filter(|name| sessions.reserve(agent(*name), trust, places).is_ok());
-            taken.count()
-        };
-        assert_eq!(take(&mut sessions, places, TrustLevel::Own, 0..30), 18);
-        assert_eq!(
-            take(&mut sessions, places, TrustLevel::Verified, 100..101),
-            1
-        );
-        assert_eq!(
-            take(&mut sessions, places, TrustLevel::Delegated, 101..103),
-            1
-        );
-        sessions.release(&agent(0), TrustLevel::Own);
-        assert_eq!(take(&mut sessions, places, TrustLevel::Own, 30..32), 1);
-        sessions.release(&agent(100), TrustLevel::Verified);
-        assert_eq!(take(&mut sessions, places, TrustLevel::Own, 32..33), 0);
-        places.has_anchors = false;
-        assert_eq!(take(&mut sessions, places, TrustLevel::Own, 33..35), 1);
+        table.reserve(&again(1), 2).unwrap();
+        table.reserve(&again(2), 2).unwrap();
+        let refused = table.reserve(&again(3), 2).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::RateLimitExceeded);
+        table.release(&again(1));
+        table.release(&again(1));
+        table.reserve(&again(3), 2).unwrap();
+        assert!(table.reserve(&again(4), 2).is_err());
     }
 }

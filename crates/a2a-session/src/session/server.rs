@@ -69,6 +69,8 @@ pub enum EndReason {
     Ended,
     /// There are no more counters or ids.
     Exhausted,
+    /// It was idle, and another agent needed its place.
+    Evicted,
 }
 
 impl EndReason {
@@ -82,6 +84,7 @@ impl EndReason {
             Self::KeyRevoked => "key_revoked",
             Self::Ended => "ended",
             Self::Exhausted => "exhausted",
+            Self::Evicted => "evicted",
         }
     }
 }

@@ -281,7 +281,7 @@ fn threat_38_sessions_of_one_agent() {
     let (_, proof) = world.challenged(client, &challenge).unwrap();
     refused(&mut world, &proof, ErrorCode::RateLimitExceeded, None);
     world.is_well();
-    world.server.session_ended(sessions[0].peer());
+    world.server.session_ended(&sessions[0].slot());
     world.shake(CLIENT);
 }
 
@@ -292,7 +292,7 @@ fn sessions_have_a_limit_in_all() {
     world.shake(MALLORY);
     let message = accept(&mut world, 9);
     refused(&mut world, &message, ErrorCode::ServiceUnavailable, None);
-    world.server.session_ended(shaken.server.peer());
+    world.server.session_ended(&shaken.server.slot());
     world.shake(9);
 }
 
@@ -326,6 +326,6 @@ fn threat_31_a_session_that_nobody_uses_ends() {
     world.wait(1);
     session.handle_timeout(world.now());
     assert_eq!(session.is_over(), Some(EndReason::Unclaimed));
-    world.server.session_ended(session.established().peer());
+    world.server.session_ended(&session.established().slot());
     assert_eq!(world.server.sessions(), 0);
 }

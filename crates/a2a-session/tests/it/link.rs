@@ -101,7 +101,9 @@ fn handshakes(script: &[u8]) {
                 };
                 match world.serve(&message) {
                     Ok(Reply::Send(reply)) => seen.push(reply),
-                    Ok(Reply::Established { session, message }) => {
+                    Ok(Reply::Established {
+                        session, message, ..
+                    }) => {
                         sessions.insert(session.session_id().to_string(), session);
                         seen.push(message);
                     }
@@ -226,7 +228,9 @@ fn everything_twice_and_in_turns() {
             assert!(world.serve(message).is_err(), "the second is refused");
             let reply = match first.unwrap() {
                 Reply::Send(reply) => reply,
-                Reply::Established { session, message } => {
+                Reply::Established {
+                    session, message, ..
+                } => {
                     sessions.push(session);
                     message
                 }

@@ -46,7 +46,9 @@ fn shake(
         assert_eq!(said["place"], "handshake");
         let answer = match world.serve(body.as_bytes()) {
             Ok(Reply::Send(message)) => message,
-            Ok(Reply::Established { session, message }) => {
+            Ok(Reply::Established {
+                session, message, ..
+            }) => {
                 established = Some(session);
                 message
             }

@@ -336,7 +336,7 @@ impl World {
         let half_open = self.server.half_open();
         self.source = source(99);
         let shaken = self.shake(77);
-        self.server.session_ended(shaken.server.peer());
+        self.server.session_ended(&shaken.server.slot());
         assert_eq!(self.server.half_open(), half_open);
         self.source = source(1);
     }
@@ -360,7 +360,9 @@ pub(crate) fn established(
     reply: Result<Reply, Box<Refused>>,
 ) -> (Box<Established<EffectivePolicy>>, Vec<u8>) {
     match reply {
-        Ok(Reply::Established { session, message }) => (session, message),
+        Ok(Reply::Established {
+            session, message, ..
+        }) => (session, message),
         other => panic!("{other:?}"),
     }
 }

@@ -100,8 +100,10 @@ pub struct A2aLimits {
     pub messages_per_second: usize,
     /// Requests in a minute, and at once, of all agents together that nobody vouches for.
     pub newcomers_per_minute: usize,
-    /// Sessions.
+    /// Sessions. A tenth is kept for known agents.
     pub sessions: usize,
+    /// Of these, of the strangers of one source.
+    pub sessions_per_source: usize,
     /// Requests of one session that run at once.
     pub in_flight: usize,
     /// How long a request may run.
@@ -139,6 +141,7 @@ impl Default for A2aLimits {
             messages_per_second: 1000,
             newcomers_per_minute: 60_000,
             sessions: 10_000,
+            sessions_per_source: 1000,
             in_flight: 256,
             deadline: Duration::from_secs(300),
             unclaimed: Duration::from_secs(60),
@@ -298,6 +301,11 @@ fn limits(field: &Field<'_>) -> Option<A2aLimits> {
             &mut limits.newcomers_per_minute,
         ),
         ("sessions", 1..=1_000_000, &mut limits.sessions),
+        (
+            "sessions_per_source",
+            1..=1_000_000,
+            &mut limits.sessions_per_source,
+        ),
         ("in_flight", 1..=100_000, &mut limits.in_flight),
     ];
     for (name, allowed, slot) in counts {

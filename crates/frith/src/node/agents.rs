@@ -310,6 +310,7 @@ fn server_settings(a2a: &A2a) -> Result<ServerSettings> {
     let burst = u32::try_from(given.hellos_per_second)?.saturating_mul(2);
     limits.hello_rate = Rate::new(burst, 2).context("`a2a.limits.hellos_per_second`")?;
     limits.sessions = given.sessions;
+    limits.sessions_per_source = given.sessions_per_source;
     let burst = u32::try_from(given.messages_per_second)?.saturating_mul(2);
     settings.source_rate = Rate::new(burst, 2).context("`a2a.limits.messages_per_second`")?;
     let newcomers = u32::try_from(given.newcomers_per_minute)?;

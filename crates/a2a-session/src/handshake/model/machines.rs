@@ -139,7 +139,9 @@ impl Machines {
         let unchanged = reply.is_err() && machine.half_open() == self.servers[server].half_open();
         let reply = match reply {
             Ok(Reply::Send(reply)) => Some(self.add(reply)),
-            Ok(Reply::Established { session, message }) => {
+            Ok(Reply::Established {
+                session, message, ..
+            }) => {
                 let id = self.add(message);
                 let summary = Summary {
                     peer: seed_of(session.peer().did()),

@@ -151,7 +151,8 @@ impl ServerSession {
                 EndReason::Expired
                 | EndReason::Unclaimed
                 | EndReason::KeyRevoked
-                | EndReason::Exhausted => {
+                | EndReason::Exhausted
+                | EndReason::Evicted => {
                     let cause = "the session ended while the request was running";
                     Failure::new(ErrorCode::SessionExpired, cause)
                 }
