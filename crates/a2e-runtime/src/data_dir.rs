@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::Durability;
+
 /// Where a data directory is, and what lies where in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataDir {
@@ -255,7 +257,7 @@ impl Claim {
     pub fn write_endpoints(&self, endpoints: &serde_json::Value) -> Result<(), DataError> {
         let text = format!("{endpoints:#}\n");
         // After a crash of the machine nobody is there any more.
-        self.write(&self.dir.endpoints(), text.as_bytes(), Durable::No)
+        write(&self.dir.endpoints(), text.as_bytes(), Durability::Volatile)
     }
 
     /// Reads a file that only its owner may read; `None` if there is none.
@@ -284,43 +286,13 @@ impl Claim {
     /// # Errors
     /// If it cannot be written; then the old one is there.
     pub fn write_private(&self, path: &Path, bytes: &[u8]) -> Result<(), DataError> {
-        self.write(path, bytes, Durable::Yes)
-    }
-
-    fn write(&self, path: &Path, bytes: &[u8], durable: Durable) -> Result<(), DataError> {
-        let temporary = path.with_extension("new");
-        // One that was left by a crash may have any mode.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(at("remove", &temporary)(error));
-            }
-            _ => {}
-        }
-        let write = || -> io::Result<()> {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&temporary)?;
-            file.write_all(bytes)?;
-            if durable == Durable::Yes {
-                file.sync_all()?;
-            }
-            fs::rename(&temporary, path)?;
-            match durable {
-                Durable::Yes => File::open(&self.dir.path)?.sync_all(),
-                Durable::No => Ok(()),
-            }
-        };
-        write().map_err(at("write", path))
+        write(path, bytes, Durability::Durable)
     }
 }
 
-/// Whether a file must survive a crash of the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Durable {
-    Yes,
-    No,
+fn write(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), DataError> {
+    let write = |file: &mut File| file.write_all(bytes);
+    base::replace_file(path, base::PRIVATE, durability, write).map_err(at("write", path))
 }
 
 /// Puts what was tried and where before why it failed.
@@ -370,7 +342,6 @@ mod tests {
         let own = format!("in use by process {}", std::process::id());
         assert!(error.contains(&own), "{error}");
         claim.write_private(&dir.token(), b"old").unwrap();
-        fs::write(dir.path().join("token.new"), "left by a crash").unwrap();
         claim.write_private(&dir.token(), b"new").unwrap();
         assert_eq!(mode(&dir.token()), 0o600);
         assert_eq!(claim.read_private(&dir.token()).unwrap().unwrap(), b"new");

@@ -52,13 +52,13 @@ struct RealTail(File);
 impl Disk for RealDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Tail>> {
         let mut options = OpenOptions::new();
-        let options = options.append(true).create(true).mode(0o600);
+        let options = options.append(true).create(true).mode(base::PRIVATE);
         let file = regular::open(path, options)?;
         Ok(Arc::new(RealTail(file)))
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        base::sync_folder(path)
     }
 }
 
@@ -105,23 +105,3 @@ impl Tail for RealTail {
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
-
-/// Puts a file in the place of another whole, or not at all.
-pub(crate) fn replace(path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
-    let temporary = path.with_extension(TEMPORARY);
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let file = regular::open(&temporary, options)?;
-    let written = write(&file).and_then(|()| file.sync_all());
-    if let Err(error) = written.and_then(|()| fs::rename(&temporary, path)) {
-        let _ = fs::remove_file(&temporary);
-        return Err(error);
-    }
-    match path.parent() {
-        Some(folder) => RealDisk.sync_folder(folder),
-        None => Ok(()),
-    }
-}
-
-/// How the name of a file ends that a crash may have left behind.
-pub(crate) const TEMPORARY: &str = "tmp";

@@ -4,9 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use base::TEMPORARY;
 use canonical::Digest;
 
-use crate::disk::{TEMPORARY, make_folder};
+use crate::disk::make_folder;
 use crate::error::at;
 use crate::folder::{
     CHECKPOINTS, FolderSource, Lines, Segment, checkpoint_logs, checkpoint_path, segments,

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use a2a_identity::{Identity, KeyFileError, NoRandomness, OwnKey, SigningKey};
 use a2a_wire::UnixSeconds;
 use anyhow::{Context, Result, bail};
+use base::Durability;
 use canonical::Value;
 use zeroize::Zeroizing;
 
@@ -135,11 +136,12 @@ impl Store {
 
     /// Makes a new identity around its first key.
     pub(crate) fn create(&self, name: &str, identity: Identity, pem: &str) -> Result<Stored> {
-        let folder = self.place(name)?;
+        let (identities, folder) = (self.folder()?, self.place(name)?);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&folder)
+            .and_then(|()| base::sync_folder(&identities))
             .with_context(|| cannot("create", &folder))?;
         let lock = lock(&folder)?;
         if folder.join(RECORD).exists() {
@@ -235,12 +237,12 @@ impl Stored {
     pub(crate) fn save(&self) -> Result<()> {
         let record = Value::Object(self.identity.to_record());
         let text = serde_json::to_vec_pretty(&record)?;
-        replace(&self.folder.join(RECORD), &text, 0o600)
+        replace(&self.folder.join(RECORD), &text, base::PRIVATE)
     }
 
     /// Writes a secret: before the record that names it, so that none is ever lost.
     pub(crate) fn write_secret(&self, key: &OwnKey, pem: &str) -> Result<()> {
-        replace(&self.secret_file(key), pem.as_bytes(), 0o600)
+        replace(&self.secret_file(key), pem.as_bytes(), base::PRIVATE)
     }
 
     /// The secret of one of the identity's keys, as it is written.
@@ -276,10 +278,10 @@ impl Stored {
     pub(crate) fn remove_secret(&self, kid: &str) -> Result<()> {
         let file = self.folder.join(file_name(kid));
         match fs::remove_file(&file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(error).with_context(|| cannot("remove", &file))
-            }
-            _ => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed
+                .and_then(|()| base::sync_folder(&self.folder))
+                .with_context(|| cannot("remove", &file)),
         }
     }
 
@@ -359,29 +361,12 @@ pub(crate) fn random(bytes: &mut [u8]) -> Result<(), NoRandomness> {
     getrandom::fill(bytes).map_err(|_| NoRandomness)
 }
 
-/// Puts a file in its place whole, or not at all.
+/// Replaces a file whole or not at all, durably.
 pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(name);
-    let write = || -> std::io::Result<()> {
-        // One that was left there, or put there for us to write through, goes first.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    write()
-        .inspect_err(|_| drop(fs::remove_file(&temporary)))
-        .with_context(|| cannot("write", path))
+    base::replace_file(path, mode, Durability::Durable, |file| {
+        file.write_all(bytes)
+    })
+    .with_context(|| cannot("write", path))
 }
 
 fn lock(folder: &Path) -> Result<File> {

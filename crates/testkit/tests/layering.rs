@@ -344,3 +344,45 @@ fn the_other_locks_know_what_our_crates_need() {
         }
     }
 }
+
+/// Files that are renamed otherwise than by `base::replace_file`, and why.
+#[rustfmt::skip]
+const RENAMES: &[(&str, &str)] = &[
+    ("a2a-net/src/tls/development.rs", "a folder, which it syncs"),
+    ("a2e-caps/src/files/replace.rs", "files of agents, by descriptors below a root"),
+    ("a2e-caps/src/scripts.rs", "copies of scripts, made anew at every start"),
+    ("a2e-caps/src/skills/program.rs", "a folder of copies"),
+    ("a2e-runtime/src/snapshot/files.rs", "two files change places"),
+    ("base/src/atomic_file.rs", "it is the one"),
+    ("frith/src/log_file.rs", "full logs are set aside"),
+    ("frith/src/watch.rs", "a test"),
+    ("sandbox/src/attempt/files.rs", "tries to get around the guard"),
+    ("store/src/sqlite/backup.rs", "SQLite writes the file"),
+];
+
+/// A private file is replaced by one function, which syncs what must be on the disk.
+#[test]
+fn files_are_replaced_by_one_function() {
+    let crates = testkit::workspace().join("crates");
+    let mut folders: Vec<_> = std::fs::read_dir(&crates)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().join("src"))
+        .collect();
+    let mut found = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.contains("fs::rename(") || text.contains("renameat(") {
+                let name = path.strip_prefix(&crates).unwrap();
+                found.insert(name.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    let known = RENAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(found, known);
+}

@@ -1,12 +1,13 @@
 //! The authority of one user for nodes on one machine. It can vouch for loopback names and addresses, and for nothing else.
 
-use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use base::Durability;
 use rcgen::{
     BasicConstraints, CertificateParams, CidrSubnet, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -161,7 +162,8 @@ fn create(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(&fresh)?;
     let written = write(&fresh.join(KEY), &key.serialize_pem())
         .and_then(|()| write(&fresh.join(CERTIFICATE), &certificate.pem()))
-        .and_then(|()| fs::rename(&fresh, folder));
+        .and_then(|()| fs::rename(&fresh, folder))
+        .and_then(|()| base::sync_folder(above));
     if written.is_err() {
         fs::remove_dir_all(&fresh)?;
         // Somebody was faster.
@@ -174,12 +176,6 @@ fn create(folder: &Path) -> io::Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let write = |file: &mut File| file.write_all(text.as_bytes());
+    base::replace_file(path, base::PRIVATE, Durability::Durable, write)
 }

@@ -1,11 +1,13 @@
 //! Changing sealed segments.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use base::{Durability, PRIVATE, replace_file};
+
 use crate::UnixMillis;
-use crate::disk::{Disk, RealDisk, replace};
+use crate::disk::{Disk, RealDisk};
 use crate::folder::{Lines, Segment, checkpoint_logs, checkpoint_path, segments};
 use crate::keep::{Keep, PurgeKind};
 use crate::line::{Content, Line};
@@ -58,7 +60,7 @@ pub(super) fn count(
 /// Rewrites a segment without what is to go. Lines that are no records stay as they are.
 pub(super) fn change(segment: &Segment, wanted: &Change) -> io::Result<()> {
     let (mut lines, mut buffer) = (Lines::open(segment)?, Vec::new());
-    replace(&segment.path, |file| {
+    replace_file(&segment.path, PRIVATE, Durability::Durable, |file| {
         let mut file = BufWriter::with_capacity(64 * 1024, file);
         let mut out = Vec::new();
         while let Some((place, end)) = lines.next_line(&mut buffer)? {
@@ -96,9 +98,8 @@ pub(super) fn drop_prefix(sealed: &[Segment], whole: usize, offset: u64) -> io::
         let mut source = open_to_read(&segment.path)?;
         if offset < source.metadata()?.len() {
             source.seek(SeekFrom::Start(offset))?;
-            return replace(&segment.path, |mut file| {
-                io::copy(&mut source, &mut file).map(drop)
-            });
+            let copy = |file: &mut File| io::copy(&mut source, file).map(drop);
+            return replace_file(&segment.path, PRIVATE, Durability::Durable, copy);
         }
         fs::remove_file(&segment.path)?;
     }

@@ -1,13 +1,13 @@
 //! `DATA/audit.head`: how far the audit log had come, beside its folder. Whoever empties the folder, or
 //! puts an earlier one in its place, is found out unless he changes this too.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use audit::{Head, Remembered};
+use base::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::keystore::cannot;
@@ -58,7 +58,7 @@ impl HeadFile {
         }))
     }
 
-    /// Renamed into place and not synced: after a power failure it may be an earlier one, which does
+    /// Not synced: after a power failure it may be an earlier one, which does
     /// no harm, and a checkpoint must not wait for the disk.
     fn write(&self, head: &Head) -> Result<()> {
         let content = Content {
@@ -66,17 +66,11 @@ impl HeadFile {
             seq: head.seq,
             hash: head.hash.to_string(),
         };
-        let temporary = self.path.with_extension("head.tmp");
-        // One that a crash left behind, or that is no file.
-        let _ = fs::remove_file(&temporary);
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create_new(true).mode(0o600);
-        let mut file = options
-            .open(&temporary)
-            .with_context(|| cannot("write", &temporary))?;
-        writeln!(file, "{}", serde_json::to_string(&content)?)
-            .and_then(|()| fs::rename(&temporary, &self.path))
-            .with_context(|| cannot("write", &self.path))
+        let text = serde_json::to_string(&content)?;
+        base::replace_file(&self.path, base::PRIVATE, Durability::Volatile, |file| {
+            writeln!(file, "{text}")
+        })
+        .with_context(|| cannot("write", &self.path))
     }
 }
 
