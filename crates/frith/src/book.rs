@@ -1,6 +1,6 @@
 //! The operator's word about other agents, kept in the data directory: by a running node, or without one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2a_identity::{TrustLevel, VerifyingKey};
 use a2a_net::book::{Block, Book, BookError, Books, Pages, Peer, Pin, TrustAnchor, parse_did};
@@ -18,7 +18,7 @@ use crate::node::Agents;
 pub(crate) struct BookFile {
     claim: Claim,
     pub(crate) books: Arc<Books>,
-    /// Held while the file is written, so that changes come one after another.
+    /// Held until a change is in force, so that the last one written is also the last one in force.
     change: Mutex<()>,
 }
 
@@ -206,9 +206,10 @@ impl BookFile {
         })
     }
 
-    /// Makes a change: it is on the disk before it holds.
-    pub(crate) fn change(&self, change: impl Change) -> Result<()> {
-        let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Makes a change: it is on the disk before it is in force, and `activate` has put it in force
+    /// before the next change begins.
+    pub(crate) fn change(&self, change: impl Change, activate: impl FnOnce(&Pages)) -> Result<()> {
+        let _changing = self.lock();
         let mut book = self.books.pages().stored.clone();
         change.apply(&mut book)?;
         let mut bytes = serde_json::to_vec_pretty(&book)?;
@@ -216,7 +217,25 @@ impl BookFile {
         self.claim
             .write_private(&self.claim.dir().trust(), &bytes)?;
         self.books.store(book);
+        activate(&self.books.pages());
         Ok(())
+    }
+
+    /// Takes over what another configuration says. `activate` puts it in force, as for a change.
+    pub(crate) fn configure(&self, configured: Book, activate: impl FnOnce(&Pages)) {
+        let _changing = self.lock();
+        self.books.configure(configured);
+        activate(&self.books.pages());
+    }
+
+    /// Puts in force what goes with the books and has changed, while they stay as they are.
+    pub(crate) fn activate(&self, activate: impl FnOnce(&Pages)) {
+        let _changing = self.lock();
+        activate(&self.books.pages());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn list(&self) -> Listing {
@@ -259,9 +278,11 @@ fn serve_change<C: Change>(
         async move {
             // A file is written, which may take a while.
             let done = tokio::task::spawn_blocking(move || {
-                file.change(change)?;
-                // It holds at once.
-                agents.map_or(Ok(()), |agents| agents.read_book())
+                file.change(change, |pages| {
+                    if let Some(agents) = &agents {
+                        agents.activate(pages);
+                    }
+                })
             });
             let done = done.await;
             match done {
@@ -277,7 +298,7 @@ fn serve_change<C: Change>(
 /// Has a change made by the node that runs, or makes it itself if none does.
 pub(crate) async fn change<C: Change>(dir: &DataDir, change: C) -> Result<()> {
     match ask::<Nothing>(dir, C::OPERATION, &change).await {
-        Err(AskError::NoNode { .. }) => alone(dir)?.change(change),
+        Err(AskError::NoNode { .. }) => alone(dir)?.change(change, |_| ()),
         asked => Ok(asked.map(drop)?),
     }
 }
@@ -344,5 +365,64 @@ pub(crate) const fn level(level: policy::TrustLevel) -> TrustLevel {
         policy::TrustLevel::Own => TrustLevel::Own,
         policy::TrustLevel::Delegated => TrustLevel::Delegated,
         policy::TrustLevel::Verified => TrustLevel::Verified,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::thread;
+
+    use super::*;
+
+    const THREADS: usize = 8;
+    const CHANGES: usize = 25;
+
+    fn agent(thread: usize, number: usize) -> String {
+        format!("did:web:agent-{thread}-{number}.example.com")
+    }
+
+    fn block(did: String) -> AddBlock {
+        AddBlock {
+            did,
+            block: Block::default(),
+        }
+    }
+
+    /// What is confirmed is in force, whatever is changed at the same time: by other commands, or
+    /// because the configuration is read again.
+    #[test]
+    fn a_confirmed_block_is_in_force_while_others_change_the_book() {
+        let folder = tempfile::tempdir().unwrap();
+        let claim = DataDir::new(folder.path().join("data")).claim().unwrap();
+        let file = BookFile::open(claim, &Config::default()).unwrap();
+        let in_force = Mutex::new(BTreeSet::new());
+        let activate = |pages: &Pages| {
+            let blocked = pages.blocked();
+            // As when sessions are ended before the next change is looked at.
+            thread::yield_now();
+            *in_force.lock().unwrap() = blocked;
+        };
+        thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (file, in_force, activate) = (&file, &in_force, &activate);
+                scope.spawn(move || {
+                    for number in 0..CHANGES {
+                        let did = agent(thread, number);
+                        file.change(block(did.clone()), activate).unwrap();
+                        assert!(in_force.lock().unwrap().contains(&did), "{did}");
+                        match number % 3 {
+                            0 => file.configure(Book::default(), activate),
+                            1 => file.activate(activate),
+                            _ => {}
+                        }
+                    }
+                });
+            }
+        });
+        let listed = file.list().stored;
+        assert_eq!(listed.blocked().len(), THREADS * CHANGES);
+        let listed: BTreeSet<String> = listed.blocked().keys().cloned().collect();
+        assert_eq!(*in_force.lock().unwrap(), listed);
     }
 }

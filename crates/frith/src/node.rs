@@ -134,7 +134,7 @@ impl Node {
         let store = open_store(config, data)?;
         let approvals = Approvals::new(store.clone(), config.global_limits.approval);
         let book = Arc::new(BookFile::open(claim.clone(), config)?);
-        let (names, plan) = (Names::default(), Plan::of(config)?);
+        let (names, mut plan) = (Names::default(), Plan::of(config)?);
         let login = joined::login(&tokens, &identity, &names, &book, &store)?;
         let shared = Shared {
             authenticator: Arc::new(Limited::new(Arc::clone(&login))),
@@ -174,6 +174,7 @@ impl Node {
             agents.count_in(&http);
             login.resolve_with(agents.home.resolver().clone());
             shared.peers.join(agents);
+            agents.set_places(std::mem::take(&mut plan.places));
             Joined::new(agents, &host, &names)
         });
         joined::take(plan, &names, joined.as_ref());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2a_identity::{Did, Peer as Speaks};
@@ -18,7 +18,7 @@ use a2a_session::{Method, RequireManifest, Sealing, TrustRules};
 use a2e_runtime::config::{A2a, Baseline, Config, DidMethod, Encryption};
 use a2e_runtime::{DataDir, HttpServer};
 use anyhow::{Context, Result};
-use policy::Rate;
+use policy::{EffectivePolicy, Rate};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -34,9 +34,7 @@ pub(crate) struct Agents {
     pub(crate) book: Arc<BookFile>,
     address: SocketAddr,
     place: Place,
-    /// Where peers are, as the configuration says.
-    places: Mutex<BTreeMap<String, String>>,
-    policies: Mutex<Policies>,
+    settings: Mutex<Settings>,
     stop: CancellationToken,
     serving: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }
@@ -55,8 +53,29 @@ pub(super) struct Needs<'a> {
     pub(super) book: Arc<BookFile>,
 }
 
-/// What the configuration says of agents, one by one.
-struct Policies(A2a);
+/// What the configuration says of agents.
+#[derive(Debug)]
+struct Settings {
+    policies: Policies,
+    /// Where peers are.
+    places: BTreeMap<String, String>,
+}
+
+/// What the configuration asks of agents: of all, and of single ones.
+#[derive(Debug)]
+pub(super) struct Policies {
+    policy: EffectivePolicy,
+    baseline: a2a_session::Baseline,
+    /// By canonical DID.
+    agents: BTreeMap<String, AgentPolicy>,
+}
+
+/// What the configuration asks of one agent in place of what it asks of all.
+#[derive(Debug, Default)]
+struct AgentPolicy {
+    policy: Option<EffectivePolicy>,
+    baseline: Option<a2a_session::Baseline>,
+}
 
 /// What TLS goes by.
 struct Papers {
@@ -94,10 +113,10 @@ impl Agents {
         let tls = listeners.tls(&certificate)?;
         let guard = Guard::new(reach(exposure), SystemNames);
         let web = Web::over(guard.clone(), &client);
-        let policies = Policies(a2a.clone());
+        let policies = Policies::read(a2a)?;
         let parts = Parts {
             identity,
-            rules: policies.rules(&needs.book.books.pages())?,
+            rules: policies.rules(&needs.book.books.pages()),
             trust: trust(needs.config, &needs.book.books.pages()),
             store: needs.store,
             log: needs.log,
@@ -127,12 +146,14 @@ impl Agents {
             book: needs.book,
             address,
             place,
-            places: Mutex::default(),
-            policies: Mutex::new(policies),
+            settings: Mutex::new(Settings {
+                policies,
+                places: BTreeMap::new(),
+            }),
             stop,
             serving: tokio::sync::Mutex::new(Some(serving)),
         });
-        this.read_book()?;
+        this.book.activate(|pages| this.activate(pages));
         Ok(Some(this))
     }
 
@@ -147,46 +168,45 @@ impl Agents {
         format!("https://{}", self.address)
     }
 
-    /// Goes by what the operator's books say now.
-    pub(crate) fn read_book(&self) -> Result<()> {
-        let pages = self.book.books.pages();
-        let policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
-        let rules = policies.rules(&pages);
-        drop(policies);
-        let mut rules = rules?;
-        let configured = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.added.extend(configured.keys().cloned());
-        drop(configured);
-        self.server.set_rules(rules);
-        self.server.set_anchors(pages.anchors());
+    /// Puts what the books and the configuration say in force. Only for [`BookFile`]'s lock: whoever
+    /// comes last must have the newest books.
+    pub(crate) fn activate(&self, pages: &Pages) {
+        let settings = self.settings();
+        let mut rules = settings.policies.rules(pages);
+        rules.added.extend(settings.places.keys().cloned());
         let mut places: BTreeMap<String, String> = pages
             .peers()
             .map(|peer| (peer.did.to_string(), peer.url.clone()))
             .collect();
         // Where both speak, the configuration is right.
-        let configured = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-        places.extend(configured.clone());
-        drop(configured);
+        places.extend(settings.places.clone());
+        drop(settings);
+        self.server.set_rules(rules);
+        self.server.set_anchors(pages.anchors());
         self.client.set_addresses(places);
-        Ok(())
     }
 
-    /// Whether what a configuration says of agents can be gone by.
-    pub(super) fn check(&self, a2a: &A2a) -> Result<()> {
-        let pages = self.book.books.pages();
-        Policies(a2a.clone()).rules(&pages).map(drop)
-    }
-
-    /// Asks of agents what this configuration says.
-    pub(super) fn set_policies(&self, a2a: A2a) -> Result<()> {
-        *self.policies.lock().unwrap_or_else(PoisonError::into_inner) = Policies(a2a);
-        self.read_book()
+    /// Takes over another configuration, with these books.
+    pub(super) fn configure(
+        &self,
+        pages: &Pages,
+        policies: Policies,
+        places: BTreeMap<String, String>,
+    ) {
+        *self.settings() = Settings { policies, places };
+        self.activate(pages);
     }
 
     /// Looks for peers where the configuration says that they are.
-    pub(super) fn set_places(&self, places: BTreeMap<String, String>) -> Result<()> {
-        *self.places.lock().unwrap_or_else(PoisonError::into_inner) = places;
-        self.read_book()
+    pub(super) fn set_places(&self, places: BTreeMap<String, String>) {
+        self.book.activate(|pages| {
+            self.settings().places = places;
+            self.activate(pages);
+        });
+    }
+
+    fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who the node is to others: what it offers, and with which key it signs.
@@ -210,30 +230,44 @@ impl Agents {
 }
 
 impl Policies {
-    /// What holds for which agent.
-    fn rules(&self, pages: &Pages) -> Result<Rules> {
+    /// Reads what a configuration asks of agents.
+    pub(super) fn read(a2a: &A2a) -> Result<Self> {
+        let mut agents: BTreeMap<String, AgentPolicy> = BTreeMap::new();
+        for agent in &a2a.agents {
+            let did = parse_did(&agent.did).context("`a2a.agents` of the configuration")?;
+            let stated = AgentPolicy {
+                policy: agent.policy.clone(),
+                baseline: agent.baseline.map(baseline),
+            };
+            agents.insert(did.to_string(), stated);
+        }
+        Ok(Self {
+            policy: a2a.policy.clone(),
+            baseline: baseline(a2a.baseline),
+            agents,
+        })
+    }
+
+    /// What is in force for which agent.
+    fn rules(&self, pages: &Pages) -> Rules {
         let mut rules = Rules {
             blocked: pages.blocked(),
-            policy: self.0.policy.clone(),
+            policy: self.policy.clone(),
             pins: pages.all_pins(),
-            baseline: baseline(self.0.baseline),
+            baseline: self.baseline,
             ..Rules::default()
         };
         let anchors = pages.anchors().into_iter().map(|anchor| anchor.did);
         let named = pages.peers().map(|peer| peer.did.clone()).chain(anchors);
         rules.added = named.map(|did| did.to_string()).collect();
-        for agent in &self.0.agents {
-            let did = parse_did(&agent.did).context("`a2a.agents` of the configuration")?;
-            let did = did.to_string();
+        for (did, stated) in &self.agents {
             rules.added.insert(did.clone());
-            if let Some(policy) = &agent.policy {
-                rules.policies.insert(did.clone(), policy.clone());
-            }
-            if let Some(how) = agent.baseline {
-                rules.baselines.insert(did, baseline(how));
-            }
+            let own = stated.policy.clone().map(|policy| (did.clone(), policy));
+            rules.policies.extend(own);
+            let own = stated.baseline.map(|baseline| (did.clone(), baseline));
+            rules.baselines.extend(own);
         }
-        Ok(rules)
+        rules
     }
 }
 

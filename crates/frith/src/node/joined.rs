@@ -22,14 +22,13 @@ pub(super) struct Plan {
     /// Which agent a DID is.
     names: Vec<(Did, String)>,
     /// Where peers are.
-    places: BTreeMap<String, String>,
+    pub(super) places: BTreeMap<String, String>,
     /// What they may ask for.
     offer: Vec<Exposed>,
 }
 
 /// What joins the host with the A2A port.
 pub(super) struct Joined {
-    agents: Arc<Agents>,
     inbound: Inbound,
 }
 
@@ -62,9 +61,8 @@ impl Plan {
 
 impl Joined {
     /// Offers nothing yet.
-    pub(super) fn new(agents: &Arc<Agents>, host: &Host, names: &Names) -> Self {
+    pub(super) fn new(agents: &Agents, host: &Host, names: &Names) -> Self {
         Self {
-            agents: Arc::clone(agents),
             inbound: Inbound::new(agents.server.clone(), host.clone(), names.clone()),
         }
     }
@@ -88,13 +86,11 @@ pub(super) fn login(
     )))
 }
 
-/// Goes by a plan; without an A2A port only who an agent is matters.
+/// Goes by a plan; without an A2A port only who an agent is matters. Where peers are is for
+/// [`Agents`](super::Agents).
 pub(super) fn take(plan: Plan, names: &Names, joined: Option<&Joined>) {
     names.set(plan.names);
     if let Some(joined) = joined {
-        if let Err(error) = joined.agents.set_places(plan.places) {
-            tracing::error!("kept the old places of peers: {error:#}");
-        }
         joined.inbound.set(plan.offer);
     }
 }

@@ -6,6 +6,7 @@ use a2e_runtime::config::Config;
 use a2e_runtime::{HostBuilder, Policies, Tls};
 use anyhow::{Context, Result, anyhow};
 
+use super::agents;
 use super::doors::keep_doors;
 use super::joined::{self, Plan};
 use super::later::take_later;
@@ -23,6 +24,8 @@ struct Ready {
     policies: Option<Policies>,
     book: Book,
     plan: Plan,
+    /// What is asked of other agents.
+    agents: agents::Policies,
     /// What other agents are told about the node, if it speaks with any.
     identity: Option<Identity>,
 }
@@ -90,10 +93,8 @@ impl Node {
         };
         let book = book::configured(&config.trust).context("`trust`")?;
         let plan = Plan::of(config)?;
+        let agents = agents::Policies::read(&config.a2a)?;
         let identity = self.identity(config)?;
-        if let Some(agents) = &self.agents {
-            agents.check(&config.a2a)?;
-        }
         // Last, since these two take at once what is good. A certificate is read from the same files.
         let tls = self.tls.as_ref().map(Tls::reload).transpose();
         tls.context("the certificate")?;
@@ -105,6 +106,7 @@ impl Node {
             policies,
             book,
             plan,
+            agents,
             identity,
         })
     }
@@ -124,7 +126,7 @@ impl Node {
     }
 
     /// Nothing here can fail.
-    fn take(&self, ready: Ready, config: Config, consent: Consent) {
+    fn take(&self, mut ready: Ready, config: Config, consent: Consent) {
         self.shared.capabilities.take(ready.described);
         self.host.reload(ready.builder);
         if let Some(policies) = ready.policies {
@@ -132,13 +134,15 @@ impl Node {
             self.record_policy(consent);
         }
         self.http.set_guard(guard(&config));
-        self.book.books.configure(ready.book);
+        let places = std::mem::take(&mut ready.plan.places);
+        self.book.configure(ready.book, |pages| {
+            if let Some(agents) = &self.agents {
+                agents.configure(pages, ready.agents, places);
+            }
+        });
         joined::take(ready.plan, &self.names, self.joined.as_ref());
         if let (Some(agents), Some(identity)) = (&self.agents, ready.identity) {
             agents.server.set_identity(identity);
-            if let Err(error) = agents.set_policies(config.a2a.clone()) {
-                tracing::error!("kept the old rules for other agents: {error:#}");
-            }
         }
         *self.current() = config;
     }

@@ -1,5 +1,7 @@
 //! Two nodes that do not know each other, over the network.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -174,6 +176,51 @@ fn a_blocked_agent_is_not_spoken_to() {
     let (status, _, error) = pair.ada(&["trust", "block", "carol"]);
     assert_eq!(status, 2);
     assert!(error.contains("no peer `carol`"), "{error}");
+}
+
+/// Has the operator of a node ask for all of these at the same time; each is confirmed.
+fn ask_at_once(node: &Node, requests: &[Value]) {
+    let socket = node.data().join("operator.sock");
+    let mut connections: Vec<_> = requests
+        .iter()
+        .map(|_| UnixStream::connect(&socket).unwrap())
+        .collect();
+    for (connection, request) in connections.iter_mut().zip(requests) {
+        writeln!(connection, "{request}").unwrap();
+    }
+    for connection in connections {
+        let mut answer = String::new();
+        BufReader::new(connection).read_line(&mut answer).unwrap();
+        assert!(answer.contains(r#""ok":true"#), "{answer}");
+    }
+}
+
+/// What is confirmed is in force, whatever else is changed at the same time.
+#[test]
+fn a_block_is_in_force_when_others_change_the_book_at_once() {
+    let pair = Pair::start("{}");
+    pair.meet();
+    let ping = ["peer", "call", "bob", "frith.ping"];
+    let ada = pair.ada.at("did");
+    for round in 0..12 {
+        let mut requests: Vec<Value> = (0..24)
+            .map(|number| {
+                let did = format!("did:web:agent-{round}-{number}.example.com");
+                json!({"op": "trust.block", "did": did, "block": {}})
+            })
+            .collect();
+        requests[12]["did"] = json!(ada);
+        ask_at_once(&pair.bob, &requests);
+        let (status, _, error) = pair.ada(&ping);
+        assert_eq!(status, 1, "{error}");
+        assert!(
+            error.contains("VIOLATION") || error.contains("UNVERIFIED"),
+            "{error}"
+        );
+        ask_at_once(&pair.bob, &[json!({"op": "trust.unblock", "did": ada})]);
+    }
+    let (status, _, error) = pair.ada(&ping);
+    assert_eq!(status, 0, "{error}");
 }
 
 /// Whoever waits for one that is not there is told so, and what to do.
