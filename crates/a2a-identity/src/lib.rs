@@ -81,7 +81,7 @@ pub use resolve::{
 };
 pub use root::{PublishedKeys, RootKeys};
 pub use trust::{
-    Anchor, Decision, Issuer, MAX_ENTRIES, MAX_RESOLUTIONS, Outcome, TrustLevel, Verdict, Why,
-    decide, endorse,
+    Anchor, Decision, Issuer, MAX_ENTRIES, MAX_RESOLUTIONS, Outcome, TrustLevel, Verdict, Voucher,
+    Why, decide, endorse,
 };
 pub use url::{Scheme, UrlError, WebUrl};

@@ -108,6 +108,15 @@ pub struct Pins {
     pub keys: Vec<Digest>,
 }
 
+impl Pins {
+    /// Whether a manifest of this hash, signed by the key of this hash, is what was fixed.
+    #[must_use]
+    pub fn fit(&self, manifest: Digest, signer: Digest) -> bool {
+        let manifest_fits = self.manifest.is_none_or(|pinned| pinned == manifest);
+        manifest_fits && (self.keys.is_empty() || self.keys.contains(&signer))
+    }
+}
+
 /// A manifest that its agent has signed. Only [`verify_manifest`] makes one.
 #[derive(Clone, PartialEq)]
 pub struct VerifiedManifest {
@@ -423,9 +432,7 @@ fn check_time(
 }
 
 fn check_pins(hash: Digest, signer: &Key, pins: &Pins) -> Result<(), ManifestError> {
-    let manifest_fits = pins.manifest.is_none_or(|pinned| pinned == hash);
-    let key_fits = pins.keys.is_empty() || pins.keys.contains(&signer.key.digest());
-    match manifest_fits && key_fits {
+    match pins.fit(hash, signer.key.digest()) {
         true => Ok(()),
         false => Err(ManifestError::Pin),
     }

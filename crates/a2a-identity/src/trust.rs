@@ -67,11 +67,41 @@ pub struct Decision {
     pub verdicts: Vec<Verdict>,
 }
 
-/// What one counting entry gives.
+/// What one counting entry gives, by the word of one anchor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Grant {
     level: TrustLevel,
     scope: Scope,
+    voucher: Voucher,
+}
+
+/// A trust anchor by whose word an agent has its trust level, as the anchor was then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Voucher {
+    did: Did,
+    public_key: Option<VerifyingKey>,
+    /// What its endorsement says.
+    level: TrustLevel,
+}
+
+impl Voucher {
+    fn new(anchor: &Anchor, level: TrustLevel) -> Self {
+        Self {
+            did: anchor.did.clone(),
+            public_key: anchor.public_key.clone(),
+            level,
+        }
+    }
+
+    /// Whether its word still counts with these anchors.
+    #[must_use]
+    pub fn counts_with(&self, anchors: &[Anchor]) -> bool {
+        anchors.iter().any(|anchor| {
+            anchor.did == self.did
+                && anchor.public_key == self.public_key
+                && anchor.min_trust_level <= self.level
+        })
+    }
 }
 
 /// What an endorsement is about.
@@ -147,6 +177,16 @@ impl Decision {
         })
     }
 
+    /// The anchors by whose word the agent has its level; each of them is enough. None if it is
+    /// [`TrustLevel::Own`].
+    #[must_use]
+    pub fn vouchers(&self) -> Vec<Voucher> {
+        let level = self.level();
+        let gives = |grant: &&Grant| grant.level == level && grant.scope == Scope::Everything;
+        let grants = self.grants.iter().filter(gives);
+        grants.map(|grant| grant.voucher.clone()).collect()
+    }
+
     /// Whether an entry is there that does not count: worth an operator's look.
     #[must_use]
     pub fn is_partial(&self) -> bool {
@@ -209,9 +249,10 @@ pub fn decide(
             false => Err(Judgement::Ignored(Why::TooMany)),
         };
         match judged {
-            Ok(grant) => {
-                verdicts.push(Verdict::Counts(grant.level));
-                grants.push(grant);
+            Ok(given) => {
+                let level = given.iter().map(|grant| grant.level).max();
+                verdicts.push(Verdict::Counts(level.unwrap_or(TrustLevel::Own)));
+                grants.extend(given);
             }
             Err(Judgement::Ignored(why)) => verdicts.push(Verdict::Ignored(why)),
             Err(Judgement::Needs(did)) => {
@@ -260,17 +301,6 @@ impl Scope {
         capabilities.map_or(Self::Everything, |names| {
             Self::Capabilities(names.iter().map(ToString::to_string).collect())
         })
-    }
-
-    /// What either allows.
-    fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Everything, _) | (_, Self::Everything) => Self::Everything,
-            (Self::Capabilities(mut mine), Self::Capabilities(theirs)) => {
-                mine.extend(theirs);
-                Self::Capabilities(mine)
-            }
-        }
     }
 
     /// What both allow: nobody can pass on more than they have.

@@ -287,6 +287,15 @@ impl<C: Couriers> Client<C> {
         self.0.pool.forget(&moved);
     }
 
+    /// Closes the sessions that do not fit the operator's rules and trust anchors any more, after these
+    /// were changed. None of them is used again, whether it is closed by then or not.
+    pub fn trust_changed(&self) {
+        let inner = Arc::clone(&self.0);
+        self.0
+            .runtime
+            .spawn(async move { inner.close_untrusted().await });
+    }
+
     /// Where an agent is that has no manifest, as the operator says.
     pub fn set_address(&self, did: &Did, handshake_url: impl Into<String>) {
         lock(&self.0.addresses).insert(did.to_string(), handshake_url.into());

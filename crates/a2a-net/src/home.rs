@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use a2a_identity::{Anchor, SigningKey};
-use a2a_session::{Own, OwnError, TrustRules};
+use a2a_session::{Binding, Directory as _, Established, Own, OwnError, TrustRules};
 use a2a_wire::Kid;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -125,7 +125,19 @@ impl Home {
         TrustRules::clone(&self.trust.load())
     }
 
+    /// Whether a session could still begin as it did: the peer fits its pins, a trust anchor that
+    /// counts gives it its level, and the base specification is enough for it if that is all it speaks.
+    pub(crate) fn still_trusts<P>(&self, established: &Established<P>) -> bool {
+        let peer = established.peer();
+        let is_bound = match established.binding() {
+            Binding::Profile => true,
+            Binding::Baseline => established.baseline() == self.standing.baseline(peer.did()),
+        };
+        is_bound && peer.fits(&self.standing.pins(peer.did()), &self.trust.load().anchors)
+    }
+
     pub(crate) fn set_anchors(&self, anchors: Vec<Anchor>) {
+        self.standing.trust_changed();
         let trust = self.trust();
         self.trust.store(Arc::new(TrustRules { anchors, ..trust }));
     }

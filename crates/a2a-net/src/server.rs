@@ -173,7 +173,8 @@ impl Server {
     }
 
     /// Goes on with other rules of the operator. They hold at once: a blocked agent's work ends and its
-    /// next request is refused, and so is whatever a policy does not allow any more.
+    /// next request is refused, and so is whatever a policy does not allow any more. Sessions of agents
+    /// that do not fit their pins end.
     pub fn set_rules(&self, rules: Rules) {
         self.0.set_rules(rules);
     }
@@ -184,10 +185,12 @@ impl Server {
         lock(&self.0.handshakes).set_own(self.0.home.own());
     }
 
-    /// Lets the word of these count from now on, here and in the client of the same home.
+    /// Lets the word of these count from now on, here and in the client of the same home. Sessions of
+    /// agents that have their trust level by the word of another end.
     pub fn set_anchors(&self, anchors: Vec<Anchor>) {
         self.0.home.set_anchors(anchors.clone());
         lock(&self.0.handshakes).set_anchors(anchors);
+        self.0.hold_all();
     }
 
     /// Ends the sessions of an agent, since the operator says so. Returns how many there were.

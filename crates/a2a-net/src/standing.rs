@@ -110,11 +110,17 @@ impl Standing {
 
     /// Goes on with other rules. What is running must be told too: [`Server::set_rules`](crate::Server::set_rules).
     pub(crate) fn set_rules(&self, rules: Rules) {
-        *lock(&self.changed) = Some(self.clock.now().monotonic);
+        self.trust_changed();
         self.rules.store(Arc::new(rules));
     }
 
-    /// Whether the rules were changed since this moment.
+    /// Remembers that rules or trust anchors are about to change: a handshake that is under way may
+    /// have been checked with the earlier ones.
+    pub(crate) fn trust_changed(&self) {
+        *lock(&self.changed) = Some(self.clock.now().monotonic);
+    }
+
+    /// Whether rules or trust anchors were changed since this moment.
     pub(crate) fn changed_since(&self, moment: Duration) -> bool {
         lock(&self.changed).is_some_and(|changed| changed >= moment)
     }

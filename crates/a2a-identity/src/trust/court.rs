@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use a2a_wire::{Endorsement, EndorsementPayload, JwsText, Nullable, UnixSeconds, limits};
 use canonical::Digest;
 
-use super::{Anchor, Grant, Issuer, MAX_ENTRIES, Scope, TrustLevel, Why};
+use super::{Anchor, Grant, Issuer, MAX_ENTRIES, Scope, TrustLevel, Voucher, Why};
 use crate::jws::Signed;
 use crate::{Did, Key, KeySet, KeyStatus, Peer, VerifiedManifest, VerifyingKey};
 
@@ -37,12 +37,13 @@ pub(super) struct Court<'a> {
 }
 
 impl Court<'_> {
+    /// What an entry gives: by the word of one anchor, or of each that verified its issuer.
     pub(super) fn judge(
         &self,
         entry: &Endorsement,
         subject: &VerifiedManifest,
         depth: Depth,
-    ) -> Result<Grant, Judgement> {
+    ) -> Result<Vec<Grant>, Judgement> {
         let claimed = TrustLevel::named(entry.trust_level.as_str());
         let claimed = claimed
             .filter(|level| *level > TrustLevel::Own)
@@ -58,10 +59,11 @@ impl Court<'_> {
                 let payload = self.anchor_payload(anchor, entry)?;
                 let scope = self.check_payload(&payload, entry, subject)?;
                 match claimed >= anchor.min_trust_level {
-                    true => Ok(Grant {
+                    true => Ok(vec![Grant {
                         level: claimed,
                         scope,
-                    }),
+                        voucher: Voucher::new(anchor, claimed),
+                    }]),
                     false => Err(Why::BelowAnchor.into()),
                 }
             }
@@ -76,7 +78,7 @@ impl Court<'_> {
         issuer: &Did,
         entry: &Endorsement,
         subject: &VerifiedManifest,
-    ) -> Result<Grant, Judgement> {
+    ) -> Result<Vec<Grant>, Judgement> {
         // Without anchors nobody's issuer is worth a resolution.
         if self.anchors.is_empty() {
             return Err(Why::Stranger.into());
@@ -87,26 +89,27 @@ impl Court<'_> {
         let chain = issuer.manifest().trust_chain.as_deref().unwrap_or_default();
         let mut needs = None;
         // All that anchors say of the issuer counts, whatever order the issuer put it in.
-        let mut vouched: Option<Scope> = None;
+        let mut grants = Vec::new();
         for voucher in chain.iter().take(MAX_ENTRIES) {
             match self.judge(voucher, issuer, Depth::Issuer) {
-                Ok(grant) if grant.level == TrustLevel::Verified => {
-                    vouched = Some(match vouched {
-                        Some(scope) => scope.or(grant.scope),
-                        None => grant.scope,
-                    });
+                Ok(given) => {
+                    let verified = given
+                        .into_iter()
+                        .filter(|it| it.level == TrustLevel::Verified);
+                    grants.extend(verified.map(|grant| Grant {
+                        level: TrustLevel::Delegated,
+                        scope: scope.within(&grant.scope),
+                        voucher: grant.voucher,
+                    }));
                 }
                 Err(Judgement::Needs(did)) => needs = Some(did),
-                Ok(_) | Err(Judgement::Ignored(_)) => {}
+                Err(Judgement::Ignored(_)) => {}
             }
         }
-        match (vouched, needs) {
-            (Some(vouched), _) => Ok(Grant {
-                level: TrustLevel::Delegated,
-                scope: scope.within(&vouched),
-            }),
-            (None, Some(did)) => Err(Judgement::Needs(did)),
-            (None, None) => Err(Why::Stranger.into()),
+        match (grants.is_empty(), needs) {
+            (false, _) => Ok(grants),
+            (true, Some(did)) => Err(Judgement::Needs(did)),
+            (true, None) => Err(Why::Stranger.into()),
         }
     }
 

@@ -370,3 +370,48 @@ fn threat_87_keys_of_a_did_web() {
         TrustLevel::Own
     );
 }
+
+/// The level of an agent stands as long as one of the anchors that give it does.
+#[test]
+fn a_level_stands_by_the_word_of_the_anchors_that_give_it() {
+    let stands = |decision: &Decision, anchors: &[Anchor]| {
+        let vouchers = decision.vouchers();
+        vouchers.iter().any(|it| it.counts_with(anchors))
+    };
+    let subject = did_key(1);
+    let by = |issuer: u8, level: &str| entry(issuer, &subject, level).json();
+    let both = [by(3, "verified"), by(4, "delegated")];
+    let decision = decided(&agent(1, &both), &[anchor(3), anchor(4)], &[]);
+    assert!(stands(&decision, &[anchor(3)]));
+    assert!(!stands(&decision, &[anchor(4)]), "that is another level");
+    assert!(!stands(&decision, &[]));
+    let pinned = Anchor {
+        public_key: Some(key(3).verifying_key()),
+        ..anchor(3)
+    };
+    assert!(!stands(&decision, &[pinned]));
+    let strict = |seed: u8| Anchor {
+        min_trust_level: TrustLevel::Verified,
+        ..anchor(seed)
+    };
+    assert!(stands(&decision, &[strict(3)]));
+    let decision = decided(&agent(1, &[by(4, "delegated")]), &[anchor(4)], &[]);
+    assert!(!stands(&decision, &[strict(4)]));
+
+    // By way of an issuer that two anchors have verified; one of them for some capabilities alone.
+    let issuer = did_key(5);
+    let some = entry(4, &issuer, "verified").with(|payload| {
+        payload.capabilities = Some(vec!["a.b".parse().unwrap()]);
+    });
+    let words = [some.json(), entry(3, &issuer, "verified").json()];
+    let issuers = [known(agent(5, &words))];
+    let subject = agent(1, &[by(5, "verified")]);
+    let decision = decided(&subject, &[anchor(3), anchor(4)], &issuers);
+    assert_eq!(decision.level(), TrustLevel::Delegated);
+    assert!(stands(&decision, &[anchor(3)]));
+    assert!(!stands(&decision, &[anchor(4)]));
+    let decision = decided(&subject, &[anchor(4)], &issuers);
+    assert_eq!(decision.level(), TrustLevel::Own);
+    assert_eq!(decision.level_for("a.b"), TrustLevel::Delegated);
+    assert!(decision.vouchers().is_empty());
+}

@@ -150,6 +150,32 @@ impl<C: Couriers> Inner<C> {
         }
     }
 
+    /// Whether the server of a session is still trusted as it was when the session began.
+    fn is_trusted(&self, held: &Held<C::Courier>) -> bool {
+        self.home.still_trusts(lock(&held.session).established())
+    }
+
+    /// Closes the sessions with servers that are blocked, or not trusted any more as they were.
+    pub(super) async fn close_untrusted(&self) {
+        for server in self.pool.servers() {
+            let mut gate = server.lock().await;
+            let must_end = |held: &mut Arc<Held<_>>| {
+                let is_blocked = {
+                    let session = lock(&held.session);
+                    self.home
+                        .standing
+                        .is_blocked(session.established().peer().did())
+                };
+                is_blocked || !self.is_trusted(held)
+            };
+            let ended = gate.held.take_if(must_end);
+            drop(gate);
+            if let Some(held) = ended {
+                self.close(&held).await;
+            }
+        }
+    }
+
     /// The session that is kept with a server, or a new one.
     pub(super) async fn session(
         self: &Arc<Self>,
@@ -160,7 +186,8 @@ impl<C: Couriers> Inner<C> {
         let server = self.pool.server(did, encrypt);
         let mut gate = server.lock().await;
         let now = self.home.clock.now();
-        if let Some(held) = gate.held.as_ref().filter(|held| held.is_good(now)) {
+        let is_usable = |held: &&Arc<Held<_>>| held.is_good(now) && self.is_trusted(held);
+        if let Some(held) = gate.held.as_ref().filter(is_usable) {
             return Ok(Arc::clone(held));
         }
         if let Some(begun) = gate.begun {

@@ -73,10 +73,13 @@ impl<T: Courier> Pool<T> {
         lock(&self.0).retain(|(did, _), _| !dids.contains(did));
     }
 
+    pub(super) fn servers(&self) -> Vec<Server<T>> {
+        lock(&self.0).values().cloned().collect()
+    }
+
     pub(super) async fn sessions(&self, now: Now) -> Vec<SessionView> {
-        let servers: Vec<Server<T>> = lock(&self.0).values().cloned().collect();
         let mut views = Vec::new();
-        for server in servers {
+        for server in self.servers() {
             let held = server.lock().await.held.clone();
             let held = held.filter(|held| !lock(&held.session).is_over(now));
             views.extend(held.map(|held| held.view.clone()));

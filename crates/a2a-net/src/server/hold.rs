@@ -1,4 +1,5 @@
-//! What changes for live sessions: the operator's rules, and the keys of agents (profile §10.3).
+//! What changes for live sessions: the operator's rules and trust anchors, and the keys of agents
+//! (profile §10.3).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ impl Inner {
         self.home.standing.set_rules(rules);
         self.forget_changed_pins(&before.pins);
         self.home.recorder.policy_changed();
+        self.hold_all();
         let mut agents: BTreeMap<String, Vec<Arc<Live>>> = BTreeMap::new();
         for live in self.sessions.all() {
-            self.hold(&live);
             agents.entry(live.peer.did.clone()).or_default().push(live);
         }
         let rules = self.home.standing.rules();
@@ -35,6 +36,13 @@ impl Inner {
         }
     }
 
+    /// Holds every session to the rules and trust anchors as they are now.
+    pub(super) fn hold_all(self: &Arc<Self>) {
+        for live in self.sessions.all() {
+            self.hold(&live);
+        }
+    }
+
     /// What is cached of an agent was held against the pins of its time: accepted, or refused.
     fn forget_changed_pins(&self, before: &BTreeMap<String, Pins>) {
         let now = &self.home.standing.rules().pins;
@@ -45,21 +53,22 @@ impl Inner {
         }
     }
 
-    /// Holds a session to the rules as they are now.
+    /// Holds a session to the rules and trust anchors as they are now.
     fn hold(self: &Arc<Self>, live: &Arc<Live>) {
         let now = self.home.clock.now();
         let rules = self.home.standing.rules();
-        let (ended, over) = {
+        let (is_trusted, ended, over) = {
             let mut inside = lock(&live.inside);
             let session = &mut inside.session;
+            let is_trusted = self.home.still_trusts(session.established());
             let mut ended = session.tighten(now, rules.policy_for(&live.peer.did).clone());
             if rules.blocked.contains(&live.peer.did) {
                 ended.extend(session.block(now));
             }
-            (ended, session.is_over())
+            (is_trusted, ended, session.is_over())
         };
         self.deliver_all(live, ended);
-        if let Some(reason) = over {
+        if let Some(reason) = over.or_else(|| (!is_trusted).then_some(EndReason::Ended)) {
             self.end(live, reason);
         }
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use a2a_identity::{Answer as Fetched, sign_manifest};
+use a2a_identity::{Anchor, Answer as Fetched, Pins, TrustLevel, endorse, sign_manifest};
 use a2a_net::transport::Place;
 use a2a_net::*;
-use a2a_session::Own;
-use a2a_wire::UnixSeconds;
-use canonical::{Object, Value};
+use a2a_session::{Own, TrustRules};
+use a2a_wire::{EndorsementPayload, UnixSeconds, Write as _};
+use canonical::{Digest, Object, Value};
 use policy::EffectivePolicy;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -272,4 +272,216 @@ async fn threat_55_a_key_revoked_where_manifests_are_published() {
     let asked = node.spy.asked().len();
     tokio::time::sleep(Duration::from_secs(8000)).await;
     assert_eq!(node.spy.asked().len(), asked);
+}
+
+/// A trust anchor whose word counts.
+fn anchor(seed: u8) -> Anchor {
+    Anchor {
+        did: did(seed),
+        public_key: None,
+        min_trust_level: TrustLevel::Own,
+    }
+}
+
+/// Rules by which the word of these counts.
+fn anchored(seeds: &[u8]) -> TrustRules {
+    TrustRules {
+        anchors: seeds.iter().map(|seed| anchor(*seed)).collect(),
+        ..TrustRules::default()
+    }
+}
+
+/// The manifest of an agent that this anchor vouches for.
+fn endorsed(seed: u8, by: u8) -> Object<'static> {
+    let payload = EndorsementPayload {
+        issuer: did(by).to_text().unwrap(),
+        issued_at: UnixSeconds(UNIX - 500),
+        expires_at: None,
+        trust_level: "verified".parse().unwrap(),
+        subject: did(seed).to_text().unwrap(),
+        subject_keys: None,
+        capabilities: None,
+    };
+    let entry = endorse(&payload, &"k".parse().unwrap(), &key(by)).unwrap();
+    manifest_with(seed, UNIX - 100, |draft| {
+        draft["trust_chain"] = json!([serde_json::to_value(entry.write()).unwrap()]);
+    })
+}
+
+fn own_of(seed: u8, manifest: Object<'static>) -> Own {
+    Own::new(manifest, "k".parse().unwrap(), key(seed)).unwrap()
+}
+
+/// Whether a session still takes requests.
+async fn is_open(hand: &mut Hand) -> bool {
+    let request = hand.request(&json!({"goal": "frith.ping"}));
+    match code_of(&hand.send(request).await).as_str() {
+        "none" => true,
+        "SESSION_EXPIRED" => false,
+        other => panic!("{other}"),
+    }
+}
+
+/// Who was trusted by the word of an anchor is not any more when the operator takes the anchor back.
+#[tokio::test]
+async fn sessions_end_with_the_anchor_that_vouched_for_them() {
+    let made = Made {
+        trust: anchored(&[10, 11]),
+        ..Made::of(SERVER)
+    };
+    let server = Server::start(made.node().await.home, ServerSettings::new().unwrap());
+    let client = Made::of(CLIENT).node().await;
+    let standing = client.home.standing();
+    let mut vouched = Hand::of(&server, standing, own_of(CLIENT, endorsed(CLIENT, 10))).await;
+    let mut alone = Hand::of(&server, standing, own_of(3, manifest(3))).await;
+    let level = |seed: u8| {
+        let all = server.sessions();
+        let found = all
+            .into_iter()
+            .find(|it| it.peer.did == did(seed).to_string());
+        found.map(|it| it.peer.trust_level)
+    };
+    assert_eq!(level(CLIENT), Some(TrustLevel::Verified));
+    // As long as its anchor stays as it is, others may come and go.
+    server.set_anchors(vec![anchor(12), anchor(10)]);
+    assert!(is_open(&mut vouched).await && is_open(&mut alone).await);
+    let endless = Endless::register(&server, "endless");
+    let request = vouched.request(&json!({"goal": "endless"}));
+    let waiting = {
+        let server = server.clone();
+        tokio::spawn(async move { send(&server, Place::Request, request).await })
+    };
+    endless.begun.notified().await;
+    server.set_anchors(vec![anchor(12)]);
+    endless.stopped.notified().await;
+    assert_eq!(code_of(&waiting.await.unwrap()), "CANCELLED");
+    assert!(!is_open(&mut vouched).await);
+    assert!(is_open(&mut alone).await, "it was trusted for itself");
+    assert_eq!(level(CLIENT), None);
+
+    // It may come again, for what it is then; and that does not end when an anchor is added.
+    let mut again = Hand::of(&server, standing, own_of(CLIENT, endorsed(CLIENT, 10))).await;
+    assert_eq!(level(CLIENT), Some(TrustLevel::Own));
+    server.set_anchors(vec![anchor(10)]);
+    assert!(is_open(&mut again).await);
+    // Another key of the same anchor is another anchor.
+    let mut vouched = Hand::of(&server, standing, own_of(CLIENT, endorsed(CLIENT, 10))).await;
+    server.set_anchors(vec![Anchor {
+        public_key: Some(key(12).verifying_key()),
+        ..anchor(10)
+    }]);
+    assert!(!is_open(&mut vouched).await);
+}
+
+/// A pin is what an agent must show, also in the session that it has.
+#[tokio::test]
+async fn sessions_end_that_do_not_fit_a_new_pin() {
+    let world = World::<InMemory>::new().await;
+    let hash = manifest(CLIENT).digest_without(a2a_wire::NOT_HASHED);
+    let signer = key(CLIENT).verifying_key().digest();
+    let other = Digest::of(b"another");
+    let pinned = |seed: u8, manifest: Option<Digest>, keys: &[Digest]| {
+        let keys = keys.to_vec();
+        let pins = Pins { manifest, keys };
+        world.server.set_rules(Rules {
+            pins: [(did(seed).to_string(), pins)].into(),
+            ..Rules::default()
+        });
+    };
+    let mut hand = Hand::new(&world).await;
+    pinned(CLIENT, Some(hash), &[]);
+    pinned(CLIENT, None, &[other, signer]);
+    pinned(3, Some(other), &[]);
+    assert!(is_open(&mut hand).await);
+    pinned(CLIENT, Some(other), &[]);
+    assert!(!is_open(&mut hand).await);
+    world.server.set_rules(Rules::default());
+    let mut hand = Hand::new(&world).await;
+    pinned(CLIENT, Some(hash), &[other]);
+    assert!(!is_open(&mut hand).await);
+    assert!(world.server.sessions().is_empty());
+}
+
+/// What changes between HELLO and SESSION counts too.
+#[tokio::test]
+async fn trust_that_is_taken_back_during_a_handshake() {
+    let made = Made {
+        trust: anchored(&[10]),
+        ..Made::of(SERVER)
+    };
+    let server = Server::start(made.node().await.home, ServerSettings::new().unwrap());
+    let client = Made::of(CLIENT).node().await;
+    let mut messages = 0;
+    let deliver = async |server: &Server, message| {
+        messages += 1;
+        if messages == 3 {
+            server.set_anchors(Vec::new());
+        }
+        send(server, Place::Handshake, message).await
+    };
+    let own = own_of(CLIENT, endorsed(CLIENT, 10));
+    let session = shake(&server, client.home.standing(), own, deliver).await;
+    let mut hand = Hand {
+        server: server.clone(),
+        session,
+        clock: clock(),
+    };
+    assert!(!is_open(&mut hand).await);
+}
+
+/// The client's own sessions: none is used again that does not fit, and it is closed.
+#[tokio::test(start_paused = true)]
+async fn a_client_closes_sessions_with_servers_it_trusts_no_more() {
+    let ping = || value(&json!({"goal": "frith.ping"}));
+    let options = CallOptions::default();
+    let made = Made {
+        identity: Identity::new(endorsed(SERVER, 10), "k".parse().unwrap(), key(SERVER)).unwrap(),
+        ..Made::of(SERVER)
+    };
+    let server = Server::start(made.node().await.home, ServerSettings::new().unwrap());
+    let link = InMemory::open(&server).await;
+    let made = Made {
+        trust: anchored(&[10, 11]),
+        ..Made::of(CLIENT)
+    };
+    let node = made.node().await;
+    know(&node, &server);
+    let operator = Server::start(Arc::clone(&node.home), ServerSettings::new().unwrap());
+    let settings = ClientSettings::default();
+    let client = Client::new(node.home, settings, link.couriers(), link.guard());
+    let call = async || client.call(&did(SERVER), ping(), &options).await;
+    let first = call().await.unwrap().session;
+    assert_eq!(first.trust_level, TrustLevel::Verified);
+    operator.set_anchors(vec![anchor(10)]);
+    client.trust_changed();
+    assert_eq!(call().await.unwrap().session, first);
+
+    operator.set_anchors(vec![anchor(11)]);
+    let second = call().await.unwrap().session;
+    assert_ne!(second.session_id, first.session_id);
+    assert_eq!(second.trust_level, TrustLevel::Own);
+
+    // Also if nothing is asked any more.
+    for change in 0..2 {
+        call().await.map(drop).unwrap();
+        assert!(!server.sessions().is_empty());
+        let mut rules = Rules::default();
+        match change {
+            0 => drop(rules.blocked.insert(did(SERVER).to_string())),
+            _ => {
+                let pins = Pins {
+                    manifest: Some(Digest::of(b"another")),
+                    keys: Vec::new(),
+                };
+                rules.pins.insert(did(SERVER).to_string(), pins);
+            }
+        }
+        operator.set_rules(rules);
+        client.trust_changed();
+        while !server.sessions().is_empty() || !client.sessions().await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(call().await.is_err());
+        operator.set_rules(Rules::default());
+    }
 }

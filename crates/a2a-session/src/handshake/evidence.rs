@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_identity::seal::Channel;
-use a2a_identity::{Did, Key, KeySet, Seen, TrustLevel};
+use a2a_identity::{Anchor, Did, Key, KeySet, Pins, Seen, TrustLevel, Voucher};
 use a2a_wire::{DidText, Digest, SessionId, UnixSeconds};
 use base::Class;
 
@@ -25,7 +25,11 @@ pub struct PeerVerified {
     pub(super) keys: KeySet,
     pub(super) manifest_hash: Digest,
     pub(super) seen: Option<Seen>,
+    /// The key that signed its manifest; of a did:key without one, its own.
+    pub(super) signer: Digest,
     pub(super) trust: TrustLevel,
+    /// By whose word it has that level.
+    pub(super) vouchers: Vec<Voucher>,
     pub(super) partial: bool,
     pub(super) class: Class,
 }
@@ -66,6 +70,14 @@ impl PeerVerified {
     #[must_use]
     pub const fn trust_level(&self) -> TrustLevel {
         self.trust
+    }
+
+    /// Whether it would still be trusted as much with these pins of it and these trust anchors.
+    #[must_use]
+    pub fn fits(&self, pins: &Pins, anchors: &[Anchor]) -> bool {
+        let mut vouchers = self.vouchers.iter();
+        let has_level = self.trust == TrustLevel::Own || vouchers.any(|it| it.counts_with(anchors));
+        has_level && pins.fit(self.manifest_hash, self.signer)
     }
 
     /// Whether it is known: to the operator, or because a trust anchor vouches for it.
@@ -188,6 +200,12 @@ impl<P> Established<P> {
     #[must_use]
     pub const fn binding(&self) -> Binding {
         self.binding
+    }
+
+    /// What was asked of the peer if it speaks the base specification alone.
+    #[must_use]
+    pub const fn baseline(&self) -> Baseline {
+        self.baseline
     }
 
     /// The id of the session.

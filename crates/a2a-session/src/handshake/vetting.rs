@@ -280,8 +280,7 @@ impl Vetting {
 
     /// A did:key need not show its manifest, and then has no key but its own.
     fn check_key_pins(&self, root: &VerifyingKey) -> Result<(), Failure> {
-        let keys = &self.pins.keys;
-        match keys.is_empty() || keys.contains(&root.digest()) {
+        match self.pins.fit(self.manifest_hash, root.digest()) {
             true => Ok(()),
             false => Err(ManifestError::Pin.into()),
         }
@@ -341,13 +340,22 @@ impl Vetting {
         }
         let keys = self.verified_keys(root);
         let manifest = self.found.manifest.as_ref();
+        let signer = match (manifest, &self.did) {
+            (Some(manifest), _) => manifest.signer().key.digest(),
+            (None, Did::Key(did)) => did.key().digest(),
+            (None, Did::Web(_) | Did::Github(_)) => {
+                return Err(unverified("it has shown no manifest"));
+            }
+        };
         Ok(PeerVerified {
             did: self.did.clone(),
             did_text: self.did_text.clone(),
             keys: keys.ok_or_else(|| unverified("none of its keys is known"))?,
             manifest_hash: self.manifest_hash,
             seen: manifest.map(|manifest| manifest.seen(self.last)),
+            signer,
             trust,
+            vouchers: decision.map(Decision::vouchers).unwrap_or_default(),
             partial: decision.is_some_and(Decision::is_partial),
             class: match self.is_known || trust > TrustLevel::Own {
                 true => Class::Known,

@@ -184,6 +184,7 @@ impl Agents {
         self.server.set_rules(rules);
         self.server.set_anchors(pages.anchors());
         self.client.set_addresses(places);
+        self.client.trust_changed();
     }
 
     /// Takes over another configuration, with these books.
