@@ -260,6 +260,10 @@ impl Service for Server {
         answer
     }
 
+    fn request_bytes(&self) -> usize {
+        self.0.home.standing.rules().request_bytes()
+    }
+
     fn document(&self, name: &str) -> Option<Bytes> {
         match name {
             "agent-manifest.json" | "did.json" => Some(self.0.home.manifest()),

@@ -46,11 +46,13 @@ impl Rules {
         self.added.contains(did) || self.pins.contains_key(did)
     }
 
-    /// The largest request that any agent may send.
-    pub(crate) fn largest_request(&self) -> u64 {
+    /// Bytes that are read of a request: what the largest policy allows, and a little more, so that a
+    /// request that is only a little too large gets a signed answer.
+    pub(crate) fn request_bytes(&self) -> usize {
         let all = self.policies.values().chain([&self.policy]);
         let largest = all.map(EffectivePolicy::max_payload_size).max();
-        largest.unwrap_or_default()
+        let largest = usize::try_from(largest.unwrap_or_default());
+        largest.unwrap_or(usize::MAX).saturating_add(SLACK)
     }
 }
 
@@ -74,6 +76,8 @@ const VERIFIED: Limits = Limits {
     per_holder: 1,
     reserved: 64,
 };
+/// Bytes that a request may have beyond the largest policy.
+const SLACK: usize = 64 * 1024;
 /// Nonces of servers.
 const NONCES: usize = 262_144;
 /// How long an agent that spoke the profile must go on doing so.

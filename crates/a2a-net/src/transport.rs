@@ -95,6 +95,9 @@ pub trait Service: Send + Sync + 'static {
     /// Handles one message.
     fn handle(&self, arrived: Arrived) -> impl Future<Output = Answer> + Send;
 
+    /// Bytes that a message of a session may have. What the session itself has agreed on may be less.
+    fn request_bytes(&self) -> usize;
+
     /// A document of the node: `agent-manifest.json` or `did.json` of `/.well-known/`.
     fn document(&self, name: &str) -> Option<Bytes>;
 }

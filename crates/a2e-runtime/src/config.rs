@@ -48,7 +48,7 @@ use ::policy::RulesConfig;
 use crate::secret::Secret;
 use crate::snapshot::SnapshotMode;
 
-pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption};
+pub use a2a::{A2a, A2aAgent, A2aLimits, Baseline, DidMethod, Encryption, PAYLOAD_SIZES};
 pub use audit::Audit;
 pub use chains::Chains;
 pub use commands::CommandTool;

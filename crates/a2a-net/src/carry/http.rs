@@ -74,7 +74,7 @@ impl<S: Service> Exchange<S> {
         let is_http2 = self.carrier == Carrier::Http2;
         match request.uri().path() {
             REQUEST => {
-                let limit = self.limits.message_bytes;
+                let limit = self.service.request_bytes();
                 self.post(request, Place::Request, limit).await
             }
             HANDSHAKE => {
@@ -176,7 +176,7 @@ impl<S: Service> Exchange<S> {
         let headers = request.headers();
         let session_hint = session_hint(headers)?;
         let patience = patience(headers)?;
-        let limit = self.limits.message_bytes;
+        let limit = self.service.request_bytes();
         let most = limit.saturating_add(grpc::AROUND);
         let (body, charge) = self.read(request, most).await?;
         let message = grpc::only(body, limit).map_err(|bad| match bad {

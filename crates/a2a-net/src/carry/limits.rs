@@ -13,8 +13,6 @@ pub struct Limits {
     pub header_time: Duration,
     /// Bytes of a message of a handshake.
     pub handshake_bytes: usize,
-    /// Bytes of any other message. What a session has agreed on is for whoever knows the session.
-    pub message_bytes: usize,
     /// Time for a whole message.
     pub body_time: Duration,
     /// Bytes of a message that must come in each second, after [`Limits::body_grace`].
@@ -57,7 +55,6 @@ impl Default for Limits {
             header_bytes: 16 * 1024,
             header_time: Duration::from_secs(10),
             handshake_bytes: a2a_wire::limits::HANDSHAKE,
-            message_bytes: 1024 * 1024,
             body_time: Duration::from_secs(15),
             body_rate: 1024,
             body_grace: Duration::from_secs(2),

@@ -20,6 +20,9 @@ use tokio_util::task::TaskTracker;
 use super::{Limits, Visit, serve, shared_budget};
 use crate::transport::{Answer, Arrived, Carrier, Service};
 
+/// What [`Echo`] takes.
+const REQUEST_BYTES: usize = 1024 * 1024;
+
 /// Answers everything with what came, after a second if told so, except what is told to hang or is refused without its name.
 struct Echo;
 
@@ -45,6 +48,10 @@ impl Service for Echo {
             }
         }
         Answer::Message(arrived.message)
+    }
+
+    fn request_bytes(&self) -> usize {
+        REQUEST_BYTES
     }
 
     fn document(&self, name: &str) -> Option<Bytes> {

@@ -79,7 +79,7 @@ where
     stream.release();
     let begun = parts.read_buf.to_vec();
     let stream = CountedStream::new(stream, visit.message_budget());
-    let config = Some(config(visit.limits.message_bytes));
+    let config = Some(config(visit.service.request_bytes()));
     let socket = WebSocketStream::from_partially_read(stream, begun, Role::Server, config).await;
     talk::talk(socket, visit).await;
 }

@@ -93,8 +93,7 @@ impl Inner {
     /// Steps 0 to 6a. No lock is held while a signature is verified.
     fn admit(self: &Arc<Self>, arrived: &Arrived, way: Way) -> Result<Admitted, Refusing> {
         let now = self.home.clock.now();
-        let limit = usize::try_from(self.home.standing.rules().largest_request());
-        let limit = limit.unwrap_or(usize::MAX).saturating_add(SLACK);
+        let limit = self.home.standing.rules().request_bytes();
         let hint = arrived.session_hint.as_deref();
         let incoming = Incoming::read(now, &arrived.message, limit, hint)?;
         let live = self.sessions.get(incoming.session_id());
@@ -345,10 +344,6 @@ impl Drop for Waiting<'_> {
             .deliver_all(&self.live, ended.into_iter().collect());
     }
 }
-
-/// Bytes that a message may have beyond the largest policy, so that whoever sends a little too much
-/// gets a signed answer.
-const SLACK: usize = 64 * 1024;
 
 /// An answer as transports take it.
 pub(super) fn finished(answer: a2a_session::Answer) -> Answer {

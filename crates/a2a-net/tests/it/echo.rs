@@ -94,6 +94,10 @@ impl Service for Arced {
         }
     }
 
+    fn request_bytes(&self) -> usize {
+        1024 * 1024
+    }
+
     fn document(&self, name: &str) -> Option<Bytes> {
         matches!(name, "did.json" | "agent-manifest.json")
             .then(|| Bytes::from(json!({ "document": name }).to_string()))

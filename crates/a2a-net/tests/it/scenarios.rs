@@ -39,6 +39,7 @@ macro_rules! over {
             threat_111_nobody_serves_that
             threat_117_blocked_during_a_session
             a_tighter_policy_holds_at_once
+            a_request_may_be_as_large_as_the_policy_says
             sessions_are_closed_on_both_sides
             many_requests_at_once_share_a_session
             a_handshake_can_be_shown

@@ -3,6 +3,7 @@
 //! A DID is text here, of which no more is known than that it begins as one: whoever builds the node knows DIDs.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -225,6 +226,10 @@ fn baseline(field: &Field<'_>) -> Option<Baseline> {
     ])
 }
 
+/// What a node can keep to as `max_payload_size`: a signed request with a small intent fits into the
+/// least, and two requests of the most fit into what one source may keep in memory.
+pub const PAYLOAD_SIZES: RangeInclusive<u64> = 4096..=16 * 1024 * 1024;
+
 /// A policy as it is sent to agents, with the same names.
 fn policy(field: &Field<'_>) -> Option<EffectivePolicy> {
     const NAMES: [&str; 10] = [
@@ -250,7 +255,15 @@ fn policy(field: &Field<'_>) -> Option<EffectivePolicy> {
     section.finish();
     let read = Policy::read(&stated, ::policy::limits::PAYLOAD_CEILING);
     match read.and_then(Policy::complete) {
-        Ok(policy) => Some(policy),
+        Ok(policy) if PAYLOAD_SIZES.contains(&policy.max_payload_size()) => Some(policy),
+        Ok(policy) => field.wrong(&format!(
+            "asks for a `max_payload_size` of {}, which this node cannot keep to: choose {} (less is \
+             too small for a signed request) to {} (more does not fit into the memory that one source \
+             may use)",
+            policy.max_payload_size(),
+            PAYLOAD_SIZES.start(),
+            PAYLOAD_SIZES.end(),
+        )),
         Err(error) => field.wrong(&format!("is no policy: {error}")),
     }
 }

@@ -392,3 +392,16 @@ pub(crate) fn named(pages: &Pages, text: &str) -> Result<Did> {
         "there is no peer `{text}`; `frith peer list` shows them, `frith peer add` adds one"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use a2e_runtime::config::PAYLOAD_SIZES;
+
+    use super::*;
+
+    #[test]
+    fn two_requests_of_the_largest_payload_fit_into_the_share_of_a_source() {
+        let share = u64::try_from(Limits::default().buffered_bytes_per_source).unwrap();
+        assert!(2 * PAYLOAD_SIZES.end() <= share);
+    }
+}

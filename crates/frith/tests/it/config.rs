@@ -64,6 +64,25 @@ fn mistakes_have_a_place_and_a_way_out() {
     assert!(!out.contains("hunter2") && !error.contains("hunter2"));
 }
 
+/// A policy that no request fits into, or whose requests no source may send, is refused at the start.
+#[test]
+fn a_payload_size_that_the_node_cannot_keep_to_is_refused() {
+    for (size, is_taken) in [
+        (1, false),
+        (4095, false),
+        (4096, true),
+        (16_777_216, true),
+        (16_777_217, false),
+    ] {
+        let set = format!("a2a.policy.max_payload_size={size}");
+        let folder = tempfile::tempdir().unwrap();
+        let (status, out, error) = frith_in(folder.path(), &["config", "check", "--set", &set], "");
+        assert_eq!(status == 0, is_taken, "{size}: {out}{error}");
+        let text = format!("{out}{error}");
+        assert_eq!(text.contains("choose 4096"), !is_taken, "{text}");
+    }
+}
+
 #[test]
 fn the_schema_is_json() {
     let (status, out, _) = frith(&["config", "schema"], "");

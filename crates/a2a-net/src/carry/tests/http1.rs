@@ -135,7 +135,7 @@ async fn a_body_in_chunks_is_read_and_is_the_last() {
 
 #[tokio::test(start_paused = true)]
 async fn threat_63_too_large_is_refused_before_it_is_read_and_while_it_streams_in() {
-    let limit = Limits::default().message_bytes;
+    let limit = REQUEST_BYTES;
     // Nothing but the head is sent.
     let mut stream = connect(Carrier::Http1);
     send(

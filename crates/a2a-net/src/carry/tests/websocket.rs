@@ -87,7 +87,7 @@ async fn threat_129_binary_bad_text_and_too_much_end_the_socket() {
     let text = Frame::message(vec![b'"', 0xff, b'"'], OpCode::Data(Data::Text), true);
     socket.send(Message::Frame(text)).await.unwrap();
     assert_eq!(closed(&mut socket).await, 1007);
-    let limit = Limits::default().message_bytes;
+    let limit = REQUEST_BYTES;
     assert_eq!(flooded(vec![b'7'; limit + 1], true).await, 1009);
     // In fragments that never end.
     assert_eq!(flooded(vec![b'7'; 32 * 1024], false).await, 1009);
@@ -119,13 +119,9 @@ async fn flooded(text: Vec<u8>, is_whole: bool) -> u16 {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_at_the_limit_is_answered() {
-    let Limits {
-        message_bytes,
-        handshake_bytes,
-        ..
-    } = Limits::default();
+    let handshake_bytes = Limits::default().handshake_bytes;
     for text in [
-        padded(r#"{"type":"request","request_id":"a","x":""#, message_bytes),
+        padded(r#"{"type":"request","request_id":"a","x":""#, REQUEST_BYTES),
         padded(r#"{"type":"hello","x":""#, handshake_bytes),
     ] {
         let mut socket = opened().await;

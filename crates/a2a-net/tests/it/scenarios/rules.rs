@@ -105,6 +105,28 @@ pub(super) async fn a_tighter_policy_holds_at_once<L: Link>() {
     assert_eq!(runs.count(), 1);
 }
 
+/// Transports carry what the policy allows, be it more or less than usual; the server refuses more.
+pub(super) async fn a_request_may_be_as_large_as_the_policy_says<L: Link>() {
+    for (limit, fits) in [(4096, 100), (4 * 1024 * 1024, 2 * 1024 * 1024)] {
+        let world = World::<L>::with(limited(&json!({ "max_payload_size": limit })), |_| {}).await;
+        let runs = counting(&world.server, "work");
+        let work = |bytes: usize| json!({"goal": "work", "inputs": {"text": "x".repeat(bytes)}});
+        for encrypt in [Encrypt::AsAgreed, Encrypt::Required] {
+            let options = CallOptions {
+                encrypt,
+                ..CallOptions::default()
+            };
+            let server = did(SERVER);
+            let answer = world.client.call(&server, value(&work(fits)), &options);
+            assert_eq!(answer.await.unwrap().attempts, 1, "{limit}");
+        }
+        // The client knows what was agreed, and sends no more.
+        let error = world.call(work(limit)).await.unwrap_err();
+        assert!(matches!(error, CallError::Request(_)), "{error}");
+        assert_eq!(runs.count(), 2);
+    }
+}
+
 pub(super) async fn sessions_are_closed_on_both_sides<L: Link>() {
     let world = World::<L>::new().await;
     world.call(json!({"goal": "frith.ping"})).await.unwrap();
