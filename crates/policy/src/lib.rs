@@ -53,6 +53,7 @@ mod intent;
 pub mod limits;
 mod object;
 mod pattern;
+mod pattern_index;
 mod patterns;
 mod rate;
 mod repeat;

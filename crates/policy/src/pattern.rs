@@ -13,7 +13,7 @@ pub struct IntentPattern<T = String> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Form {
+pub(crate) enum Form {
     /// `*`
     All,
     /// `a.b.*`: the bytes of `a.b`.
@@ -158,7 +158,11 @@ impl<T: AsRef<str>> IntentPattern<T> {
             || !own.contains('.') && base.rsplit_once('.').is_some_and(|(_, last)| last == own)
     }
 
-    fn base(&self) -> &str {
+    pub(crate) const fn form(&self) -> Form {
+        self.form
+    }
+
+    pub(crate) fn base(&self) -> &str {
         match self.form {
             Form::All => "",
             Form::Under(length) | Form::Name(length) => {
@@ -167,7 +171,7 @@ impl<T: AsRef<str>> IntentPattern<T> {
         }
     }
 
-    fn version(&self) -> Option<&str> {
+    pub(crate) fn version(&self) -> Option<&str> {
         match self.form {
             Form::All | Form::Under(_) => None,
             Form::Name(length) => self.as_str().get(length..)?.strip_prefix('.'),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::read::TOO_MANY_PATTERNS;
 use super::{EffectivePolicy, Policy};
+use crate::pattern_index::Index;
 use crate::patterns::IntentPatterns;
 use crate::{Error, IntentPattern, limits};
 
@@ -82,12 +83,13 @@ fn intersection(
         let one = if own.is_empty() { asked } else { own };
         return Ok(Some(one.clone()));
     }
-    let asked: Vec<_> = asked.iter().collect();
-    let mut shared = BTreeSet::new();
-    for own in own.iter() {
-        for asked in &asked {
-            shared.extend(own.intersection(asked));
-        }
+    let asked: BTreeSet<_> = asked.iter().collect();
+    let (index, mut shared) = (Index::of(&asked), BTreeSet::new());
+    // The same pattern twice allows no more than once.
+    let own: BTreeSet<_> = own.iter().collect();
+    for own in &own {
+        let candidates = index.candidates(own).into_iter();
+        shared.extend(candidates.filter_map(|asked| own.intersection(asked)));
         if shared.len() > limits::INTENT_PATTERNS {
             return Err(Error::at("allowed_intents", TOO_MANY_PATTERNS));
         }
