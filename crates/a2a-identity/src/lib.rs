@@ -71,8 +71,8 @@ pub use jws::{JwsError, Peer, Signed, Verified, sign, sign_owned};
 pub use key::{SigningKey, VerifyingKey, WeakKey};
 pub use keyset::{DEPRECATION, Key, KeyProblem, KeySet, KeySetError, KeyStatus, MAX_KEYS};
 pub use manifest::{
-    FoldedManifest, MAX_AGE, ManifestCheck, ManifestError, ManifestRules, Pins, Seen,
-    VerifiedManifest, sign_manifest, verify_manifest,
+    MAX_AGE, ManifestCheck, ManifestError, ManifestRules, ManifestSummary, Pins, Seen,
+    SelfSignedManifest, VerifiedManifest, sign_manifest, verify_manifest,
 };
 pub use pem::KeyFileError;
 pub use random::{NoRandomness, Randomness};

@@ -1,7 +1,7 @@
 //! Manifests: signed, and verified in the order of profile §5.
 
 mod error;
-mod folded;
+mod summary;
 
 use a2a_wire::{
     DidText, FieldError, Kid, Manifest, ManifestPayload, NOT_HASHED, Read as _, UnixSeconds,
@@ -10,7 +10,7 @@ use a2a_wire::{
 use canonical::{Digest, Object, Value};
 
 pub use self::error::ManifestError;
-pub use self::folded::FoldedManifest;
+pub use self::summary::{ManifestSummary, SelfSignedManifest};
 
 use crate::jws::{Signed, sign};
 use crate::url::WebUrl;

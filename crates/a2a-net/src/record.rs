@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use a2a_identity::{Did, TrustLevel};
-use a2a_session::{Binding, Check, Checks, Established, Failure, Own, Record, Refused};
+use a2a_session::{Binding, Check, Checks, Established, Failure, Lapsed, Own, Record, Refused};
 use a2a_wire::{Digest, ErrorCode};
 use audit::{Body, Event, Log, Pending, Permit, PolicyChecks, Verdict};
 use tokio::task::yield_now;
@@ -127,6 +127,43 @@ impl Recorder {
             remote_ip: Some(way.source),
             transport: Some(way.carrier.name()),
             ..failed(&refused.failure)
+        };
+        self.append(Event::Handshake, body);
+    }
+
+    /// A handshake with a verified client that was refused when its session was to begin.
+    pub(crate) fn refused_at_the_end<P>(
+        &self,
+        session: &Established<P>,
+        failure: &Failure,
+        way: Way,
+    ) {
+        let peer = session.peer();
+        let body = Body {
+            remote_agent_did: Some(audit::DidText(peer.did_text().as_str())),
+            manifest_hash: Some(peer.manifest_hash()),
+            policy_hash: Some(session.policy().hash()),
+            binding: Some(binding(session.binding())),
+            trust_level: Some(peer.trust_level().as_str()),
+            remote_ip: Some(way.source),
+            transport: Some(way.carrier.name()),
+            ..failed(failure)
+        };
+        self.append(Event::Handshake, body);
+    }
+
+    /// A handshake that ended without a message. That of a client which was not verified is counted.
+    pub(crate) fn lapsed(&self, lapsed: &Lapsed) {
+        let source = lapsed.source.address();
+        if !lapsed.proven || lapsed.failure.code == ErrorCode::ServiceUnavailable {
+            self.reject(Some(source), None, &lapsed.failure);
+            return;
+        }
+        let body = Body {
+            remote_agent_did: Some(audit::DidText(lapsed.agent.as_str())),
+            binding: Some(binding(lapsed.binding)),
+            remote_ip: Some(source),
+            ..failed(&lapsed.failure)
         };
         self.append(Event::Handshake, body);
     }

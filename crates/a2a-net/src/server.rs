@@ -299,7 +299,11 @@ impl Inner {
     /// Ends what took too long.
     fn handle_timeout(self: &Arc<Self>) {
         let now = self.home.clock.now();
-        lock(&self.handshakes).handle_timeout(now);
+        {
+            let mut handshakes = lock(&self.handshakes);
+            handshakes.handle_timeout(now);
+            self.record_lapsed(&mut handshakes);
+        }
         lock(&self.agents).handle_timeout(now);
         self.refresh(now.monotonic);
         for live in self.sessions.all() {

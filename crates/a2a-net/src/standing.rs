@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use a2a_identity::{Did, FoldedManifest, GithubIds, Pins, Seen, VerifiedManifest};
+use a2a_identity::{Did, GithubIds, ManifestSummary, Pins, Seen, VerifiedManifest};
 use a2a_session::{Baseline, Binding, Directory, Failure, Holder, Memory, PeerVerified, times};
 use a2a_wire::Digest;
 use arc_swap::ArcSwap;
@@ -64,7 +64,7 @@ pub struct Standing {
     changed: Mutex<Option<Duration>>,
     history: PeerHistory,
     /// Manifests of agents that proved themselves, so that they need not be verified again.
-    verified: Mutex<Table<Holder, String, Arc<FoldedManifest>>>,
+    verified: Mutex<Table<Holder, String, Arc<ManifestSummary>>>,
     /// The nonces of servers, to a client.
     nonces: Mutex<Memory<Digest>>,
     clock: Clock,
@@ -257,11 +257,11 @@ impl Directory for Standing {
         self.rules.load().is_known(&did.to_string())
     }
 
-    fn known_manifest(&self, did: &Did) -> Option<Arc<FoldedManifest>> {
+    fn known_manifest(&self, did: &Did) -> Option<Arc<ManifestSummary>> {
         lock(&self.verified).get(&did.to_string()).cloned()
     }
 
-    fn keep_manifest(&self, did: &Did, manifest: Arc<FoldedManifest>) {
+    fn keep_manifest(&self, did: &Did, manifest: Arc<ManifestSummary>) {
         // One that finds no room is verified again the next time.
         let (holder, class) = (Holder::of_did(did), self.class_of(did));
         let _ = lock(&self.verified).insert(holder, class, did.to_string(), manifest);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::{Anchor, Did, FoldedManifest, MAX_AGE, Pins, Seen, TrustLevel};
+use a2a_identity::{Anchor, Did, MAX_AGE, ManifestSummary, Pins, Seen, TrustLevel};
 use a2a_wire::{UserAgent, Version, WrongForm, limits};
+use base::Limits;
 use policy::{Demands, EffectivePolicy, Rate};
 
 /// How peers are served that speak the base specification alone (profile §14).
@@ -134,18 +135,17 @@ impl ServerConfig {
 /// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Handshakes under way.
-    pub half_open: usize,
-    /// Handshakes under way from one source.
-    pub half_open_per_source: usize,
-    /// Bytes that handshakes under way may keep.
-    pub half_open_bytes: usize,
+    /// Handshakes under way, by source. The reserve is for those that claim to be agents which the
+    /// operator knows; one source can use a sixteenth of its share of it.
+    pub half_open: Limits,
+    /// Bytes that handshakes under way keep, by source.
+    pub half_open_bytes: Limits,
     /// How often one source may begin a handshake.
     pub hello_rate: Rate,
     /// Sources that are counted at once.
     pub sources: usize,
     /// Nonces of finished handshakes that are remembered.
-    pub nonces: usize,
+    pub nonces: Limits,
     /// Sessions in all. A tenth is kept for known agents, which get in as long as a stranger has an idle one.
     pub sessions: usize,
     /// Sessions of the strangers of one source. An idle one gives way to a new one.
@@ -154,14 +154,27 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
+        const MIB: usize = 1024 * 1024;
         Self {
-            half_open: 4096,
-            half_open_per_source: 64,
-            half_open_bytes: 64 * 1024 * 1024,
+            half_open: Limits {
+                total: 4096,
+                per_holder: 64,
+                reserved: 1024,
+            },
+            half_open_bytes: Limits {
+                total: 64 * MIB,
+                per_holder: MIB,
+                reserved: 16 * MIB,
+            },
             // Ten a second, twenty at once.
             hello_rate: Rate::new(20, 2).unwrap_or(Rate::DEFAULT),
             sources: 65_536,
-            nonces: 262_144,
+            // A source that begins as often as it may never fills its share.
+            nonces: Limits {
+                total: 262_144,
+                per_holder: 8192,
+                reserved: 65_536,
+            },
             sessions: 10_000,
             sessions_per_source: 1000,
         }
@@ -268,13 +281,13 @@ pub trait Directory {
     }
 
     /// The manifest that the agent showed when it proved itself last, if that is kept.
-    fn known_manifest(&self, _did: &Did) -> Option<Arc<FoldedManifest>> {
+    fn known_manifest(&self, _did: &Did) -> Option<Arc<ManifestSummary>> {
         None
     }
 
     /// Keeps the manifest of an agent that has proven itself, so that its signature need not be verified
     /// when it comes again. There must be an end to how many are kept.
-    fn keep_manifest(&self, _did: &Did, _manifest: Arc<FoldedManifest>) {}
+    fn keep_manifest(&self, _did: &Did, _manifest: Arc<ManifestSummary>) {}
 }
 
 /// Durations of a handshake (profile §8.4).

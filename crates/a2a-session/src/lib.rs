@@ -113,6 +113,7 @@ pub use handshake::evidence::{Established, PeerVerified, PolicyAccepted, ProofVa
 pub use handshake::reply::{Proving, Refused, Reply};
 pub use handshake::server::Server;
 pub use handshake::slots::SessionSlot;
+pub use handshake::table::Lapsed;
 pub use handshake::vetting::{Facts, Found, Freshness, Need};
 pub use now::Now;
 pub use own::{Own, OwnError};

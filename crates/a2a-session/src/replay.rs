@@ -6,12 +6,15 @@
     reason = "what the hasher draws decides where things lie, and nothing that can be seen: they are never listed"
 )]
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
 use a2a_wire::RequestId;
+use base::{Limits, Table};
 use canonical::Digest;
+
+use crate::Holder;
 
 /// Counters that a receiver tells apart behind the highest one.
 pub const WINDOW: u64 = 1024;
@@ -200,6 +203,71 @@ impl<K: Hash + Eq + Clone> Memory<K> {
     }
 }
 
+/// Nonces that were seen, each remembered for a fixed time and counted for whose it was.
+#[derive(Debug, Clone)]
+pub(crate) struct Nonces {
+    keep: Duration,
+    /// Each with the moment it is forgotten.
+    seen: Table<Holder, Digest, Duration>,
+    order: BTreeSet<(Duration, Digest)>,
+}
+
+impl Nonces {
+    pub(crate) const fn new(keep: Duration, limits: Limits) -> Self {
+        Self {
+            keep,
+            seen: Table::new(limits),
+            order: BTreeSet::new(),
+        }
+    }
+
+    /// Whether it was seen and is still remembered.
+    pub(crate) fn contains(&self, now: Duration, nonce: &Digest) -> bool {
+        self.seen.get(nonce).is_some_and(|until| now < *until)
+    }
+
+    /// Remembers a nonce. In place of refusing everybody, the oldest of the holder's own is forgotten
+    /// early, or that of the stranger with the most. Whoever sends it again gains nothing: PROOF must
+    /// sign a fresh nonce of the server too.
+    pub(crate) fn insert(
+        &mut self,
+        now: Duration,
+        holder: Holder,
+        nonce: Digest,
+    ) -> Result<(), Full> {
+        self.forget_old(now);
+        let until = now.saturating_add(self.keep);
+        if let Some(before) = self.seen.remove(&nonce) {
+            self.order.remove(&(before, nonce));
+        }
+        let inserted = self.seen.insert(holder, holder.class(), nonce, until);
+        if let Some((gone, until)) = inserted.map_err(|_| Full)? {
+            self.order.remove(&(until, gone));
+        }
+        self.order.insert((until, nonce));
+        Ok(())
+    }
+
+    pub(crate) fn forget_old(&mut self, now: Duration) {
+        while let Some((until, nonce)) = self.order.first().copied()
+            && until <= now
+        {
+            self.order.remove(&(until, nonce));
+            self.seen.remove(&nonce);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// What there is, in an order that does not depend on how it came to be.
+    #[cfg(test)]
+    pub(crate) fn content(&self) -> String {
+        format!("{:?}", self.order)
+    }
+}
+
 /// A request id as the number it is: short to keep and quick to compare.
 pub(crate) fn id_key(id: &RequestId) -> u128 {
     let digit = |digit: u8| char::from(digit).to_digit(16);
@@ -207,7 +275,7 @@ pub(crate) fn id_key(id: &RequestId) -> u128 {
     digits.fold(0, |number, digit| (number << 4) | u128::from(digit))
 }
 
-/// The nonces of finished handshakes, by agent.
+/// The nonce of a handshake, by agent.
 pub(crate) fn nonce_key(did: &str, nonce: &str) -> Digest {
     Digest::of(format!("{did}|{nonce}").as_bytes())
 }
@@ -220,7 +288,7 @@ mod tests {
     #[test]
     fn a_window_is_a_set_of_what_was_seen() {
         let mut window = Window::default();
-        let mut all = std::collections::BTreeSet::new();
+        let mut all = BTreeSet::new();
         let mut random = 7_u64;
         for _ in 0..20_000 {
             random = random

@@ -1,6 +1,6 @@
 //! Where messages come from, and how often: what can be said of a peer before it has said anything.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use a2a_identity::Did;
 use a2a_wire::ErrorCode;
@@ -22,6 +22,20 @@ impl From<IpAddr> for Source {
             IpAddr::V6(address) => {
                 let network = address.to_bits() >> 64;
                 Self(u64::try_from(network).unwrap_or_default(), true)
+            }
+        }
+    }
+}
+
+impl Source {
+    /// The IPv4 address, or the first of the network.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        match self {
+            Self(network, true) => Ipv6Addr::from_bits(u128::from(*network) << 64).into(),
+            Self(address, false) => {
+                let address = u32::try_from(*address).unwrap_or_default();
+                Ipv4Addr::from_bits(address).into()
             }
         }
     }

@@ -64,10 +64,7 @@ impl<H: Ord + Clone, K: Ord + Clone, V> Table<H, K, V> {
         self.remove(&key);
         let evicted = match self.quota.check(&holder, class, 1) {
             Ok(()) => None,
-            Err(exceeded) => {
-                let victim = self.victim(&holder, class, exceeded).ok_or(exceeded)?;
-                self.remove(&victim).map(|value| (victim, value))
-            }
+            Err(exceeded) => Some(self.evict(&holder, class, exceeded).ok_or(exceeded)?),
         };
         self.quota.take(holder.clone(), class, 1)?;
         self.last = self.last.saturating_add(1);
@@ -81,6 +78,13 @@ impl<H: Ord + Clone, K: Ord + Clone, V> Table<H, K, V> {
         self.index(&key, &entry);
         self.entries.insert(key, entry);
         Ok(evicted)
+    }
+
+    /// Evicts the entry that gives way to one of this holder which exceeds a limit; also to one that
+    /// exceeds a limit which is counted elsewhere, such as one of bytes.
+    pub fn evict(&mut self, holder: &H, class: Class, exceeded: Exceeded) -> Option<(K, V)> {
+        let victim = self.victim(holder, class, exceeded)?;
+        self.remove(&victim).map(|value| (victim, value))
     }
 
     /// Says whether an entry is in use, and so cannot be evicted.
@@ -120,14 +124,6 @@ impl<H: Ord + Clone, K: Ord + Clone, V> Table<H, K, V> {
         let entry = self.take(key)?;
         self.quota.give_back(&entry.holder, entry.class, 1);
         Some(entry.value)
-    }
-
-    /// Removes the entry that would give way to one of a known holder: the oldest of the stranger with
-    /// the most.
-    pub fn evict(&mut self) -> Option<(K, V)> {
-        let (_, _, heaviest) = self.heaviest.get(&Class::Stranger)?.last()?;
-        let victim = self.oldest(Class::Stranger, heaviest)?;
-        self.remove(&victim).map(|value| (victim, value))
     }
 
     /// All entries, in the order of their keys.
@@ -322,10 +318,12 @@ mod tests {
         table.insert(2, Class::Stranger, 2, ()).unwrap();
         table.insert(2, Class::Stranger, 3, ()).unwrap();
         table.insert(3, Class::Known, 4, ()).unwrap();
-        assert_eq!(table.evict(), Some((2, ())));
+        let full =
+            |table: &mut Table<u8, u32, ()>| table.evict(&9, Class::Stranger, Exceeded::Total);
+        assert_eq!(full(&mut table), Some((2, ())));
         table.set_in_use(&1, true);
-        assert_eq!(table.evict(), Some((3, ())));
-        assert_eq!(table.evict(), None);
+        assert_eq!(full(&mut table), Some((3, ())));
+        assert_eq!(full(&mut table), None);
         assert_eq!(keys(&table), [1, 4]);
     }
 

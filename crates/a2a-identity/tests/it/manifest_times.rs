@@ -1,7 +1,7 @@
 //! Profile §5, when a manifest counts: expiry, age, rollback, and what an operator pinned.
 
 use a2a_identity::{
-    Did, FoldedManifest, MAX_AGE, ManifestCheck, ManifestError, Peer, Pins, RootKeys, Seen,
+    Did, MAX_AGE, ManifestCheck, ManifestError, ManifestSummary, Peer, Pins, RootKeys, Seen,
     verify_manifest,
 };
 use a2a_wire::{ErrorCode, Reason};
@@ -148,8 +148,8 @@ fn a_known_manifest_is_judged_like_a_new_one() {
     let text = serde_json::to_vec(&signed_at(&draft, "k", 1, NOW.plus(-100))).unwrap();
     let (did, root, none) = (did_key(1), root(), Pins::default());
     let usual = usual(&did, &root, &none);
-    let known = FoldedManifest::verify(text.clone(), &usual).unwrap();
-    let hash = known.unfold().unwrap().hash();
+    let known = ManifestSummary::verify(&text, &usual).unwrap();
+    let hash = known.manifest().hash();
     let other = canonical::Digest::of(b"other");
     let key_hash = key(1).verifying_key().digest();
     let mut checks = vec![usual.clone()];
@@ -188,7 +188,7 @@ fn a_known_manifest_is_judged_like_a_new_one() {
     }
     let mut refused = Vec::new();
     for check in &checks {
-        let new = FoldedManifest::verify(text.clone(), check).map(drop);
+        let new = ManifestSummary::verify(&text, check).map(drop);
         assert_eq!(known.verify_again(&text, check), Some(new.clone()));
         refused.extend(new.err());
     }
@@ -210,7 +210,7 @@ fn another_manifest_is_not_known() {
     let text = serde_json::to_vec(&signed_at(&draft(1), "k", 1, NOW)).unwrap();
     let (did, other, root, none) = (did_key(1), did_key(2), root(), Pins::default());
     let usual = usual(&did, &root, &none);
-    let known = FoldedManifest::verify(text.clone(), &usual).unwrap();
+    let known = ManifestSummary::verify(&text, &usual).unwrap();
     assert_eq!(known.verify_again(&text, &usual), Some(Ok(())));
     for at in 0..text.len() {
         let mut changed = text.clone();
@@ -221,7 +221,7 @@ fn another_manifest_is_not_known() {
     assert_eq!(known.verify_again(&longer, &usual), None);
     for root in [
         RootKeys::DidKey(key(2).verifying_key()),
-        RootKeys::Document(known.unfold().unwrap().keys().clone()),
+        RootKeys::Document(known.manifest().keys().clone()),
         {
             let did = "did:github:o/r".parse().unwrap();
             let mut github = draft(1);

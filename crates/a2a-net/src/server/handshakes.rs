@@ -66,8 +66,20 @@ impl Inner {
         let source = Source::from(arrived.source.ip());
         let mut random = self.home.entropy.clone();
         let arriving = Arriving::read(&arrived.message, &mut random)?;
-        let claim = lock(&self.handshakes).claim(now, source, &arriving)?;
+        let claim = {
+            let mut handshakes = lock(&self.handshakes);
+            let claim = handshakes.claim(now, source, &arriving);
+            self.record_lapsed(&mut handshakes);
+            claim?
+        };
         self.work_on(now, claim)
+    }
+
+    /// Puts the handshakes on record that ended without a message.
+    pub(super) fn record_lapsed(&self, handshakes: &mut a2a_session::Server) {
+        for lapsed in handshakes.take_lapsed() {
+            self.home.recorder.lapsed(&lapsed);
+        }
     }
 
     /// Finds out who a client is, within the time its handshake has.
@@ -90,7 +102,10 @@ impl Inner {
     fn work_on(&self, now: Now, claim: Claim<'_>) -> Result<Reply, Box<Refused>> {
         let mut random = self.home.entropy.clone();
         let worked = claim.work(now, &*self.home.standing, &mut random);
-        lock(&self.handshakes).settle(self.home.clock.now(), worked)
+        let mut handshakes = lock(&self.handshakes);
+        let settled = handshakes.settle(self.home.clock.now(), worked);
+        self.record_lapsed(&mut handshakes);
+        settled
     }
 
     fn refused(&self, refused: &Refused, way: Way) -> Answer {
@@ -124,6 +139,7 @@ impl Inner {
             .remember(session.peer(), session.holder(), session.binding())
             .await;
         if let Err(failure) = remembered {
+            home.recorder.refused_at_the_end(&session, &failure, way);
             return self.unsigned(&failure);
         }
         let event = Event::Handshake;

@@ -330,7 +330,7 @@ impl Inner {
 struct Waiting<'a> {
     inner: &'a Arc<Inner>,
     live: Arc<Live>,
-    token: Option<a2a_session::Token>,
+    token: Option<Token>,
 }
 
 impl Drop for Waiting<'_> {

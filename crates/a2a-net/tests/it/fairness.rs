@@ -121,7 +121,13 @@ async fn slow_lookups_of_strangers_leave_room_for_others() {
 /// A table, made so small that the strangers fill it.
 type Small = (&'static str, fn(&mut Made, &mut ServerSettings));
 
-const TABLES: [Small; 7] = [
+const TABLES: [Small; 9] = [
+    ("handshakes under way", |_, settings| {
+        settings.config.limits.half_open = limits(6, 2, 2);
+    }),
+    ("nonces", |_, settings| {
+        settings.config.limits.nonces = limits(6, 2, 2);
+    }),
     ("agents that are remembered", |made, _| {
         made.peer_history = limits(6, 2, 2);
     }),

@@ -67,9 +67,14 @@ pub(crate) fn web_own(host: &str) -> Own {
 
 /// A HELLO, and nothing after it.
 pub(crate) fn hello(own: Own) -> Vec<u8> {
+    hello_at(own, &clock())
+}
+
+/// The same, at the time of this clock.
+pub(crate) fn hello_at(own: Own, clock: &Clock) -> Vec<u8> {
     let config = ClientConfig::new(did(SERVER), format!("https://{HOST}/a2a/handshake")).unwrap();
     let (own, config) = (Arc::new(own), Arc::new(config));
-    let begun = ExpectChallenge::begin(own, config, clock().now(), &mut random());
+    let begun = ExpectChallenge::begin(own, config, clock.now(), &mut random());
     begun.unwrap().1
 }
 

@@ -256,15 +256,8 @@ async fn threat_55_a_key_revoked_where_manifests_are_published() {
     assert!(server.sessions().is_empty());
 
     // Whoever has the key still has the manifest in which it was good.
-    let mut deliver =
-        async |server: &Server, message| send(server, Place::Handshake, message).await;
-    let (_, answer) = prove(
-        &server,
-        standing,
-        (delegated(UNIX - 100), &clock),
-        &mut deliver,
-    )
-    .await;
+    let hello = hello_at(delegated(UNIX - 100), &clock);
+    let answer = send(&server, Place::Handshake, hello).await;
     assert_eq!(code_of(&answer), "INVALID_MANIFEST");
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["details"]["reason"], "manifest_rollback");

@@ -31,3 +31,4 @@ mod strangers;
 mod support;
 mod sybil;
 mod timed;
+mod unfinished;

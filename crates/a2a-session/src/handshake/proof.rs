@@ -41,8 +41,8 @@ pub(crate) struct ExpectAcceptPolicy {
 }
 
 /// Bytes that a handshake under way takes at most beside what its client can make large: it is
-/// mostly names and ten keys.
-pub(super) const STATE_SIZE: usize = 8 * 1024;
+/// mostly names, and the ten keys of HELLO and of its manifest.
+pub(super) const STATE_SIZE: usize = 12 * 1024;
 
 impl ExpectProof {
     /// Bytes that it takes.

@@ -12,11 +12,11 @@ use super::hello::Claimed;
 use super::proof::STATE_SIZE;
 use super::reply::{Cause, Proving, Refused, Reply};
 use super::slots::{SessionSlot, SessionTable, agent_key};
-use super::table::{Table, Ticket};
+use super::table::{HalfOpen, Lapsed, Ticket};
 use super::vetting::Found;
 use crate::config::{Directory, ServerConfig};
 use crate::failure::{Failure, replayed, timed_out};
-use crate::replay::Memory;
+use crate::replay::Nonces;
 use crate::sources::{Source, Sources};
 use crate::{Now, Own, times};
 
@@ -31,9 +31,9 @@ use crate::{Now, Own, times};
 pub struct Server {
     own: Arc<Own>,
     config: Arc<ServerConfig>,
-    table: Table,
+    table: HalfOpen,
     /// The nonces that agents have finished handshakes with.
-    nonces: Memory<Digest>,
+    nonces: Nonces,
     sources: Sources,
     sessions: SessionTable,
 }
@@ -46,8 +46,8 @@ impl Server {
         Self {
             own,
             config: Arc::new(config),
-            table: Table::default(),
-            nonces: Memory::new(times::NONCE, limits.nonces),
+            table: HalfOpen::new(&limits),
+            nonces: Nonces::new(times::NONCE, limits.nonces),
             sources: Sources::new(limits.sources),
             sessions: SessionTable::new(&limits),
         }
@@ -151,7 +151,13 @@ impl Server {
     /// Drops the handshakes that took too long.
     pub fn handle_timeout(&mut self, now: Now) {
         self.table.expire(now.monotonic);
-        self.nonces.forget_old(now.monotonic, usize::MAX);
+        self.nonces.forget_old(now.monotonic);
+    }
+
+    /// The handshakes that ended without a message since this was called last: put them on record. Call
+    /// it after every message, and after [`Server::handle_timeout`].
+    pub fn take_lapsed(&mut self) -> Vec<Lapsed> {
+        self.table.take_lapsed()
     }
 
     /// When to call [`Server::handle_timeout`].
@@ -192,7 +198,8 @@ impl Server {
     /// What tells two states of a server apart, for exploring them.
     #[cfg(test)]
     pub(super) fn fingerprint(&self) -> Digest {
-        let state = format!("{:?}{:?}{:?}", self.table, self.nonces, self.sessions);
+        let (table, nonces) = (self.table.content(), self.nonces.content());
+        let state = format!("{table}{nonces}{:?}", self.sessions);
         Digest::of(state.as_bytes())
     }
 
@@ -258,7 +265,9 @@ impl Server {
         claimed: Claimed<'_>,
     ) -> Result<(Ticket, Version), Failure> {
         let size = size.saturating_add(STATE_SIZE);
-        self.check_source(now, source, size)?;
+        let cause = "the source begins too many handshakes";
+        let rate = self.config.limits.hello_rate;
+        self.sources.take(now, source, rate, cause)?;
         let (table, nonces) = (&self.table, &self.nonces);
         let is_fresh = |begun_with: &Digest| {
             table.check_fresh(begun_with)?;
@@ -272,23 +281,16 @@ impl Server {
         let deadline = Deadline::begin(now, times::PROOF);
         let begun_with = claimed.opening.begun_with;
         self.table
-            .reserve(ticket, (source, size), begun_with, deadline);
+            .reserve(now, ticket, (source, size), begun_with, deadline)?;
         Ok((ticket, version))
-    }
-
-    /// Check 1: how often this source comes, and whether there is room.
-    fn check_source(&mut self, now: Now, source: Source, size: usize) -> Result<(), Failure> {
-        let limits = &self.config.limits;
-        self.table.check_room(limits, now, source, size)?;
-        let cause = "the source begins too many handshakes";
-        self.sources.take(now, source, limits.hello_rate, cause)
     }
 
     /// Checks 9 and 10 of PROOF, check 4 of ACCEPT_POLICY.
     fn put(&mut self, now: Now, ticket: Ticket, next: Next) -> Result<Reply, Failure> {
         let (is_put, reply) = match next {
             Next::Challenge(state, message) => {
-                (self.table.put_proof(ticket, state), Reply::Send(message))
+                let is_put = self.table.put_proof(now, ticket, state)?;
+                (is_put, Reply::Send(message))
             }
             Next::Resolve(proving) => (true, Reply::Resolve(proving)),
             Next::Offer {
@@ -299,10 +301,13 @@ impl Server {
                 let most = state.policy.max_concurrent_sessions();
                 let agent = agent_key(state.peer.did_text());
                 self.sessions.check(&agent, most)?;
-                let remembered = self.nonces.insert(now.monotonic, begun_with);
-                remembered.map_err(|full| {
-                    Failure::new(ErrorCode::ServiceUnavailable, full.to_string())
-                })?;
+                if let Some(source) = self.table.source(ticket) {
+                    let holder = state.peer.holder(source);
+                    let remembered = self.nonces.insert(now.monotonic, holder, begun_with);
+                    remembered.map_err(|full| {
+                        Failure::new(ErrorCode::ServiceUnavailable, full.to_string())
+                    })?;
+                }
                 (self.table.put_accept(ticket, state), Reply::Send(message))
             }
             Next::Establish(session, message) => {

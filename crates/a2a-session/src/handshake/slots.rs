@@ -103,7 +103,7 @@ impl SessionTable {
         // kept for them.
         let held = self.strangers.held(&slot.holder, Class::Stranger);
         let made_room = match held < self.per_source {
-            true => self.make_room()?,
+            true => self.make_room(&slot.holder)?,
             false => None,
         };
         let inserted =
@@ -125,17 +125,18 @@ impl SessionTable {
     }
 
     fn reserve_for_known(&mut self, slot: &SessionSlot) -> Result<Option<SessionId>, Failure> {
-        let evicted = self.make_room()?;
+        let evicted = self.make_room(&slot.holder)?;
         self.known.insert(slot.id.clone(), slot.agent);
         Ok(evicted)
     }
 
     /// Takes the place of a stranger's idle session if there is no other.
-    fn make_room(&mut self) -> Result<Option<SessionId>, Failure> {
+    fn make_room(&mut self, holder: &Holder) -> Result<Option<SessionId>, Failure> {
         if self.len() < self.most {
             return Ok(None);
         }
-        let (id, agent) = self.strangers.evict().ok_or_else(full)?;
+        let evicted = (self.strangers).evict(holder, Class::Stranger, Exceeded::Total);
+        let (id, agent) = evicted.ok_or_else(full)?;
         self.uncount(&agent);
         Ok(Some(id))
     }

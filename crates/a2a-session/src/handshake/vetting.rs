@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use a2a_identity::{
-    Decision, Did, Issuer, Key, KeySet, ManifestCheck, ManifestError, Outcome, Pins, ResolveError,
-    RootKeys, Seen, TrustLevel, VerifiedManifest, VerifyingKey, Want, decide,
+    Decision, Did, Issuer, Key, KeySet, ManifestCheck, ManifestError, ManifestRules, Outcome, Pins,
+    ResolveError, RootKeys, Seen, TrustLevel, VerifiedManifest, VerifyingKey, Want, decide,
 };
 use a2a_wire::{DidText, Digest, ErrorCode, PROFILE, Reason};
 use base::Class;
@@ -157,21 +157,31 @@ impl Vetting {
             .map(Progress::Done)
     }
 
-    /// Verifies the manifest that was sent along, if its root keys are known without asking.
+    /// Verifies the manifest that was sent along, as far as that needs no keys but its own. Those of a
+    /// did:key are known; those of a did:github are the manifest's, if it is the published one.
     pub(crate) fn verify_inline_now(
         &mut self,
         now: Now,
         rules: &TrustRules,
         directory: &dyn Directory,
     ) -> Result<(), Failure> {
-        let Did::Key(key) = &self.did else {
+        let Some(inline) = self.inline.take() else {
             return Ok(());
         };
-        if let Some(inline) = self.inline.take() {
-            let root = RootKeys::DidKey(key.key().clone());
-            let known = directory.known_manifest(&self.did);
-            self.inline = Some(inline.verify(&self.check(now, &root, rules), known)?);
+        let inline = match &self.did {
+            Did::Key(key) => {
+                let root = RootKeys::DidKey(key.key().clone());
+                let known = directory.known_manifest(&self.did);
+                inline.verify(&self.check(now, &root, rules), known)?
+            }
+            Did::Web(_) | Did::Github(_) => {
+                inline.verify_unrooted(&self.did, &self.rules(now, rules))?
+            }
+        };
+        if let (Did::Github(_), Inline::SelfSigned(manifest)) = (&self.did, &inline) {
+            self.check_claimed(now, manifest.listed_keys())?;
         }
+        self.inline = Some(inline);
         Ok(())
     }
 
@@ -228,9 +238,11 @@ impl Vetting {
         root: &'a RootKeys,
         rules: &TrustRules,
     ) -> ManifestCheck<'a> {
-        ManifestCheck {
-            did: &self.did,
-            root,
+        self.rules(now, rules).check(&self.did, root)
+    }
+
+    const fn rules(&self, now: Now, rules: &TrustRules) -> ManifestRules<'_> {
+        ManifestRules {
             now: now.unix,
             peer: self.binding.peer(),
             max_age: rules.max_manifest_age,
@@ -291,6 +303,11 @@ impl Vetting {
         let Some(known) = self.verified_keys(root) else {
             return Err(unverified("none of its keys is known"));
         };
+        self.check_claimed(now, &known)
+    }
+
+    /// Every key it claims is among these, and one may be used now.
+    fn check_claimed(&self, now: Now, known: &KeySet) -> Result<(), Failure> {
         if !known.contains_all(&self.claimed) {
             return Err(unverified(
                 "it claims a key that is not in its verified set",

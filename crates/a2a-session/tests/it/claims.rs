@@ -5,7 +5,7 @@ use a2a_session::*;
 use a2a_wire::{ErrorCode, Reason};
 
 use crate::adversary::refusal;
-use crate::support::{CLIENT, World, did, established, sent, text, tree};
+use crate::support::{CLIENT, World, did, established, limits, sent, text, tree};
 
 impl World {
     fn read<'m>(&mut self, message: &'m [u8]) -> Arriving<'m> {
@@ -83,7 +83,7 @@ fn threats_13_14_a_proof_and_an_acceptance_are_claimed_once() {
 /// At the limit, and one past it, while nobody has been answered.
 #[test]
 fn threat_35_places_are_taken_before_anything_is_worked_on() {
-    let mut world = World::with(|config| config.limits.half_open = 2);
+    let mut world = World::with(|config| config.limits.half_open = limits(2, 2, 0));
     let hellos: Vec<_> = (0..3).map(|_| world.begin(CLIENT).1).collect();
     let read: Vec<_> = hellos.iter().map(|hello| world.read(hello)).collect();
     let first = world.claim(&read[0]).unwrap();

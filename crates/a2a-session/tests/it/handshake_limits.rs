@@ -1,12 +1,16 @@
 //! Time, numbers and rates of handshakes (threats 31, 32, 35 to 38; profile §8.4, §8.5).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_session::*;
 use a2a_wire::{ErrorCode, UnixSeconds};
 
 use crate::adversary::{refusal, refused};
-use crate::support::{CLIENT, MALLORY, World, established, json, sent, source, text};
+use crate::support::{
+    CLIENT, MALLORY, World, did, draft, established, json, jwk, key, limits, sent, signed, source,
+    text,
+};
 
 /// A server on which only the tested limit matters.
 fn roomy(change: impl FnOnce(&mut ServerConfig)) -> World {
@@ -106,26 +110,25 @@ fn threat_32_a_client_waits_no_longer_than_it_says() {
     );
 }
 
+/// A full table evicts the oldest handshake of the source that has the most, so that a flood has none
+/// but its own.
 #[test]
-fn threat_35_a_flood_of_half_open_handshakes() {
-    let mut world = roomy(|config| config.limits.half_open = 100);
+fn threat_35_a_flood_of_half_open_handshakes_evicts_its_own() {
+    let mut world = roomy(|config| config.limits.half_open = limits(100, 50, 0));
     let (client, hello) = world.begin(CLIENT);
     let challenge = sent(world.serve(&hello));
-    for number in 1..100 {
-        world.source = source(number);
+    for number in 0..500 {
+        world.source = source(100 + number as u8 % 3);
         let (_, hello) = world.begin(MALLORY);
         sent(world.serve(&hello));
     }
     assert_eq!(world.server.half_open(), 100);
-    for _ in 0..10 {
-        let (_, hello) = world.begin(MALLORY);
-        let refused = refused(&mut world, &hello, ErrorCode::ServiceUnavailable, None);
-        let wait = &json(&refused.message)["details"]["retry_after_ms"];
-        assert_eq!(*wait, serde_json::json!(20_000));
-    }
-    // What was begun earlier goes on.
+    // What was begun earlier goes on, and so does what is begun now.
+    world.source = source(1);
     let (_, proof) = world.challenged(client, &challenge).unwrap();
     sent(world.serve(&proof));
+    world.source = source(2);
+    world.shake(CLIENT);
     world.wait(20);
     let now = world.now();
     world.server.handle_timeout(now);
@@ -133,6 +136,63 @@ fn threat_35_a_flood_of_half_open_handshakes() {
     world.is_well();
 }
 
+/// A server that knows one agent, with little room, and strangers that fill it from many sources: with
+/// names of their own, and with that of the agent.
+#[test]
+fn threat_35_known_and_new_agents_shake_hands_during_a_flood() {
+    for victim in [MALLORY, CLIENT] {
+        let mut world = roomy(|config| config.limits.half_open = limits(24, 16, 8));
+        world.book.added.insert(did(CLIENT).to_string());
+        let flood = |world: &mut World| {
+            for number in 0..100 {
+                world.source = source(100 + number % 20);
+                let (_, hello) = world.begin(victim);
+                sent(world.serve(&hello));
+            }
+            assert!(world.server.half_open() >= 8);
+        };
+        flood(&mut world);
+        for (agent, from) in [(CLIENT, 1), (7, 2)] {
+            world.source = source(from);
+            let (client, hello) = world.begin(agent);
+            let challenge = sent(world.serve(&hello));
+            let (client, proof) = world.challenged(client, &challenge).unwrap();
+            world.source = source(200);
+            let (_, other) = world.begin(victim);
+            sent(world.serve(&other));
+            world.source = source(from);
+            let policy = sent(world.serve(&proof));
+            let (_, accept) = client.handle_message(world.now(), &policy).unwrap();
+            established(world.serve(&accept));
+        }
+    }
+}
+
+/// Whoever knows the name of a known agent has a small share of the reserve with it, and evicts
+/// neither the agent nor strangers.
+#[test]
+fn threat_36_claims_of_a_known_agent_take_no_places_of_others() {
+    let mut world = roomy(|config| config.limits.half_open = limits(64, 32, 16));
+    world.book.added.insert(did(CLIENT).to_string());
+    world.source = source(1);
+    let (client, hello) = world.begin(CLIENT);
+    let challenge = sent(world.serve(&hello));
+    world.source = source(2);
+    let (stranger, hello) = world.begin(7);
+    let other = sent(world.serve(&hello));
+    for number in 0..200 {
+        world.source = source(100 + number % 4);
+        let (_, hello) = world.begin(CLIENT);
+        sent(world.serve(&hello));
+    }
+    for (client, challenge, from) in [(client, challenge, 1), (stranger, other, 2)] {
+        world.source = source(from);
+        let (_, proof) = world.challenged(client, &challenge).unwrap();
+        sent(world.serve(&proof));
+    }
+}
+
+/// Threat 36: neither by the name of the agent, nor by others behind the same address.
 #[test]
 fn threat_36_nobody_is_locked_out_by_name() {
     let mut world = roomy(|_| {});
@@ -140,59 +200,118 @@ fn threat_36_nobody_is_locked_out_by_name() {
         let (_, hello) = world.begin(CLIENT);
         sent(world.serve(&hello));
     }
-    let (_, hello) = world.begin(CLIENT);
-    refused(&mut world, &hello, ErrorCode::ServiceUnavailable, None);
+    assert_eq!(world.server.half_open(), 64);
+    // At the limit the oldest of the source gives way.
+    world.shake(CLIENT);
+    assert_eq!(world.server.half_open(), 63);
     world.source = source(2);
     world.shake(CLIENT);
 }
 
-/// What one takes is what it keeps: its text as it is written out, and 8 KiB.
-#[test]
-fn half_open_handshakes_have_a_limit_in_bytes() {
-    let room = 100_000;
-    let mut world = roomy(|config| config.limits.half_open_bytes = room);
-    let (_, hello) = world.begin(CLIENT);
-    let shown = &json(&hello)["extensions"]["manifest"];
-    let size = shown.to_string().len() + 8 * 1024;
-    // Each needs room for all of its HELLO while it is looked at.
-    for _ in 0..=(room - 8 * 1024 - hello.len()) / size {
-        let (_, hello) = world.begin(CLIENT);
-        sent(world.serve(&hello));
-    }
-    let (_, hello) = world.begin(CLIENT);
-    refused(&mut world, &hello, ErrorCode::ServiceUnavailable, None);
+/// A did:web that sends along a manifest which a key of its DID document alone has signed: its text
+/// must wait for that document.
+fn large_hello(world: &mut World) -> Vec<u8> {
+    let name = "did:web:web.example.com";
+    let mut manifest = draft(name, &[jwk("k", CLIENT)], "web.example.com");
+    manifest["description"] = "d".repeat(4000).into();
+    manifest["metadata"] = serde_json::json!({"text": "t".repeat(14_000)});
+    let manifest = signed(&manifest, "root", 8, crate::support::UNIX - 100);
+    let own = Own::new(manifest, "k".parse().unwrap(), key(CLIENT)).unwrap();
+    let config = world.client_config();
+    world.begin_as(Arc::new(own), config).1
 }
 
-/// A number may be written in four letters that is kept in twenty.
+/// One source has 1 MiB, whatever it sends; past it, its own oldest handshakes give way.
 #[test]
-fn what_grows_when_it_is_written_out_counts_as_it_is_kept() {
-    let of_web = |world: &mut World, numbers: usize| {
-        let (_, hello) = world.begin(CLIENT);
-        let numbers = vec!["1e20"; numbers].join(",");
-        let mut hello = json(&hello);
-        hello["agent_did"] = "did:web:web.example.com".into();
-        let manifest = format!("{{\"metadata\":{{\"n\":[{numbers}]}}}}");
-        let tree = canonical::Value::parse(manifest.as_bytes()).unwrap();
-        hello["manifest_hash"] = tree.digest().to_string().into();
-        hello["extensions"]["manifest"] = "HERE".into();
-        // As it is, since other libraries would write the numbers out.
-        hello
-            .to_string()
-            .replace("\"HERE\"", &manifest)
-            .into_bytes()
-    };
-    let mut world = roomy(|config| config.limits.half_open_bytes = 80_000);
-    let hello = of_web(&mut world, 2000);
-    assert!(hello.len() < 12_000);
-    sent(world.serve(&hello));
-    let hello = of_web(&mut world, 2000);
-    sent(world.serve(&hello));
-    let hello = of_web(&mut world, 2000);
-    refused(&mut world, &hello, ErrorCode::ServiceUnavailable, None);
-    // No manifest is as large as that.
+fn half_open_handshakes_have_a_share_in_bytes() {
     let mut world = roomy(|_| {});
-    let hello = of_web(&mut world, 4000);
-    refused(&mut world, &hello, ErrorCode::InvalidManifest, None);
+    world.source = source(2);
+    let (client, hello) = world.begin(CLIENT);
+    let challenge = sent(world.serve(&hello));
+    world.source = source(1);
+    let hello = large_hello(&mut world);
+    let shown = &json(&hello)["extensions"]["manifest"];
+    let size = shown.to_string().len() + 12 * 1024;
+    let most = 1024 * 1024 / size;
+    assert!((12..50).contains(&most), "{most}");
+    for number in 0..60 {
+        let hello = large_hello(&mut world);
+        sent(world.serve(&hello));
+        assert!(world.server.half_open() <= most.min(number + 1) + 1);
+    }
+    assert!(world.server.half_open() + 4 > most);
+    world.source = source(2);
+    let (_, proof) = world.challenged(client, &challenge).unwrap();
+    sent(world.serve(&proof));
+}
+
+/// All sources together have a limit in bytes too; what is larger than any share is refused.
+#[test]
+fn half_open_handshakes_have_a_limit_in_bytes() {
+    let mut world = roomy(|config| config.limits.half_open_bytes = limits(300_000, 150_000, 0));
+    for number in 0..20 {
+        world.source = source(number);
+        let hello = large_hello(&mut world);
+        sent(world.serve(&hello));
+        assert!(world.server.half_open() <= 300_000 / 40_000);
+    }
+    assert!(world.server.half_open() >= 3);
+    let mut world = roomy(|config| config.limits.half_open_bytes = limits(300_000, 30_000, 0));
+    let hello = large_hello(&mut world);
+    refused(&mut world, &hello, ErrorCode::ServiceUnavailable, None);
+    assert_eq!(world.server.half_open(), 0);
+}
+
+/// A handshake that no message ends is reported once: who it was, and why it ended.
+#[test]
+fn handshakes_that_expire_or_are_evicted_are_reported() {
+    let mut world = roomy(|config| config.limits.half_open = limits(2, 2, 0));
+    let (client, hello) = world.begin(CLIENT);
+    let challenge = sent(world.serve(&hello));
+    let (_, proof) = world.challenged(client, &challenge).unwrap();
+    sent(world.serve(&proof));
+    for _ in 0..2 {
+        let (_, hello) = world.begin(MALLORY);
+        sent(world.serve(&hello));
+    }
+    let reported = |world: &mut World| -> Vec<_> {
+        let lapsed = world.server.take_lapsed().into_iter();
+        let what = |it: Lapsed| (it.agent.to_string(), it.proven, it.failure.code, it.source);
+        lapsed.map(what).collect()
+    };
+    let [agent, mallory] = [CLIENT, MALLORY].map(|seed| did(seed).to_string());
+    let evicted = ErrorCode::ServiceUnavailable;
+    let from = source(1);
+    assert_eq!(reported(&mut world), [(agent, true, evicted, from)]);
+    let (_, hello) = world.begin(MALLORY);
+    world.wait(20);
+    let now = world.now();
+    world.server.handle_timeout(now);
+    let expired = (mallory, false, ErrorCode::HandshakeTimeout, from);
+    assert_eq!(reported(&mut world), [expired.clone(), expired]);
+    sent(world.serve(&hello));
+    assert_eq!(reported(&mut world), []);
+}
+
+/// A number may be written in four letters that is kept in twenty: no manifest is as large as that.
+#[test]
+fn a_manifest_that_is_too_large_when_it_is_written_out_is_refused() {
+    let mut world = roomy(|_| {});
+    let (_, hello) = world.begin(CLIENT);
+    let mut hello = json(&hello);
+    hello["agent_did"] = "did:web:web.example.com".into();
+    let manifest = format!("{{\"metadata\":{{\"n\":[{}]}}}}", ["1e20"; 4000].join(","));
+    let tree = canonical::Value::parse(manifest.as_bytes()).unwrap();
+    hello["manifest_hash"] = tree.digest().to_string().into();
+    hello["extensions"]["manifest"] = "HERE".into();
+    // As it is, since other libraries would write the numbers out.
+    let hello = hello.to_string().replace("\"HERE\"", &manifest);
+    refused(
+        &mut world,
+        hello.as_bytes(),
+        ErrorCode::InvalidManifest,
+        None,
+    );
 }
 
 #[test]
@@ -289,25 +408,69 @@ fn threat_38_sessions_of_one_agent() {
 fn sessions_have_a_limit_in_all() {
     let mut world = roomy(|config| config.limits.sessions = 2);
     let shaken = world.shake(CLIENT);
+    world.source = source(2);
     world.shake(MALLORY);
+    world.source = source(3);
     let message = accept(&mut world, 9);
     refused(&mut world, &message, ErrorCode::ServiceUnavailable, None);
     world.server.session_ended(&shaken.server.slot());
     world.shake(9);
 }
 
+/// Strangers of one source have a share of the places, and known agents a reserve. All sessions are in use.
 #[test]
-fn nonces_have_a_limit() {
-    let mut world = roomy(|config| config.limits.nonces = 2);
+fn threat_101_sessions_of_one_source_leave_room_for_others() {
+    let mut world = roomy(|config| {
+        config.limits.sessions = 10;
+        config.limits.sessions_per_source = 3;
+    });
+    world.book.added.insert(did(CLIENT).to_string());
+    for from in [1, 2, 3, 4] {
+        world.source = source(from);
+        let mut seeds = 100..;
+        for _ in 0..if from == 4 { 0 } else { 3 } {
+            world.shake(from * 10 + seeds.next().unwrap());
+        }
+        if from < 4 {
+            let message = accept(&mut world, from * 10 + 9);
+            refused(&mut world, &message, ErrorCode::ServiceUnavailable, None);
+        }
+    }
+    assert_eq!(world.server.sessions(), 9);
+    // An agent that the operator knows has a place left, from wherever it comes.
+    world.source = source(1);
     world.shake(CLIENT);
-    world.shake(CLIENT);
-    let (client, hello) = world.begin(CLIENT);
-    let challenge = sent(world.serve(&hello));
-    let (_, proof) = world.challenged(client, &challenge).unwrap();
-    refused(&mut world, &proof, ErrorCode::ServiceUnavailable, None);
-    assert_eq!(world.server.half_open(), 0);
+    let message = accept(&mut world, 99);
+    refused(&mut world, &message, ErrorCode::ServiceUnavailable, None);
+}
+
+/// 262,144 nonces are what 42 sources make in the time for which they are remembered: their memory
+/// never keeps anybody from shaking hands.
+#[test]
+fn threat_11_nonces_of_strangers_refuse_nobody() {
+    let mut world = roomy(|config| config.limits.nonces = limits(8, 3, 2));
+    world.book.added.insert(did(CLIENT).to_string());
+    world.source = source(50);
+    let new = world.shake(9).messages;
+    world.source = source(51);
+    let known = world.shake(CLIENT).messages;
+    for number in 0..40 {
+        world.source = source(100 + number % 3);
+        let shaken = world.shake(MALLORY);
+        world.server.session_ended(&shaken.server.slot());
+        assert!(world.server.nonces() <= 8);
+    }
+    // Nor does it forget theirs: both are replays still.
+    for [hello, ..] in [new, known] {
+        let reason = Some(a2a_wire::Reason::NonceReused);
+        refused(&mut world, &hello, ErrorCode::ReplayDetected, reason);
+    }
+    world.source = source(50);
+    world.shake(9);
     world.wait(630);
-    world.shake(CLIENT);
+    let now = world.now();
+    world.server.handle_timeout(now);
+    assert_eq!(world.server.nonces(), 0);
 }
 
 #[test]

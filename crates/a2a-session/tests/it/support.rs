@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2a_identity::{
-    Did, DidKey, FoldedManifest, NoRandomness, Pins, Randomness, RootKeys, Seen, SigningKey,
+    Did, DidKey, ManifestSummary, NoRandomness, Pins, Randomness, RootKeys, Seen, SigningKey,
     sign_manifest,
 };
 use a2a_session::*;
@@ -45,7 +45,7 @@ pub(crate) struct Book {
     pub(crate) baseline: Baseline,
     pub(crate) profile: BTreeSet<String>,
     pub(crate) nonces: BTreeSet<String>,
-    pub(crate) manifests: Mutex<BTreeMap<String, Arc<FoldedManifest>>>,
+    pub(crate) manifests: Mutex<BTreeMap<String, Arc<ManifestSummary>>>,
     /// Agents that the operator knows.
     pub(crate) added: BTreeSet<String>,
 }
@@ -75,11 +75,11 @@ impl Directory for Book {
     fn is_known(&self, did: &Did) -> bool {
         self.added.contains(&did.to_string())
     }
-    fn known_manifest(&self, did: &Did) -> Option<Arc<FoldedManifest>> {
+    fn known_manifest(&self, did: &Did) -> Option<Arc<ManifestSummary>> {
         let manifests = self.manifests.lock().unwrap();
         manifests.get(&did.to_string()).cloned()
     }
-    fn keep_manifest(&self, did: &Did, manifest: Arc<FoldedManifest>) {
+    fn keep_manifest(&self, did: &Did, manifest: Arc<ManifestSummary>) {
         let mut manifests = self.manifests.lock().unwrap();
         manifests.insert(did.to_string(), manifest);
     }
@@ -184,6 +184,14 @@ pub(crate) fn facts(seed: u8) -> Facts {
 
 pub(crate) fn source(last: u8) -> Source {
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)).into()
+}
+
+pub(crate) const fn limits(total: usize, per_holder: usize, reserved: usize) -> base::Limits {
+    base::Limits {
+        total,
+        per_holder,
+        reserved,
+    }
 }
 
 /// One server and its clients.

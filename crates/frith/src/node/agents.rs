@@ -340,8 +340,10 @@ fn server_settings(a2a: &A2a) -> Result<ServerSettings> {
     settings.config.methods = methods.collect();
     settings.config.sealing = sealing(a2a.encryption);
     let (limits, given) = (&mut settings.config.limits, &a2a.limits);
-    limits.half_open = given.half_open;
-    limits.half_open_per_source = given.half_open_per_source;
+    limits.half_open.total = given.half_open;
+    limits.half_open.per_holder = given.half_open_per_source;
+    // A quarter, as by default.
+    limits.half_open.reserved = given.half_open / 4;
     let burst = u32::try_from(given.hellos_per_second)?.saturating_mul(2);
     limits.hello_rate = Rate::new(burst, 2).context("`a2a.limits.hellos_per_second`")?;
     limits.sessions = given.sessions;
