@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use a2a_wire::limits;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -303,8 +304,12 @@ fn has_media_type(headers: &HeaderMap, wanted: &str) -> bool {
     essence.eq_ignore_ascii_case(wanted)
 }
 
+/// The session that a header names. It is kept while the message comes, so it is no longer than an id.
 fn session_hint(headers: &HeaderMap) -> Result<Option<Box<str>>, Refusal> {
-    Ok(once(headers, &SESSION_ID)?.map(Box::from))
+    match once(headers, &SESSION_ID)? {
+        Some(hint) if hint.len() > limits::SESSION_ID => Err(Refusal::Header),
+        hint => Ok(hint.map(Box::from)),
+    }
 }
 
 fn patience(headers: &HeaderMap) -> Result<Option<Duration>, Refusal> {

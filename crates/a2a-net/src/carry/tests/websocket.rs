@@ -189,6 +189,23 @@ async fn threat_129_messages_that_are_worked_on_count_for_their_source() {
     assert!(answer.contains(r#""request_id":"c""#), "{answer}");
 }
 
+/// The read buffer of a connection is as large as its largest request, and counts as long as it is.
+#[tokio::test(start_paused = true)]
+async fn threat_129_a_large_request_counts_until_the_next_message() {
+    let site = Site::new(Limits::default());
+    let mut socket = opened_at(&site, "192.0.2.1").await;
+    let large = padded(
+        r#"{"type":"request","request_id":"r","do":"echo","x":""#,
+        500_000,
+    );
+    for (request, counted) in [(Message::text(large), 500_000), (request("r", "echo"), 0)] {
+        socket.send(request).await.unwrap();
+        socket.next().await.unwrap().unwrap();
+        settle().await;
+        assert_eq!(site.budget.used(), counted);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn threat_129_parts_of_messages_count_as_they_come() {
     let site = small();

@@ -50,6 +50,10 @@ struct Talk<S, T> {
     heard: Instant,
     /// Bytes that were given to the socket and may not have left.
     unsent: usize,
+    /// The last request, if it is large. It lies in the read buffer of the library, which would use that
+    /// memory again as long as the connection lasts, and nothing would count it. While there is another
+    /// reference to it, the library takes new memory for what comes next.
+    large: Bytes,
 }
 
 /// What is answered in its order.
@@ -87,6 +91,7 @@ where
         answers,
         heard: Instant::now(),
         unsent: 0,
+        large: Bytes::new(),
         visit,
     };
     let mut is_stopping = false;
@@ -223,12 +228,20 @@ where
             if text.len() > self.visit.limits.handshake_bytes {
                 return self.end(CloseCode::Size).await;
             }
-            let message = charge.attach(text.into());
+            // A copy, which keeps no more of the read buffer than the message has.
+            let message = charge.attach(Bytes::copy_from_slice(text.as_bytes()));
             self.waiting.push_back(Waiting::Message(message));
             return Ok(());
         }
         match Arc::clone(&self.requests).try_acquire_owned() {
-            Ok(place) => self.start(charge.attach(text.into()), place).await,
+            Ok(place) => {
+                let message = charge.attach(text.into());
+                self.large = match message.len() > self.visit.limits.handshake_bytes {
+                    true => message.clone(),
+                    false => Bytes::new(),
+                };
+                self.start(message, place).await
+            }
             Err(_) => {
                 let limit = self.visit.limits.websocket_requests;
                 let refusal = Refusal::TooMany { limit }.message(seen.request_id);
