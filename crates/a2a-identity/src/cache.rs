@@ -65,14 +65,6 @@ impl<H: Ord + Clone, T: Clone> Cache<H, T> {
         }
     }
 
-    /// What is known of a DID, if it still holds; nothing else changes.
-    #[must_use]
-    pub fn peek(&self, did: &Did, now: Duration) -> Option<&T> {
-        let entry = self.entries.get(&did.to_string())?;
-        let (value, until) = entry.known.as_ref()?;
-        (now < *until).then_some(value)
-    }
-
     /// What to do about a DID whose signature failed, or whose key is unknown: perhaps it changed.
     /// [`Lookup::Known`] means that it was refreshed less than a minute ago.
     pub fn look_up_newer(&mut self, did: &Did, now: Duration) -> Lookup<T> {

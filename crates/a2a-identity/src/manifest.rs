@@ -154,10 +154,22 @@ impl VerifiedManifest {
         self.proven.hash
     }
 
-    /// The agent's keys.
+    /// The keys that it lists. They count as far as [`RootKeys::agent_keys`] says.
     #[must_use]
-    pub const fn keys(&self) -> &KeySet {
+    pub(crate) const fn keys(&self) -> &KeySet {
         &self.proven.keys
+    }
+
+    /// The keys that an endorsement of the agent must name: those that may sign now, and the signer.
+    #[must_use]
+    pub fn keys_to_endorse(&self, now: UnixSeconds) -> Vec<Digest> {
+        let signing = self.keys().iter().filter(|key| key.signs_at(now));
+        let mut keys: Vec<Digest> = signing.map(|key| key.key.digest()).collect();
+        let signer = self.signer().key.digest();
+        if !keys.contains(&signer) {
+            keys.push(signer);
+        }
+        keys
     }
 
     /// The key that signed it.

@@ -12,7 +12,7 @@ use a2a_wire::{Endorsement, EndorsementPayload, Kid, UnixSeconds, Word, WrongFor
 
 use self::court::{Court, Depth, Judgement};
 use crate::jws::sign;
-use crate::{Did, SigningKey, VerifiedManifest, VerifyingKey};
+use crate::{Did, KeySet, RootKeys, SigningKey, VerifiedManifest, VerifyingKey};
 
 /// Entries of a trust chain that are looked at.
 pub const MAX_ENTRIES: usize = 8;
@@ -44,10 +44,27 @@ pub struct Anchor {
 /// What is known of an issuer that had to be resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Issuer {
-    /// Its manifest, verified just now or from a cache that holds.
-    Known(Box<VerifiedManifest>),
+    /// Its manifest, verified just now or from a cache that holds, and all its keys.
+    Known {
+        /// The manifest.
+        manifest: Box<VerifiedManifest>,
+        /// The keys of its DID's own method, joined with those of the manifest.
+        keys: KeySet,
+    },
     /// It could not be resolved or verified.
     Failed,
+}
+
+impl Issuer {
+    /// An issuer that was resolved. Without a manifest it cannot endorse anybody.
+    #[must_use]
+    pub fn resolved(root: &RootKeys, manifest: Option<Box<VerifiedManifest>>) -> Self {
+        let known = manifest.and_then(|manifest| {
+            let keys = root.agent_keys(None, Some(&manifest))?;
+            Some(Self::Known { manifest, keys })
+        });
+        known.unwrap_or(Self::Failed)
+    }
 }
 
 /// What [`decide`] says.

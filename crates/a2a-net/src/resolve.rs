@@ -23,8 +23,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use a2a_identity::{
-    Answer, Cache, Did, Document, Fetch, Found as Way, Issuer, Lookup, ManifestRules, Peer, Pins,
-    Resolution, ResolveError, Resolved, RootKeys, Step, VerifiedManifest, Want, WebUrl,
+    Answer, Cache, Did, Document, Fetch, Found as Way, Issuer, KeySet, Lookup, ManifestRules, Peer,
+    Pins, Resolution, ResolveError, Resolved, RootKeys, Step, VerifiedManifest, Want, WebUrl,
     time_to_live, verify_manifest,
 };
 use a2a_session::{Directory as _, Facts, Found, Freshness, Holder, Need};
@@ -34,7 +34,7 @@ use futures_util::future::join_all;
 
 use self::in_flight::{InFlight, Joined, Query};
 use self::place::Place;
-use self::queue::Queue;
+use self::queue::{Permit, Queue};
 use crate::Clock;
 use crate::record::Recorder;
 use crate::standing::{Standing, lock};
@@ -112,8 +112,8 @@ pub(crate) enum Asker<'a> {
     Node(Option<&'a str>),
 }
 
-/// Who is told of a manifest that was fetched anew.
-pub(crate) type Refreshed = Box<dyn Fn(&VerifiedManifest) + Send + Sync>;
+/// Is called with the keys of an agent whose manifest was fetched anew.
+pub(crate) type Refreshed = Box<dyn Fn(&Did, &KeySet) + Send + Sync>;
 
 impl Resolver {
     pub(crate) fn new(
@@ -181,7 +181,10 @@ impl Resolver {
         did: &Did,
         holder: Holder,
     ) -> Result<Facts, ResolveError> {
-        let query = self.query(did, Want::Manifest, Asker::Peer(holder));
+        let query = Query {
+            is_kept: true,
+            ..self.query(did, Want::Manifest, Asker::Peer(holder))
+        };
         self.answer(&query, Freshness::Any).await
     }
 
@@ -201,6 +204,7 @@ impl Resolver {
             want,
             place: self.said_place(did).or(place),
             holder,
+            is_kept: false,
         }
     }
 
@@ -213,12 +217,12 @@ impl Resolver {
         }
         loop {
             let (running, is_ours) = match self.0.join(query, freshness)? {
-                Joined::Cached(facts) => return Ok(self.0.with_manifest(&query.did, *facts)),
+                Joined::Cached(facts) => return Ok(*facts),
                 Joined::Waits(running) => (running, false),
                 Joined::Begins(running) => (running, true),
             };
             match running.outcome().await {
-                Some(outcome) => return outcome.map(|it| self.0.with_manifest(&query.did, it)),
+                Some(outcome) => return outcome,
                 None if is_ours => return Err(ResolveError::Busy),
                 // Another's gave way to more of the other's.
                 None => {}
@@ -276,8 +280,9 @@ impl Resolver {
         let found = dids.map(async |did| {
             let query = self.query(did, Want::Manifest, asker);
             let facts = self.answer(&query, Freshness::Any).await;
-            let manifest = facts.ok().and_then(|facts| facts.manifest);
-            let issuer = manifest.map_or(Issuer::Failed, Issuer::Known);
+            let issuer = facts.map_or(Issuer::Failed, |facts| {
+                Issuer::resolved(&facts.root, facts.manifest)
+            });
             (did.to_string(), issuer)
         });
         join_all(found).await.into_iter().collect()
@@ -310,13 +315,13 @@ impl Inner {
     async fn resolve(&self, query: &Query) -> Result<(Facts, Duration), ResolveError> {
         let (did, holder) = (&query.did, query.holder);
         let resolved = self.carry_out(query).await?;
+        let pins = self.standing.pins(did);
+        let rules = self.rules(did, &pins);
+        let (root, published) = resolved.verify(&rules)?;
         if let Some(ids) = resolved.github {
             let kept = self.standing.remember_repository(did, ids).await;
             kept.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
         }
-        let pins = self.standing.pins(did);
-        let rules = self.rules(did, &pins);
-        let (root, published) = resolved.verify(&rules)?;
         let published = published.map(Box::new);
         // What is elsewhere counts only if it is not older than what is published.
         let last = published.as_ref().map(|it| it.newest_seen(rules.last));
@@ -356,8 +361,10 @@ impl Inner {
             let kept = self.standing.renew(did, manifest).await;
             kept.map_err(|_| ResolveError::Unavailable(did.to_string()))?;
             self.recorder.manifest_refreshed(did, manifest.hash());
-            if let Some(tell) = self.refreshed.get() {
-                tell(manifest);
+            if let Some(tell) = self.refreshed.get()
+                && let Some(keys) = root.agent_keys(None, Some(manifest))
+            {
+                tell(did, &keys);
             }
         }
         let facts = Facts { root, manifest };
@@ -376,24 +383,44 @@ impl Inner {
             Did::Key(_) | Did::Web(_) => None,
         };
         let (mut resolution, mut step) = Resolution::begin(did.clone(), want, pinned);
+        // Further documents of the same host are fetched at once: a resolution waits for its turn once.
+        let mut turn: Option<(String, Arc<Permit>)> = None;
         loop {
             let Fetch { url, what } = match step {
                 Step::Done(resolved) => return Ok(*resolved),
                 Step::Failed(error) => return Err(error),
                 Step::Fetch(fetch) => fetch,
             };
-            let answer = self.fetch(query.holder, &url, what).await;
+            let Ok(parsed) = WebUrl::parse(&url) else {
+                step = resolution.answer(&url, Answer::Refused);
+                continue;
+            };
+            let host = parsed.host();
+            let permit = match turn.take() {
+                Some((of, permit)) if of == host => permit,
+                other => {
+                    drop(other);
+                    Arc::new(self.queue.wait(query.holder, host).await)
+                }
+            };
+            turn = Some((host.to_owned(), Arc::clone(&permit)));
+            let answer = self.fetch_now(permit, &url, what).await;
             step = resolution.answer(&url, answer);
         }
     }
 
-    /// Fetches when it is its turn. A fetch that has begun keeps its place until it ends, whoever has
-    /// gone: what it does, such as looking up a name, cannot be stopped at once.
+    /// Fetches when it is its turn.
     async fn fetch(&self, holder: Holder, url: &str, what: Document) -> Answer {
         let Ok(parsed) = WebUrl::parse(url) else {
             return Answer::Refused;
         };
         let permit = self.queue.wait(holder, parsed.host()).await;
+        self.fetch_now(Arc::new(permit), url, what).await
+    }
+
+    /// A fetch that has begun keeps its place until it ends, even if nothing waits for it any more:
+    /// what it does, such as looking up a name, cannot be stopped at once.
+    async fn fetch_now(&self, permit: Arc<Permit>, url: &str, what: Document) -> Answer {
         let (fetcher, url) = (Arc::clone(&self.fetcher), url.to_owned());
         let fetching = tokio::spawn(async move {
             let answer = fetcher.fetch(&url, what).await;
@@ -401,17 +428,6 @@ impl Inner {
             answer
         });
         fetching.await.unwrap_or(Answer::Unreachable)
-    }
-
-    /// With the manifest that was fetched for a DID, if its keys alone were asked for.
-    fn with_manifest(&self, did: &Did, facts: Facts) -> Facts {
-        let fetched = || {
-            let state = lock(&self.state);
-            let facts = state.manifests.peek(did, self.clock.now().monotonic);
-            facts.and_then(|facts| facts.manifest.clone())
-        };
-        let manifest = facts.manifest.or_else(fetched);
-        Facts { manifest, ..facts }
     }
 
     fn rules<'a>(&self, did: &Did, pins: &'a Pins) -> ManifestRules<'a> {

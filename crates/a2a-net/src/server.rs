@@ -137,9 +137,9 @@ impl Server {
             settings,
         });
         let weak = Arc::downgrade(&inner);
-        inner.home.resolver.tell(Box::new(move |manifest| {
+        inner.home.resolver.tell(Box::new(move |did, keys| {
             if let Some(inner) = weak.upgrade() {
-                inner.keys_changed(&manifest.did().to_string(), manifest.keys());
+                inner.keys_changed(&did.to_string(), keys);
             }
         }));
         tokio::spawn(tick(Arc::downgrade(&inner)));

@@ -120,13 +120,7 @@ fn subject(arguments: &Arguments) -> Result<Result<(Did, Vec<Digest>), Outcome>>
     let file = Path::new(&arguments.whom);
     match load(file, &arguments.subject, None)? {
         Ok(verified) => {
-            let now = now();
-            let keys = verified.keys().iter().filter(|key| key.signs_at(now));
-            let mut keys: Vec<Digest> = keys.map(|key| key.key.digest()).collect();
-            let signer = verified.signer().key.digest();
-            if !keys.contains(&signer) {
-                keys.push(signer);
-            }
+            let keys = verified.keys_to_endorse(now());
             Ok(Ok((verified.did().clone(), keys)))
         }
         Err(Refused::Arguments(message)) => wrong(message),

@@ -83,8 +83,8 @@ impl Court<'_> {
         if self.anchors.is_empty() {
             return Err(Why::Stranger.into());
         }
-        let issuer = self.resolved(issuer)?;
-        let payload = verify(entry, issuer.keys(), self.now, Some(issuer.timestamp()))?;
+        let (issuer, keys) = self.resolved(issuer)?;
+        let payload = verify(entry, keys, self.now, Some(issuer.timestamp()))?;
         let scope = self.check_payload(&payload, entry, subject)?;
         let chain = issuer.manifest().trust_chain.as_deref().unwrap_or_default();
         let mut needs = None;
@@ -123,13 +123,9 @@ impl Court<'_> {
             Did::Web(_) | Did::Github(_) => None,
         });
         let Some(key) = pinned else {
-            let issuer = self.resolved(&anchor.did)?;
-            return Ok(verify(
-                entry,
-                issuer.keys(),
-                self.now,
-                Some(issuer.timestamp()),
-            )?);
+            let (issuer, keys) = self.resolved(&anchor.did)?;
+            let payload = verify(entry, keys, self.now, Some(issuer.timestamp()))?;
+            return Ok(payload);
         };
         // A pinned key has no name of its own: whatever the signature calls it, it is this one.
         let kid = parse(&entry.signature)?
@@ -150,15 +146,15 @@ impl Court<'_> {
         )?)
     }
 
-    fn resolved(&self, did: &Did) -> Result<&VerifiedManifest, Judgement> {
+    fn resolved(&self, did: &Did) -> Result<(&VerifiedManifest, &KeySet), Judgement> {
         match self.issuers.get(&did.to_string()) {
-            Some(Issuer::Known(manifest))
+            Some(Issuer::Known { manifest, keys })
                 if manifest.did() == did
                     && manifest.manifest().ends().is_none_or(|end| self.now < end) =>
             {
-                Ok(manifest)
+                Ok((manifest, keys))
             }
-            Some(Issuer::Known(_) | Issuer::Failed) => Err(Why::Unresolved.into()),
+            Some(Issuer::Known { .. } | Issuer::Failed) => Err(Why::Unresolved.into()),
             None => Err(Judgement::Needs(Box::new(did.clone()))),
         }
     }
@@ -199,8 +195,8 @@ impl Court<'_> {
             (Some(keys), Did::Key(did)) => listed(did.key(), keys),
             (None, _) => false,
             (Some(keys), _) => {
-                let mut active = subject.keys().iter().filter(|key| key.signs_at(self.now));
-                active.all(|key| listed(&key.key, keys)) && listed(&subject.signer().key, keys)
+                let endorsable = subject.keys_to_endorse(self.now);
+                endorsable.iter().all(|key| keys.contains(key))
             }
         };
         match keys_match {

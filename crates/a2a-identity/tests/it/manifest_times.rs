@@ -221,7 +221,7 @@ fn another_manifest_is_not_known() {
     assert_eq!(known.verify_again(&longer, &usual), None);
     for root in [
         RootKeys::DidKey(key(2).verifying_key()),
-        RootKeys::Document(known.manifest().keys().clone()),
+        RootKeys::Document(root.agent_keys(None, Some(known.manifest())).unwrap()),
         {
             let did = "did:github:o/r".parse().unwrap();
             let mut github = draft(1);

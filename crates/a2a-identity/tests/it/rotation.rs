@@ -150,6 +150,12 @@ fn the_record_survives() {
     );
 }
 
+/// The keys of an agent whose DID document has another key than those of its manifest.
+fn keys_of(manifest: &a2a_identity::VerifiedManifest) -> a2a_identity::KeySet {
+    let root = RootKeys::Document(crate::set(&[("other", 77)]));
+    root.agent_keys(None, Some(manifest)).unwrap()
+}
+
 /// Rotation end to end: at each moment what the agent signs is verified by whoever has the
 /// manifest of that moment, and a message signed just before the switch still is.
 #[test]
@@ -182,7 +188,7 @@ fn threat_54_rotation_end_to_end() {
     let accepts = |manifest: &a2a_identity::VerifiedManifest, jws: &str, now: UnixSeconds| {
         let signed: Signed<AuditPayload> =
             Signed::parse(&jws.parse().unwrap(), Peer::Profile).unwrap();
-        signed.verify(manifest.keys(), now).is_ok()
+        signed.verify(&keys_of(manifest), now).is_ok()
     };
     let first = manifest(&identity, NOW);
     identity
@@ -216,6 +222,6 @@ fn threat_54_rotation_end_to_end() {
     );
     identity.advance(now.plus(GRACE));
     let last = manifest(&identity, now.plus(GRACE));
-    assert!(last.keys().get("k1").is_none());
+    assert!(keys_of(&last).get("k1").is_none());
     assert!(!accepts(&last, &before, now.plus(GRACE)), "removed");
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use a2a_identity::{
-    Anchor, Decision, Did, Issuer, Outcome, RootKeys, TrustLevel, Verdict, VerifiedManifest, Why,
-    decide, endorse,
+    Anchor, Decision, Did, Issuer, Key, KeySet, KeyStatus, Outcome, RootKeys, TrustLevel, Verdict,
+    VerifiedManifest, Why, decide, endorse,
 };
 use a2a_wire::{EndorsementPayload, Nullable, UnixSeconds, Write as _};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn decided_at(
     now: UnixSeconds,
 ) -> Decision {
     let known = issuers.iter().filter_map(|issuer| match issuer {
-        Issuer::Known(manifest) => Some((manifest.did().to_string(), issuer.clone())),
+        Issuer::Known { manifest, .. } => Some((manifest.did().to_string(), issuer.clone())),
         Issuer::Failed => None,
     });
     let Outcome::Decided(decision) = decide(subject, anchors, &known.collect(), now) else {
@@ -86,7 +86,14 @@ fn decided_at(
 }
 
 pub(crate) fn known(manifest: VerifiedManifest) -> Issuer {
-    Issuer::Known(Box::new(manifest))
+    let Did::Key(key) = manifest.did() else {
+        panic!("{} is no did:key", manifest.did());
+    };
+    known_by(&RootKeys::DidKey(key.key().clone()), manifest)
+}
+
+fn known_by(root: &RootKeys, manifest: VerifiedManifest) -> Issuer {
+    Issuer::resolved(root, Some(Box::new(manifest)))
 }
 
 /// What comes of one entry of agent 1, with 3 as anchor.
@@ -202,7 +209,8 @@ fn threat_86_keys_and_manifests_of_an_issuer() {
     let subject = agent(1, &[by_web]);
     let outcome = |change: &dyn Fn(&mut Value), now: UnixSeconds| {
         let (anchor, manifest) = web_anchor(change);
-        decided_at(&subject, &[anchor], &[known(manifest)], now).verdicts[0]
+        let root = RootKeys::Document(set(&[("root", 9)]));
+        decided_at(&subject, &[anchor], &[known_by(&root, manifest)], now).verdicts[0]
     };
     let counts = Verdict::Counts(TrustLevel::Verified);
     let signature = Verdict::Ignored(Why::Signature);
@@ -242,6 +250,22 @@ fn threat_86_keys_and_manifests_of_an_issuer() {
     assert_eq!(
         key(json!({"status": "deprecated", "expires_at": NOW.0})),
         signature
+    );
+    // What the DID document revokes endorses nobody, whatever an older manifest says.
+    let (anchor, manifest) = web_anchor(|_| {});
+    let revoked = Key {
+        kid: kid("k"),
+        key: crate::key(3).verifying_key(),
+        status: KeyStatus::Revoked,
+        expires_at: None,
+    };
+    let mut keys: Vec<Key> = set(&[("root", 9)]).iter().cloned().collect();
+    keys.push(revoked);
+    let root = RootKeys::Document(KeySet::new(keys).unwrap());
+    let issuers = [known_by(&root, manifest)];
+    assert_eq!(
+        decided_at(&subject, &[anchor], &issuers, NOW).verdicts,
+        [signature]
     );
     // An anchor that cannot be resolved counts for nothing; the first call asks for it.
     let (anchor, _) = web_anchor(|_| {});

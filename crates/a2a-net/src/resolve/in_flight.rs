@@ -22,6 +22,8 @@ pub(super) struct Query {
     /// Where the manifest is, if the DID does not lead there.
     pub(super) place: Option<Place>,
     pub(super) holder: Holder,
+    /// Whether it gives way to no other: what an agent with sessions has published since.
+    pub(super) is_kept: bool,
 }
 
 /// Names a resolution.
@@ -134,6 +136,7 @@ impl Inner {
         if let Some(entry) = state.in_flight.get_mut(&query.key()) {
             entry.running = Arc::downgrade(&running);
         }
+        state.in_flight.set_in_use(&query.key(), query.is_kept);
         Ok(Joined::Begins(running))
     }
 

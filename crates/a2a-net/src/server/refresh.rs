@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use a2a_identity::Did;
+use a2a_identity::{Did, ResolveError};
 use a2a_session::Holder;
 
 use super::Inner;
@@ -15,6 +15,8 @@ use crate::standing::lock;
 
 /// How often it is looked whether what is known of an agent still holds.
 const AGAIN: Duration = Duration::from_secs(300);
+/// How soon it is tried again if there was no room for it.
+const SOON: Duration = Duration::from_secs(5);
 
 /// When to look again, by agent. One that is being looked at is not among them.
 #[derive(Debug, Default)]
@@ -27,12 +29,11 @@ impl Refreshes {
     /// Has an agent looked at from now on, unless it is already.
     pub(super) fn watch(&mut self, did: &str, now: Duration) {
         if !self.agents.contains_key(did) {
-            self.again(did, now);
+            self.at(did, now.saturating_add(AGAIN));
         }
     }
 
-    fn again(&mut self, did: &str, now: Duration) {
-        let at = now.saturating_add(AGAIN);
+    fn at(&mut self, did: &str, at: Duration) {
         self.agents.insert(did.to_owned(), Some(at));
         self.due.insert((at, did.to_owned()));
     }
@@ -99,13 +100,17 @@ async fn look_again(inner: Weak<Inner>, (did, holder): (Did, Holder)) {
         return;
     };
     let name = did.to_string();
+    let wait = match &facts {
+        Err(ResolveError::Busy) => SOON,
+        Ok(_) | Err(_) => AGAIN,
+    };
     if let Ok(facts) = facts
         && let Some(keys) = facts.root.set()
     {
         inner.keys_changed(&name, keys);
     }
     let now = inner.home.clock.now().monotonic;
-    lock(&inner.refreshes).again(&name, now);
+    lock(&inner.refreshes).at(&name, now.saturating_add(wait));
     inner.unwatch(&name);
 }
 
@@ -124,8 +129,8 @@ mod tests {
         // It is being looked at.
         refreshes.watch("a", AGAIN);
         assert_eq!(refreshes.due(AGAIN * 2), ["b"]);
-        refreshes.again("a", AGAIN * 2);
-        refreshes.again("b", AGAIN * 2);
+        refreshes.at("a", AGAIN * 3);
+        refreshes.at("b", AGAIN * 3);
         refreshes.forget("b");
         assert_eq!(refreshes.due(AGAIN * 3), ["a"]);
         refreshes.forget("a");

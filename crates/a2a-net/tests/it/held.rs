@@ -245,13 +245,13 @@ async fn threat_55_a_key_revoked_where_manifests_are_published() {
 
     // As long as nothing has changed, it is looked at and nothing happens.
     tokio::time::sleep(Duration::from_secs(310)).await;
-    assert_eq!(node.spy.asked().len(), 2);
+    assert_eq!(node.spy.asked().len(), 1);
     publish(&node.spy, web_manifest(UNIX - 50, "revoked"));
     tokio::time::sleep(Duration::from_secs(3000)).await;
-    assert_eq!(node.spy.asked().len(), 2, "it holds for an hour");
+    assert_eq!(node.spy.asked().len(), 1, "it holds for an hour");
     assert_eq!(ping().await, "none");
     tokio::time::sleep(Duration::from_secs(1000)).await;
-    assert_eq!(node.spy.asked().len(), 3);
+    assert_eq!(node.spy.asked().len(), 2);
     assert_eq!(ping().await, "SESSION_EXPIRED");
     assert!(server.sessions().is_empty());
 

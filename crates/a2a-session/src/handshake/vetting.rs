@@ -200,10 +200,8 @@ impl Vetting {
     fn need(&self, freshness: Freshness) -> Need {
         Need::Peer {
             did: self.did.clone(),
-            want: match self.inline {
-                Some(_) => Want::Keys,
-                None => Want::Manifest,
-            },
+            // Also if one was sent along: it must not be older than what is published.
+            want: Want::Manifest,
             freshness,
         }
     }

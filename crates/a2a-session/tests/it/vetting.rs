@@ -105,14 +105,14 @@ fn threat_54_82_a_cache_that_is_behind_is_refreshed_once() {
     assert_eq!(world.server.half_open(), 1);
 }
 
-/// With a manifest sent along only the root keys are asked for.
+/// A manifest that is sent along needs its root keys, and must not be older than what is published.
 #[test]
 fn a_manifest_that_is_sent_along_needs_its_root() {
     let mut world = World::new();
     let now = world.now();
     let agent = published(&[5], UNIX - 100);
     let proving = asked(&mut world, agent.own.clone(), ShowManifest::Inline);
-    assert_eq!(*proving.need(), need(Freshness::Any, Want::Keys));
+    assert_eq!(*proving.need(), need(Freshness::Any, Want::Manifest));
     let root = Facts {
         manifest: None,
         ..agent.facts.clone()
@@ -206,7 +206,8 @@ fn threat_86_89_those_who_vouch() {
     let now = world.now();
     let proving = asked(&mut world, own(&name()), ShowManifest::Inline);
     assert_eq!(*proving.need(), Need::Issuers(vec![name()]));
-    let known = Issuer::Known(published(&[9], UNIX - 1000).facts.manifest.unwrap());
+    let facts = published(&[9], UNIX - 1000).facts;
+    let known = Issuer::resolved(&facts.root, facts.manifest);
     let found = Found::Issuers(BTreeMap::from([(name().to_string(), known)]));
     sent(world.server.handle_found(now, proving, found, &world.book));
     let proving = asked(&mut world, own(&name()), ShowManifest::Inline);
