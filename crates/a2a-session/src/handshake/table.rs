@@ -7,13 +7,16 @@
 //! share; what the source has besides counts like that of any stranger. So whoever knows the name of a
 //! known agent gains a few places, and takes none that others need.
 
+mod space;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use a2a_wire::{DidText, ErrorCode};
-use base::{Class, Exceeded, Limits, Quota, Table};
+use base::Limits;
 use canonical::Digest;
 
+use self::space::Space;
 use super::Deadline;
 use super::hello::ExpectProof;
 use super::proof::ExpectAcceptPolicy;
@@ -71,14 +74,6 @@ struct Slot {
     begun_with: Digest,
     commitment: Option<Digest>,
     deadline: Duration,
-}
-
-/// Places that are counted together.
-#[derive(Debug)]
-#[cfg_attr(test, derive(Clone))]
-struct Space {
-    slots: Table<Source, Ticket, Slot>,
-    bytes: Quota<Source>,
 }
 
 /// The handshakes under way.
@@ -151,90 +146,6 @@ impl Slot {
             binding,
             failure,
         })
-    }
-}
-
-impl Space {
-    const fn new(slots: Limits, bytes: Limits) -> Self {
-        Self {
-            slots: Table::new(slots),
-            bytes: Quota::new(bytes),
-        }
-    }
-
-    /// Whether the source's share has room for one more of this size.
-    fn has_share(&self, source: Source, size: usize, per_source: usize) -> bool {
-        let bytes = self.bytes.check(&source, Class::Stranger, size);
-        self.slots.held(&source, Class::Stranger) < per_source && bytes != Err(Exceeded::Share)
-    }
-
-    /// Adds a slot. What gives way to it is among the evicted, also if it does not fit in the end.
-    fn insert(
-        &mut self,
-        ticket: Ticket,
-        slot: Slot,
-        evicted: &mut Vec<(Ticket, Slot)>,
-    ) -> Result<(), Exceeded> {
-        let (source, size) = (slot.source, slot.size);
-        self.take_bytes(source, size, evicted)?;
-        let inserted = self.slots.insert(source, Class::Stranger, ticket, slot);
-        let gone = inserted.inspect_err(|_| {
-            self.bytes.give_back(&source, Class::Stranger, size);
-        })?;
-        if let Some((ticket, slot)) = gone {
-            self.give_back(&slot);
-            evicted.push((ticket, slot));
-        }
-        Ok(())
-    }
-
-    fn remove(&mut self, ticket: Ticket) -> Option<Slot> {
-        let slot = self.slots.remove(&ticket)?;
-        self.give_back(&slot);
-        Some(slot)
-    }
-
-    /// Counts another size of a slot that is in use, and so does not give way to itself.
-    fn resize(
-        &mut self,
-        ticket: Ticket,
-        size: usize,
-        evicted: &mut Vec<(Ticket, Slot)>,
-    ) -> Result<(), Exceeded> {
-        let Some(slot) = self.slots.get_mut(&ticket) else {
-            return Ok(());
-        };
-        let (source, before) = (slot.source, std::mem::take(&mut slot.size));
-        self.bytes.give_back(&source, Class::Stranger, before);
-        self.take_bytes(source, size, evicted)?;
-        if let Some(slot) = self.slots.get_mut(&ticket) {
-            slot.size = size;
-        }
-        Ok(())
-    }
-
-    /// Counts bytes of a source; others give way to them.
-    fn take_bytes(
-        &mut self,
-        source: Source,
-        size: usize,
-        evicted: &mut Vec<(Ticket, Slot)>,
-    ) -> Result<(), Exceeded> {
-        if size > self.bytes.limits().per_holder {
-            return Err(Exceeded::Share);
-        }
-        while let Err(exceeded) = self.bytes.check(&source, Class::Stranger, size) {
-            let gone = self.slots.evict(&source, Class::Stranger, exceeded);
-            let (ticket, slot) = gone.ok_or(exceeded)?;
-            self.give_back(&slot);
-            evicted.push((ticket, slot));
-        }
-        self.bytes.take(source, Class::Stranger, size)
-    }
-
-    fn give_back(&mut self, slot: &Slot) {
-        self.bytes
-            .give_back(&slot.source, Class::Stranger, slot.size);
     }
 }
 
