@@ -142,6 +142,11 @@ pub enum ResolveError {
     /// The document is wrong.
     #[error(transparent)]
     Document(#[from] DocumentError),
+    /// What is published is not what the agent has shown of itself.
+    #[error(
+        "the published manifest is not the one that the agent has named, or lacks one of its keys"
+    )]
+    NotShown,
     /// GitHub says the repository is not what the DID says.
     #[error("GitHub does not confirm that the repository exists and belongs to its owner")]
     Ownership,
@@ -166,6 +171,7 @@ impl ResolveError {
             Self::NotFound(_)
             | Self::Unusable(_)
             | Self::Document(_)
+            | Self::NotShown
             | Self::Ownership
             | Self::GithubChanged
             | Self::Over => ErrorCode::UnverifiedAgent,
@@ -248,6 +254,31 @@ impl Resolution {
         })
     }
 
+    /// The manifest of a did:github, once only its owner is left to be asked for. Verify it first: GitHub
+    /// answers few such questions in an hour.
+    #[must_use]
+    pub fn published(&self) -> Option<&[u8]> {
+        match &self.state {
+            State::GithubOwner(manifest) => Some(manifest),
+            State::WebDocument { .. }
+            | State::WebManifest(_)
+            | State::GithubManifest
+            | State::Over => None,
+        }
+    }
+
+    /// Goes on with what GitHub said of the repository a while ago, in place of asking again.
+    pub fn owner_known(&mut self, ids: GithubIds) -> Step {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        let step = match (state, &self.did) {
+            (State::GithubOwner(manifest), Did::Github(github)) => {
+                self.owned(github, manifest, ids)
+            }
+            _ => Err(ResolveError::Over),
+        };
+        step.unwrap_or_else(Step::Failed)
+    }
+
     fn web_document(
         &mut self,
         web: &DidWeb,
@@ -314,6 +345,15 @@ impl Resolution {
             return Err(ResolveError::Unavailable(url.to_owned()));
         }
         let ids = confirm_owner(github, &body(url, answer)?).ok_or(ResolveError::Ownership)?;
+        self.owned(github, manifest, ids)
+    }
+
+    fn owned(
+        &self,
+        github: &DidGithub,
+        manifest: Vec<u8>,
+        ids: GithubIds,
+    ) -> Result<Step, ResolveError> {
         if self.pinned.is_some_and(|pinned| pinned != ids) {
             return Err(ResolveError::GithubChanged);
         }

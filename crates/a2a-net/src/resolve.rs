@@ -5,6 +5,7 @@
 //! a stranger by its source, so that no source keeps others from being looked up.
 
 mod fetch;
+mod github;
 mod guard;
 mod in_flight;
 mod place;
@@ -32,6 +33,7 @@ use a2a_wire::{Digest, Manifest, limits, parse_document};
 use base::Limits;
 use futures_util::future::join_all;
 
+use self::github::Github;
 use self::in_flight::{InFlight, Joined, Query};
 use self::place::Place;
 use self::queue::{Permit, Queue};
@@ -57,6 +59,7 @@ struct Inner {
     limits: ResolverLimits,
     state: Mutex<State>,
     queue: Arc<Queue>,
+    github: Github,
     /// Where the operator says that manifests are.
     places: Mutex<BTreeMap<String, String>>,
     refreshed: OnceLock<Refreshed>,
@@ -80,8 +83,19 @@ pub struct ResolverLimits {
     pub fetches: FetchLimits,
     /// How long a resolution may take.
     pub time: Duration,
-    /// Agents whose keys, and agents whose manifests are cached.
+    /// Agents whose keys, agents whose manifests and repositories whose owners are cached.
     pub cached: Limits,
+    /// Questions to GitHub in an hour, whose a repository is. A known agent has a share as a source has.
+    pub github: Limits,
+}
+
+impl ResolverLimits {
+    /// The same with what GitHub allows who shows a token ([`Web::with_github_token`]).
+    #[must_use]
+    pub const fn with_github_token(mut self) -> Self {
+        self.github = github::LIMITS_WITH_TOKEN;
+        self
+    }
 }
 
 impl Default for ResolverLimits {
@@ -99,6 +113,7 @@ impl Default for ResolverLimits {
                 per_holder: 1000,
                 reserved: 2000,
             },
+            github: github::LIMITS,
         }
     }
 }
@@ -137,6 +152,7 @@ impl Resolver {
                 last: 0,
             }),
             queue: Queue::new(limits.fetches),
+            github: Github::new(limits.github, limits.cached),
             places: Mutex::new(BTreeMap::new()),
             refreshed: OnceLock::new(),
         }))
@@ -156,6 +172,7 @@ impl Resolver {
 
     /// Forgets what is cached of a DID.
     pub fn forget(&self, did: &Did) {
+        self.0.github.forget(did);
         let mut state = lock(&self.0.state);
         state.keys.forget(did);
         state.manifests.forget(did);
@@ -205,6 +222,7 @@ impl Resolver {
             place: self.said_place(did).or(place),
             holder,
             is_kept: false,
+            shown: None,
         }
     }
 
@@ -262,8 +280,12 @@ impl Resolver {
                 did,
                 want,
                 freshness,
+                shown,
             } => {
-                let query = self.query(did, *want, asker);
+                let query = Query {
+                    shown: shown.clone(),
+                    ..self.query(did, *want, asker)
+                };
                 Found::Peer(self.answer(&query, *freshness).await)
             }
             Need::Issuers(dids) => Found::Issuers(self.issuers(dids, asker).await),
@@ -383,30 +405,49 @@ impl Inner {
             Did::Key(_) | Did::Web(_) => None,
         };
         let (mut resolution, mut step) = Resolution::begin(did.clone(), want, pinned);
-        // Further documents of the same host are fetched at once: a resolution waits for its turn once.
-        let mut turn: Option<(String, Arc<Permit>)> = None;
+        let mut turn = None;
         loop {
             let Fetch { url, what } = match step {
                 Step::Done(resolved) => return Ok(*resolved),
                 Step::Failed(error) => return Err(error),
                 Step::Fetch(fetch) => fetch,
             };
-            let Ok(parsed) = WebUrl::parse(&url) else {
-                step = resolution.answer(&url, Answer::Refused);
-                continue;
-            };
-            let host = parsed.host();
-            let permit = match turn.take() {
-                Some((of, permit)) if of == host => permit,
-                other => {
-                    drop(other);
-                    Arc::new(self.queue.wait(query.holder, host).await)
+            step = match did {
+                Did::Github(github) if what == Document::Ownership => {
+                    turn = None;
+                    self.check_published(query, &resolution)?;
+                    self.ask_owner(query, github, &mut resolution, &url).await?
+                }
+                Did::Key(_) | Did::Web(_) | Did::Github(_) => {
+                    let fetched = self.fetch_in_turn(&mut turn, query.holder, &url, what);
+                    resolution.answer(&url, fetched.await)
                 }
             };
-            turn = Some((host.to_owned(), Arc::clone(&permit)));
-            let answer = self.fetch_now(permit, &url, what).await;
-            step = resolution.answer(&url, answer);
         }
+    }
+
+    /// Fetches one of several documents. Further ones of the same host are fetched at once, so that a
+    /// resolution waits for its turn once.
+    async fn fetch_in_turn(
+        &self,
+        turn: &mut Option<(String, Arc<Permit>)>,
+        holder: Holder,
+        url: &str,
+        what: Document,
+    ) -> Answer {
+        let Ok(parsed) = WebUrl::parse(url) else {
+            return Answer::Refused;
+        };
+        let host = parsed.host();
+        let permit = match turn.take() {
+            Some((of, permit)) if of == host => permit,
+            other => {
+                drop(other);
+                Arc::new(self.queue.wait(holder, host).await)
+            }
+        };
+        *turn = Some((host.to_owned(), Arc::clone(&permit)));
+        self.fetch_now(permit, url, what).await
     }
 
     /// Fetches when it is its turn.

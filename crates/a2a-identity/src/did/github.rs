@@ -26,6 +26,15 @@ impl DidGithub {
         format!("{}/{}", self.owner, self.repository)
     }
 
+    /// The repository itself, whatever file of it this names.
+    #[must_use]
+    pub fn repository(&self) -> Self {
+        Self {
+            path: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     /// Where its manifest is.
     #[must_use]
     pub fn manifest_url(&self) -> String {

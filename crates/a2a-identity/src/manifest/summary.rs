@@ -90,6 +90,12 @@ impl SelfSignedManifest {
         self.manifest.is_profile()
     }
 
+    /// `manifest_hash`.
+    #[must_use]
+    pub const fn hash(&self) -> Digest {
+        self.manifest.hash()
+    }
+
     /// The keys that it lists.
     #[must_use]
     pub const fn listed_keys(&self) -> &crate::KeySet {

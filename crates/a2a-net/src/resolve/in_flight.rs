@@ -4,7 +4,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use a2a_identity::{Did, Lookup, ResolveError, Want};
-use a2a_session::{Facts, Freshness, Holder};
+use a2a_session::{Facts, Freshness, Holder, Shown};
+use a2a_wire::Digest;
 use base::Table;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -24,10 +25,13 @@ pub(super) struct Query {
     pub(super) holder: Holder,
     /// Whether it gives way to no other: what an agent with sessions has published since.
     pub(super) is_kept: bool,
+    /// What the agent has shown, if the answer must fit that.
+    pub(super) shown: Option<Shown>,
 }
 
-/// Names a resolution.
-type Key = (String, Want);
+/// Names a resolution: of whom, how much, and for which keys. Whoever shows others must not have the
+/// agent itself refused.
+type Key = (String, Want, Option<Digest>);
 
 type Outcome = Result<Facts, ResolveError>;
 
@@ -62,7 +66,15 @@ pub(super) enum Joined {
 
 impl Query {
     fn key(&self) -> Key {
-        (self.did.to_string(), self.want)
+        let shown = self.shown.as_ref().map(|shown| {
+            let mut bytes = shown.manifest_hash.as_bytes().to_vec();
+            for key in shown.keys.iter() {
+                bytes.extend_from_slice(key.kid.as_str().as_bytes());
+                bytes.extend_from_slice(key.key.digest().as_bytes());
+            }
+            Digest::of(&bytes)
+        });
+        (self.did.to_string(), self.want, shown)
     }
 }
 
@@ -148,6 +160,8 @@ impl Inner {
             let resolved = timeout(inner.limits.time, inner.resolve(&asked)).await;
             let mut state = lock(&inner.state);
             let outcome = match resolved {
+                // That says nothing of the DID, but of who asked.
+                Ok(Err(error @ (ResolveError::NotShown | ResolveError::Busy))) => Err(error),
                 Ok(resolved) => {
                     let refreshed = (freshness == Freshness::Newer).then_some(began);
                     let now = inner.clock.now().monotonic;

@@ -14,6 +14,7 @@ mod exchange;
 mod fairness;
 mod fetches;
 mod foreign;
+mod github;
 mod grpc;
 mod hand;
 mod held;

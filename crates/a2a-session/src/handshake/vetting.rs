@@ -30,9 +30,20 @@ pub enum Need {
         want: Want,
         /// How new it must be.
         freshness: Freshness,
+        /// What a did:github has shown: GitHub is not to be asked about one that published another.
+        shown: Option<Shown>,
     },
     /// The manifests of those who vouch for it.
     Issuers(Vec<Did>),
+}
+
+/// What a peer has shown of itself, and must have published.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The hash of its manifest.
+    pub manifest_hash: Digest,
+    /// Its keys, one of which it has.
+    pub keys: KeySet,
 }
 
 /// How new an answer must be.
@@ -203,6 +214,13 @@ impl Vetting {
             // Also if one was sent along: it must not be older than what is published.
             want: Want::Manifest,
             freshness,
+            shown: match &self.did {
+                Did::Github(_) => Some(Shown {
+                    manifest_hash: self.manifest_hash,
+                    keys: self.claimed.clone(),
+                }),
+                Did::Key(_) | Did::Web(_) => None,
+            },
         }
     }
 

@@ -71,6 +71,7 @@ fn need(freshness: Freshness, want: Want) -> Need {
         did: name(),
         want,
         freshness,
+        shown: None,
     }
 }
 

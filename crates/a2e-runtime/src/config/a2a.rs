@@ -8,12 +8,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use canonical::{Object, Value};
+use hyper::header::HeaderValue;
 use policy::{EffectivePolicy, Policy};
 
 use super::read::Field;
 use super::sections::{Reader, set, set_some};
 use super::server::address;
 use super::{ConfigError, Tls};
+use crate::secret::Secret;
 
 /// How the node speaks with other agents.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +32,8 @@ pub struct A2a {
     pub roots: Vec<PathBuf>,
     /// The methods of DIDs that it takes.
     pub methods: Vec<DidMethod>,
+    /// A token for GitHub's API, which says whose the repository of a did:github is.
+    pub github_token: Option<Secret>,
     /// How agents are met that speak the base specification alone.
     pub baseline: Baseline,
     /// When messages are encrypted inside TLS.
@@ -122,6 +126,7 @@ impl Default for A2a {
             tls: None,
             roots: Vec::new(),
             methods: vec![DidMethod::Key, DidMethod::Web, DidMethod::Github],
+            github_token: None,
             baseline: Baseline::Accept,
             encryption: Encryption::Offered,
             policy: EffectivePolicy::default(),
@@ -168,6 +173,8 @@ impl Reader<'_> {
             self.a2a_tls(&tls, &mut a2a);
         }
         set(&mut a2a.methods, section.field("methods"), methods);
+        let token = section.field("github_token");
+        set_some(&mut a2a.github_token, token, |it| self.github_token(it));
         set(&mut a2a.baseline, section.field("baseline"), baseline);
         set(&mut a2a.encryption, section.field("encryption"), |it| {
             it.choice(&[
@@ -182,6 +189,15 @@ impl Reader<'_> {
         set(&mut a2a.limits, section.field("limits"), limits);
         section.finish();
         Some(a2a)
+    }
+
+    /// A secret that can stand in a header.
+    fn github_token(&self, field: &Field<'_>) -> Option<Secret> {
+        let token = self.secret(field)?;
+        match HeaderValue::from_str(token.reveal()) {
+            Ok(_) => Some(token),
+            Err(_) => field.wrong("is no token: it must be one line of ASCII"),
+        }
     }
 
     /// A certificate with its key, or neither; roots with or without them.

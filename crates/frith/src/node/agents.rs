@@ -113,6 +113,14 @@ impl Agents {
         let tls = listeners.tls(&certificate)?;
         let guard = Guard::new(reach(exposure), SystemNames);
         let web = Web::over(guard.clone(), &client);
+        let resolver = ResolverLimits::default();
+        let (web, resolver) = match &a2a.github_token {
+            Some(token) => (
+                web.with_github_token(token.reveal()),
+                resolver.with_github_token(),
+            ),
+            None => (web, resolver),
+        };
         let policies = Policies::read(a2a)?;
         let parts = Parts {
             identity,
@@ -120,7 +128,7 @@ impl Agents {
             trust: trust(needs.config, &needs.book.books.pages()),
             store: needs.store,
             log: needs.log,
-            resolver: ResolverLimits::default(),
+            resolver,
             peer_history: a2a_net::peer_history::LIMITS,
             clock: Clock::system(),
             entropy: Entropy::system(),

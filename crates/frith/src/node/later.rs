@@ -37,6 +37,7 @@ pub(super) fn take_later(new: &mut Config, current: &Config) -> Vec<String> {
         "a2a.tls.roots": a2a.roots;
         "a2a.tls": a2a.tls;
         "a2a.methods": a2a.methods;
+        "a2a.github_token": a2a.github_token;
         "a2a.encryption": a2a.encryption;
         "a2a.limits": a2a.limits;
         "trust.min_trust_level": trust.min_trust_level;

@@ -12,7 +12,7 @@ const KEY: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
 fn read(text: &str) -> Result<Config, String> {
     let surroundings = Surroundings {
         folder: Path::new("/etc/frith"),
-        variable: &|_| None,
+        variable: &|name| (name == "GITHUB_TOKEN").then(|| "s3cret".to_owned()),
     };
     let config = Config::parse(text, Format::Yaml, &Overrides::default(), &surroundings);
     config.map_err(|problems| {
@@ -30,6 +30,7 @@ fn all_that_can_be_said_of_other_agents() {
   names: [a.example]
   tls: {{certificate: c.pem, key: /k.pem, roots: [r.pem]}}
   methods: [web]
+  github_token: '${{GITHUB_TOKEN}}'
   baseline: bound
   encryption: if_required
   policy: {{rate_limit: 5, rate_period: 60, blocked_intents: ['db.*'], extensions: {{x: 1}}}}
@@ -46,11 +47,13 @@ trust:
     );
     let Config { a2a, trust, .. } = read(&text).unwrap();
     assert_eq!(a2a.listen, "0.0.0.0:443".parse().unwrap());
-    let tls = a2a.tls.unwrap();
+    let tls = a2a.tls.as_ref().unwrap();
     assert_eq!(tls.certificate, Path::new("/etc/frith/c.pem"));
     assert_eq!(tls.key, Path::new("/k.pem"));
     assert_eq!(a2a.roots, [Path::new("/etc/frith/r.pem")]);
     assert_eq!(a2a.methods, [DidMethod::Web]);
+    assert_eq!(a2a.github_token, Some(Secret::new("s3cret")));
+    assert!(!format!("{a2a:?}").contains("s3cret"));
     assert_eq!(a2a.baseline, Baseline::Bound);
     assert_eq!(a2a.encryption, Encryption::IfRequired);
     assert_eq!(a2a.policy.rate().limit(), 5);
@@ -88,6 +91,11 @@ fn mistakes_are_named() {
         ("a2a: {liste: x}", "did you mean `listen`?"),
         ("a2a: {methods: []}", "`a2a.methods` needs a method"),
         ("a2a: {methods: [githb]}", "did you mean `github`?"),
+        ("a2a: {github_token: '${NO_SUCH}'}", "`a2a.github_token` "),
+        (
+            "a2a: {github_token: \"a\\nb\"}",
+            "`a2a.github_token` is no token",
+        ),
         ("a2a: {tls: {key: k}}", "needs both `certificate` and `key`"),
         ("a2a: {listen: '0.0.0.0:1'}", "set `a2a.tls.certificate`"),
         (
