@@ -371,58 +371,61 @@ pub(crate) const fn level(level: policy::TrustLevel) -> TrustLevel {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::mpsc;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
-    const THREADS: usize = 8;
-    const CHANGES: usize = 25;
+    /// Something that puts the books in force by the closure that it is given.
+    type Activation = fn(&BookFile, &mut dyn FnMut(&Pages));
 
-    fn agent(thread: usize, number: usize) -> String {
-        format!("did:web:agent-{thread}-{number}.example.com")
-    }
-
-    fn block(did: String) -> AddBlock {
+    fn block(did: &str) -> AddBlock {
         AddBlock {
-            did,
+            did: did.to_owned(),
             block: Block::default(),
         }
     }
 
-    /// What is confirmed is in force, whatever is changed at the same time: by other commands, or
-    /// because the configuration is read again.
+    /// What is confirmed is in force, whatever else is put in force at the same time and takes its time:
+    /// another change, a configuration that is read again, or addresses of peers.
     #[test]
-    fn a_confirmed_block_is_in_force_while_others_change_the_book() {
-        let folder = tempfile::tempdir().unwrap();
-        let claim = DataDir::new(folder.path().join("data")).claim().unwrap();
-        let file = BookFile::open(claim, &Config::default()).unwrap();
-        let in_force = Mutex::new(BTreeSet::new());
-        let activate = |pages: &Pages| {
-            let blocked = pages.blocked();
-            // As when sessions are ended before the next change is looked at.
-            thread::yield_now();
-            *in_force.lock().unwrap() = blocked;
-        };
-        thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let (file, in_force, activate) = (&file, &in_force, &activate);
+    fn a_confirmed_block_is_in_force_while_the_book_is_changed_otherwise() {
+        let ways: [Activation; 3] = [
+            |file, activate| {
+                file.change(block("did:web:other.example.com"), activate)
+                    .unwrap()
+            },
+            |file, activate| file.configure(Book::default(), activate),
+            |file, activate| file.activate(activate),
+        ];
+        for way in ways {
+            let folder = tempfile::tempdir().unwrap();
+            let claim = DataDir::new(folder.path().join("data")).claim().unwrap();
+            let file = BookFile::open(claim, &Config::default()).unwrap();
+            let in_force = Mutex::new(BTreeSet::new());
+            let (begun, has_begun) = mpsc::channel();
+            let (confirmed, is_confirmed) = mpsc::channel();
+            thread::scope(|scope| {
+                let (file, in_force) = (&file, &in_force);
                 scope.spawn(move || {
-                    for number in 0..CHANGES {
-                        let did = agent(thread, number);
-                        file.change(block(did.clone()), activate).unwrap();
-                        assert!(in_force.lock().unwrap().contains(&did), "{did}");
-                        match number % 3 {
-                            0 => file.configure(Book::default(), activate),
-                            1 => file.activate(activate),
-                            _ => {}
-                        }
-                    }
+                    way(file, &mut |pages| {
+                        let blocked = pages.blocked();
+                        begun.send(()).unwrap();
+                        // Long enough for the block to come between, if it could.
+                        let _ = is_confirmed.recv_timeout(Duration::from_millis(300));
+                        *in_force.lock().unwrap() = blocked;
+                    });
                 });
-            }
-        });
-        let listed = file.list().stored;
-        assert_eq!(listed.blocked().len(), THREADS * CHANGES);
-        let listed: BTreeSet<String> = listed.blocked().keys().cloned().collect();
-        assert_eq!(*in_force.lock().unwrap(), listed);
+                has_begun.recv().unwrap();
+                let activate = |pages: &Pages| *in_force.lock().unwrap() = pages.blocked();
+                file.change(block("did:web:mallory.example.com"), activate)
+                    .unwrap();
+                let _ = confirmed.send(());
+            });
+            let listed: BTreeSet<String> = file.list().stored.blocked().keys().cloned().collect();
+            assert!(listed.contains("did:web:mallory.example.com"));
+            assert_eq!(in_force.into_inner().unwrap(), listed);
+        }
     }
 }

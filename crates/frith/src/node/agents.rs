@@ -176,8 +176,8 @@ impl Agents {
         format!("https://{}", self.address)
     }
 
-    /// Puts what the books and the configuration say in force. Only for [`BookFile`]'s lock: whoever
-    /// comes last must have the newest books.
+    /// Puts what the books and the configuration say in force. To be called under the lock of
+    /// [`BookFile`], so that the newest books are put in force last.
     pub(crate) fn activate(&self, pages: &Pages) {
         let settings = self.settings();
         let mut rules = settings.policies.rules(pages);
