@@ -16,8 +16,8 @@ pub struct Approvals {
     store: Store,
     /// How often something was decided or withdrawn.
     decided: Arc<watch::Sender<u64>>,
-    /// How many wait for the word on a call, by its id.
-    waiting: Arc<Mutex<HashMap<String, usize>>>,
+    /// The calls that somebody waits for the word on, by id.
+    waiting: Arc<Mutex<HashMap<String, AwaitedCall>>>,
     /// How long a call waits.
     patience: Duration,
 }
@@ -32,11 +32,22 @@ pub(crate) struct Question {
     pub(crate) rule: String,
     /// The request, as it will be done.
     pub(crate) text: Vec<u8>,
+    /// Whether the store may have it; if not it is shown as long as somebody waits for the word.
+    pub(crate) is_written: bool,
+}
+
+/// A call that requests wait for the operator's decision on.
+#[derive(Debug, Default)]
+struct AwaitedCall {
+    /// How many do.
+    count: usize,
+    /// What is shown of it, if the store must not have it.
+    shown: Option<Vec<u8>>,
 }
 
 /// Somebody who waits for the word on a call.
 struct Waiting {
-    all: Arc<Mutex<HashMap<String, usize>>>,
+    all: Arc<Mutex<HashMap<String, AwaitedCall>>>,
     id: String,
 }
 
@@ -50,6 +61,9 @@ pub(crate) struct Word {
 
 /// How long a held call waits, unless the configuration says otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What stands in the store for a request that must not be written to a file.
+const NOT_WRITTEN: &[u8] = br#""not kept: the agreed data retention forbids it""#;
 
 /// What is shown to the operator, in bytes: who approves must have seen all of it.
 pub(crate) const MAX_SHOWN: usize = 64 * 1024;
@@ -71,7 +85,9 @@ impl Approvals {
     /// # Errors
     /// If the store fails.
     pub async fn list(&self) -> Result<Vec<Approval>, store::Error> {
-        self.store.approvals().list(now()).await
+        let mut calls = self.store.approvals().list(now()).await?;
+        calls.iter_mut().for_each(|call| self.complete(call));
+        Ok(calls)
     }
 
     /// A call by its id.
@@ -79,7 +95,18 @@ impl Approvals {
     /// # Errors
     /// If the store fails.
     pub async fn get(&self, id: &str) -> Result<Option<Approval>, store::Error> {
-        self.store.approvals().get(now(), id).await
+        let mut call = self.store.approvals().get(now(), id).await?;
+        call.iter_mut().for_each(|call| self.complete(call));
+        Ok(call)
+    }
+
+    /// Adds what is shown of a call and is not in the store.
+    fn complete(&self, call: &mut Approval) {
+        let waiting = lock(&self.waiting);
+        let shown = waiting.get(&call.id).and_then(|it| it.shown.as_ref());
+        if let Some(shown) = shown {
+            call.shown.clone_from(shown);
+        }
     }
 
     /// Says whether a call may be done. The word stands for as long as a call waits.
@@ -89,11 +116,13 @@ impl Approvals {
     pub async fn decide(&self, id: &str, verdict: Verdict) -> Result<Approval, store::Error> {
         let now = now();
         let until = now.plus(self.patience);
-        let decided = self
+        let mut decided = self
             .store
             .approvals()
             .decide(now, id, verdict, until)
             .await?;
+        // Before the requests that wait are told: the text goes with the last of them.
+        self.complete(&mut decided);
         self.tell();
         Ok(decided)
     }
@@ -139,7 +168,7 @@ impl Approvals {
         loop {
             let call = question.call(hash, now().plus(self.patience));
             let asked = calls.hold(now(), call).await?;
-            let _waiting = self.wait_for(&asked.id);
+            let _waiting = self.wait_for(&asked.id, &question);
             held(asked.id.clone()).await;
             let mut is_there = true;
             while is_there {
@@ -161,10 +190,14 @@ impl Approvals {
         }
     }
 
-    fn wait_for(&self, id: &str) -> Waiting {
-        let count = &mut *lock(&self.waiting);
-        let count = count.entry(id.to_owned()).or_default();
-        *count = count.saturating_add(1);
+    fn wait_for(&self, id: &str, question: &Question) -> Waiting {
+        let mut waiting = lock(&self.waiting);
+        let awaited = waiting.entry(id.to_owned()).or_default();
+        awaited.count = awaited.count.saturating_add(1);
+        if !question.is_written {
+            awaited.shown = Some(question.shown(&question.text));
+        }
+        drop(waiting);
         Waiting {
             all: Arc::clone(&self.waiting),
             id: id.to_owned(),
@@ -175,9 +208,9 @@ impl Approvals {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let mut all = lock(&self.all);
-        if let Some(count) = all.get_mut(&self.id) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
+        if let Some(awaited) = all.get_mut(&self.id) {
+            awaited.count = awaited.count.saturating_sub(1);
+            if awaited.count == 0 {
                 all.remove(&self.id);
             }
         }
@@ -193,16 +226,19 @@ impl Question {
         Call {
             id: random_id().chars().take(12).collect(),
             hash,
-            shown: self.shown(),
+            shown: match self.is_written {
+                true => self.shown(&self.text),
+                false => self.shown(NOT_WRITTEN),
+            },
             expires,
         }
     }
 
     /// The call as the operator sees it: JSON. A line that came this far is JSON itself.
-    fn shown(&self) -> Vec<u8> {
+    fn shown(&self, text: &[u8]) -> Vec<u8> {
         let rule = serde_json::Value::from(self.rule.as_str());
         let mut shown = format!("{{\"rule\":{rule},\"request\":").into_bytes();
-        shown.extend_from_slice(&self.text);
+        shown.extend_from_slice(text);
         shown.push(b'}');
         shown
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use a2e_session::{Failure, Now};
 use a2e_wire::{Body, Charset, Envelope, ErrorCode, Message, MessageId, Namespace};
 use audit::{Check, Verdict as Recorded};
-use policy::Rules;
+use policy::{Retention, Rules};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::Instrument;
@@ -83,6 +83,13 @@ impl Host {
     /// Lets somebody ask who was found to be `identity` by other means than a handshake.
     #[must_use]
     pub fn stand_in(&self, identity: Identity) -> StandIn {
+        self.stand_in_keeping(identity, Retention::Permanent)
+    }
+
+    /// The same, for somebody with whom it was agreed how long what is in requests and answers may be
+    /// kept.
+    #[must_use]
+    pub fn stand_in_keeping(&self, identity: Identity, retention: Retention) -> StandIn {
         // Nobody knows it, so it may stand for the session's id as well.
         let key = random_id();
         let at = At {
@@ -90,6 +97,7 @@ impl Host {
             settings: self.settings(),
             hash: audit::session_hash(&key).to_string(),
             is_passing: true,
+            retention,
         };
         let commands = self.inner.nobody.clone();
         StandIn {
@@ -271,6 +279,7 @@ impl Request {
             hash: holding.call,
             rule: rule.to_owned(),
             text,
+            is_written: !self.session.leaves_no_payload(),
         };
         let outer = match &self.asker {
             Asker::Node { outer, .. } => outer.as_ref(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2e_wire::{Body, Message};
+use policy::Retention;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::auth::Identity;
@@ -32,6 +33,8 @@ pub(crate) struct At {
     pub(crate) hash: String,
     /// Whether nobody can come back to it, after a restart or otherwise.
     pub(crate) is_passing: bool,
+    /// How long what is in its requests and answers may be kept.
+    pub(crate) retention: Retention,
 }
 
 impl std::fmt::Debug for At {
@@ -82,6 +85,13 @@ impl Session {
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         self.at.is_passing
+    }
+
+    /// Whether what is in its requests and answers must never be written to a file: it has to be gone
+    /// when the answer is sent, or with the session of the peer that asks.
+    #[must_use]
+    pub fn leaves_no_payload(&self) -> bool {
+        self.at.retention <= Retention::Session
     }
 
     /// What a plugin keeps for this session, if it was ever asked for.

@@ -88,6 +88,7 @@ impl Driver {
             hash: holding.call,
             rule: rule.to_owned(),
             text,
+            is_written: true,
         };
         let (token, commands, approvals) = (work.token(), self.commands.clone(), approvals.clone());
         let task = tokio::spawn(async move {

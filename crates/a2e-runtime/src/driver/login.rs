@@ -8,7 +8,7 @@ use std::time::Duration;
 use a2e_session::{HostSession, Login, Now, Transmit, failures};
 use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse, Resume};
 use a2e_wire::{Body, Charset, Envelope, Message, Raw, SessionId};
-use policy::TrustLevel;
+use policy::{Retention, TrustLevel};
 use tokio::sync::mpsc::error::SendError;
 use tracing::Instrument;
 
@@ -236,6 +236,7 @@ impl Driver {
                     settings: Arc::clone(&self.settings),
                     hash: audit::session_hash(id.as_str()).to_string(),
                     is_passing: false,
+                    retention: Retention::Permanent,
                 },
                 identity,
                 key,
