@@ -34,7 +34,7 @@ mod standing;
 pub mod tls;
 pub mod transport;
 
-pub use a2a_session::{Facts, Freshness};
+pub use a2a_session::{Facts, Freshness, Holder};
 pub use client::{
     Answered, CallError, CallOptions, Client, ClientSettings, Couriers, Encrypt, FailedWork,
     Introduction, NameWork, Provisional, Route, Said, SessionView, Setback, Speaker, Told,

@@ -75,7 +75,8 @@ impl Context {
             takes: Takes::Usual,
         };
         // Boxed: requests inside of requests have futures inside of futures.
-        Box::pin(Request::new(self.session(), self.next_id(), body, asker).run()).await
+        let request = Request::new(self.session(), self.next_id(), body, asker);
+        Box::pin(request.run(|| Ok(()))).await
     }
 }
 
@@ -126,13 +127,29 @@ impl StandIn {
         body: impl Into<Body<'static>>,
         events: Option<mpsc::Sender<Body<'static>>>,
     ) -> Result<Body<'static>, Failure> {
+        self.ask_once_allowed(id, body, events, || Ok(())).await
+    }
+
+    /// Asks as [`StandIn::ask`] does. `allowed` is called when the rules, and the operator if need be,
+    /// have allowed the request, and before it is done; if it fails the request is refused.
+    ///
+    /// # Errors
+    /// As [`StandIn::ask`], and that of `allowed`.
+    pub async fn ask_once_allowed(
+        &self,
+        id: impl Into<MessageId<'static>>,
+        body: impl Into<Body<'static>>,
+        events: Option<mpsc::Sender<Body<'static>>>,
+        allowed: impl FnOnce() -> Result<(), Failure> + Send,
+    ) -> Result<Body<'static>, Failure> {
         let asker = Asker::Node {
             events,
             outer: None,
             depth: 0,
             takes: self.takes,
         };
-        Box::pin(Request::new(&self.session, id.into(), body.into(), asker).run()).await
+        let request = Request::new(&self.session, id.into(), body.into(), asker);
+        Box::pin(request.run(allowed)).await
     }
 }
 
@@ -159,7 +176,10 @@ impl Request {
         }
     }
 
-    async fn run(self) -> Result<Body<'static>, Failure> {
+    async fn run(
+        self,
+        allowed: impl FnOnce() -> Result<(), Failure> + Send,
+    ) -> Result<Body<'static>, Failure> {
         let session = Arc::clone(&self.session);
         let host = &session.at().host;
         let now = host.inner.clock.now();
@@ -185,7 +205,7 @@ impl Request {
             started: now.monotonic,
         };
         let permitted = self.permit(rules, now, &line, &mut entry).await;
-        let outcome = match permitted {
+        let outcome = match permitted.and_then(|()| allowed()) {
             Ok(()) => self.serve().await,
             Err(failure) => {
                 entry.reject();

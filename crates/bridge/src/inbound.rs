@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use a2a_net::{Call, ChunkRefused, Chunks, HandlerError, Server};
 use a2e_runtime::{Failure, Host, StandIn, TraceContext};
+use a2e_wire::Body;
 use a2e_wire::messages::skill::SkillCallRequest;
 use a2e_wire::messages::tool::ToolCallRequest;
-use a2e_wire::{Body, MessageId};
 use canonical::Value;
 use policy::IntentName;
 use tokio::sync::mpsc;
@@ -131,18 +131,21 @@ impl Offer {
         tracing::debug!("a peer asks");
         let trust = mapping::trust(call.peer.trust_level);
         let identity = self.names.identity(&call.peer.did, trust);
-        let stand_in = match target {
+        let request = request(target, &mut call)?;
+        let answer = match target {
             Target::Env(_) => {
-                let did = &call.peer.did;
-                self.episodes.of(&self.host, did, &call.name, identity)?
+                let lease = self.episodes.of(&self.host, &call, identity);
+                // Nothing gives way to a request before it is allowed.
+                let keep = || self.episodes.keep(&lease);
+                converse(lease.stand_in(), request, &mut call, keep).await
             }
             Target::Tool(_) | Target::Skill(_) => {
-                Arc::new(self.host.stand_in(identity).taking_any_size())
+                let stand_in = self.host.stand_in_keeping(identity, call.retention);
+                let stand_in = stand_in.taking_any_size();
+                converse(&stand_in, request, &mut call, || Ok(())).await
             }
         };
-        let request = request(target, &mut call)?;
-        let answer = converse(&stand_in, request, &mut call).await?;
-        result_of(answer)
+        result_of(answer?)
     }
 }
 
@@ -178,11 +181,16 @@ async fn converse(
     stand_in: &StandIn,
     request: Body<'static>,
     call: &mut Call,
+    allowed: impl FnOnce() -> Result<(), Failure> + Send,
 ) -> Result<Body<'static>, HandlerError> {
     let id = call.request_id.clone();
     let answer = match call.chunks.is_open() {
-        true => listen(stand_in, id, request, &mut call.chunks).await,
-        false => stand_in.ask(id, request, None).await,
+        true => {
+            let (events, heard) = mpsc::channel(EVENTS);
+            let asking = stand_in.ask_once_allowed(id, request, Some(events), allowed);
+            listen(asking, heard, &mut call.chunks).await
+        }
+        false => stand_in.ask_once_allowed(id, request, None, allowed).await,
     };
     answer.map_err(|failure| {
         tracing::info!(code = %failure.code, "a peer is refused: {}", failure.message);
@@ -191,15 +199,13 @@ async fn converse(
     })
 }
 
-/// Asks, and gives events on while the answer is not there.
+/// Gives events on while the answer is not there.
 async fn listen(
-    stand_in: &StandIn,
-    id: impl Into<MessageId<'static>>,
-    request: Body<'static>,
+    asking: impl Future<Output = Result<Body<'static>, Failure>>,
+    mut heard: mpsc::Receiver<Body<'static>>,
     chunks: &mut Chunks,
 ) -> Result<Body<'static>, Failure> {
-    let (events, mut heard) = mpsc::channel(EVENTS);
-    let mut asking = pin!(stand_in.ask(id, request, Some(events)));
+    let mut asking = pin!(asking);
     let mut seq = 0;
     let answer = loop {
         tokio::select! {

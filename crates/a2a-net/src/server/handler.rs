@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use a2a_identity::TrustLevel;
-use a2a_session::{Binding, Failure};
+use a2a_session::{Binding, Failure, Holder};
 use a2a_wire::{ErrorCode, Reason};
 use canonical::{Object, Value};
 use policy::{IntentName, Retention};
@@ -55,6 +55,8 @@ pub struct Call {
     pub intent_id: Option<String>,
     /// Who asks.
     pub peer: PeerView,
+    /// Who is counted for what the peer keeps at this node.
+    pub holder: Holder,
     /// When it is over.
     pub deadline: Instant,
     /// Is cancelled when nobody waits for the result any more.

@@ -65,6 +65,7 @@ impl Errand {
             depth: self.depth,
             takes: Takes::Usual,
         };
-        Box::pin(Request::new(&self.session, id.into(), body, asker).run()).await
+        let request = Request::new(&self.session, id.into(), body, asker);
+        Box::pin(request.run(|| Ok(()))).await
     }
 }

@@ -1,25 +1,34 @@
 //! Environments for peers: what their inputs ask for, and what is kept for them in between.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use a2a_net::HandlerError;
-use a2e_runtime::{Host, Identity, StandIn};
+use a2a_net::{Call, HandlerError, Holder};
+use a2e_runtime::{Failure, Host, Identity, StandIn};
 use a2e_wire::messages::env::{
     EnvCloseRequest, EnvObserveRequest, EnvPlanRequest, EnvRenderRequest, EnvResetRequest,
     EnvSpaceRequest, EnvStepRequest,
 };
 use a2e_wire::wire::{Decode, ToStatic};
-use a2e_wire::{Body, Object, Timestamp};
+use a2e_wire::{Body, ErrorCode, Namespace, Object, Timestamp};
+use base::{Limits, Table};
 use canonical::Value;
-use policy::IntentName;
+use policy::{IntentName, Retention};
 use tokio::time::Instant;
 
 use crate::mapping::to_object;
 
 /// Peers, by intent, whose episodes are kept at a time.
 pub const MAX_KEPT: usize = 64;
+
+/// The same of one known agent, or of the strangers of one source; and what strangers leave to agents
+/// that are known.
+const LIMITS: Limits = Limits {
+    total: MAX_KEPT,
+    per_holder: 16,
+    reserved: 16,
+};
 
 /// How long they are kept for a peer that does not come back.
 const IDLE: Duration = Duration::from_secs(15 * 60);
@@ -35,76 +44,194 @@ const VERBS: [(&str, &[&str]); 7] = [
     ("close", &["episode_id"]),
 ];
 
-/// Whoever stands in for a peer from one request to the next, with the episodes it has begun. Those of
+/// The A2E sessions of peers in environments, each with the episodes that were begun in it. Those of
 /// one intent are not seen by another: what is offered is one environment, and not all of them.
-#[derive(Debug, Default)]
-pub(super) struct Episodes(Mutex<BTreeMap<(String, IntentName), Kept>>);
+#[derive(Debug)]
+pub(super) struct Episodes(Mutex<Sessions>);
+
+/// A peer and an intent.
+type Key = (String, IntentName);
 
 #[derive(Debug)]
-struct Kept {
-    identity: Identity,
+struct Sessions {
+    /// Those in which a request was allowed.
+    kept: Table<Holder, Key, KeptSession>,
+    /// Those in which none was allowed yet, as long as requests in them are decided about.
+    undecided: BTreeMap<Key, (Terms, Weak<StandIn>)>,
+}
+
+#[derive(Debug)]
+struct KeptSession {
+    terms: Terms,
     stand_in: Arc<StandIn>,
     used: Instant,
 }
 
+/// What a session begins with. A peer for which this is otherwise than before begins anew.
+#[derive(Debug, Clone, PartialEq)]
+struct Terms {
+    identity: Identity,
+    retention: Retention,
+}
+
+/// The session of a request, for as long as it is worked on.
+#[derive(Debug)]
+pub(super) struct SessionLease {
+    key: Key,
+    holder: Holder,
+    terms: Terms,
+    stand_in: Arc<StandIn>,
+}
+
+impl Default for Episodes {
+    fn default() -> Self {
+        Self(Mutex::new(Sessions {
+            kept: Table::new(LIMITS),
+            undecided: BTreeMap::new(),
+        }))
+    }
+}
+
 impl Episodes {
-    /// Whoever stands in for a peer that asks by an intent.
-    pub(super) fn of(
+    /// The session of a peer that asks by an intent. A new one is kept when [`Episodes::keep`] says so.
+    pub(super) fn of(&self, host: &Host, call: &Call, identity: Identity) -> SessionLease {
+        let terms = Terms {
+            identity,
+            retention: call.retention,
+        };
+        self.session(host, (&call.peer.did, &call.name), call.holder, terms)
+    }
+
+    fn session(
         &self,
         host: &Host,
-        did: &str,
-        intent: &IntentName,
-        identity: Identity,
-    ) -> Result<Arc<StandIn>, HandlerError> {
+        (did, intent): (&str, &IntentName),
+        holder: Holder,
+        terms: Terms,
+    ) -> SessionLease {
         let key = (did.to_owned(), intent.clone());
         let now = Instant::now();
         // What goes is dropped when nobody waits for the lock: plugins clean up then.
-        let mut gone = Vec::new();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        gone.extend(all.extract_if(.., |_, it| it.is_free() && it.used + IDLE <= now));
-        if let Some(kept) = all.get_mut(&key).filter(|it| it.identity == identity) {
-            kept.used = now;
-            return Ok(Arc::clone(&kept.stand_in));
+        let mut all = self.lock();
+        let gone = all.expire(now);
+        let kept = all.kept.get_mut(&key).filter(|it| it.terms == terms);
+        let known = match kept {
+            Some(kept) => {
+                kept.used = now;
+                Some(Arc::clone(&kept.stand_in))
+            }
+            None => {
+                let undecided = all.undecided.get(&key).filter(|(it, _)| *it == terms);
+                undecided.and_then(|(_, session)| session.upgrade())
+            }
+        };
+        all.kept.touch(&key);
+        let stand_in = known.unwrap_or_else(|| {
+            let stand_in = host.stand_in_keeping(terms.identity.clone(), terms.retention);
+            let stand_in = Arc::new(stand_in.taking_any_size());
+            let undecided = (terms.clone(), Arc::downgrade(&stand_in));
+            all.undecided.insert(key.clone(), undecided);
+            stand_in
+        });
+        drop(all);
+        drop(gone);
+        SessionLease {
+            key,
+            holder,
+            terms,
+            stand_in,
         }
-        // A peer that is trusted otherwise than before begins anew.
-        gone.extend(all.remove_entry(&key));
-        if all.len() >= MAX_KEPT {
-            let free = all.iter().filter(|(_, it)| it.is_free());
-            let oldest = free
-                .min_by_key(|(_, it)| it.used)
-                .map(|(key, _)| key.clone());
-            let Some(oldest) = oldest else {
-                return Err(HandlerError::Unavailable(
-                    "as many agents as can are in the node's environments",
-                ));
-            };
-            gone.extend(all.remove_entry(&oldest));
+    }
+
+    /// Keeps a session for the peer's next request, since one in it was allowed.
+    ///
+    /// # Errors
+    /// If as many are in use as may be.
+    pub(super) fn keep(&self, lease: &SessionLease) -> Result<(), Failure> {
+        let SessionLease {
+            key,
+            holder,
+            terms,
+            stand_in,
+        } = lease;
+        let now = Instant::now();
+        let mut all = self.lock();
+        let mut gone = all.expire(now);
+        let kept = all.kept.get(key);
+        if kept.is_some_and(|kept| Arc::ptr_eq(&kept.stand_in, stand_in)) {
+            return Ok(());
         }
-        let stand_in = Arc::new(host.stand_in(identity.clone()).taking_any_size());
-        let kept = Kept {
-            identity,
-            stand_in: Arc::clone(&stand_in),
+        all.undecided.remove(key);
+        gone.extend(all.kept.remove(key));
+        all.mark_used();
+        let kept = KeptSession {
+            terms: terms.clone(),
+            stand_in: Arc::clone(stand_in),
             used: now,
         };
-        all.insert(key, kept);
+        let inserted = all.kept.insert(*holder, holder.class(), key.clone(), kept);
         drop(all);
-        Ok(stand_in)
+        drop(gone);
+        match inserted {
+            Ok(_evicted) => Ok(()),
+            Err(_full) => {
+                let text =
+                    "as many agents as may be are in the node's environments; try again later";
+                let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Env, text);
+                failure.retryable = true;
+                Err(failure)
+            }
+        }
     }
 
     /// Forgets those of intents that are not offered any more as they were.
     pub(super) fn retain(&self, is_offered: impl Fn(&IntentName) -> bool) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone: Vec<_> = all
-            .extract_if(.., |(_, intent), _| !is_offered(intent))
-            .collect();
+        let mut all = self.lock();
+        all.undecided.retain(|(_, intent), _| is_offered(intent));
+        let gone = all.remove(|(_, intent), _| !is_offered(intent));
         drop(all);
         drop(gone);
     }
+
+    fn lock(&self) -> MutexGuard<'_, Sessions> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Kept {
+impl Sessions {
+    /// Removes sessions that have been idle for too long.
+    fn expire(&mut self, now: Instant) -> Vec<KeptSession> {
+        self.undecided
+            .retain(|_, (_, session)| session.strong_count() > 0);
+        self.remove(|_, it| it.is_free() && it.used + IDLE <= now)
+    }
+
+    fn remove(&mut self, is_meant: impl Fn(&Key, &KeptSession) -> bool) -> Vec<KeptSession> {
+        let meant = self.kept.iter().filter(|(key, it)| is_meant(key, it));
+        let meant: Vec<Key> = meant.map(|(key, _)| key.clone()).collect();
+        let removed = meant.iter().filter_map(|key| self.kept.remove(key));
+        removed.collect()
+    }
+
+    /// Sees to it that none is evicted in which a request is worked on.
+    fn mark_used(&mut self) {
+        let all = self.kept.iter();
+        let all: Vec<(Key, bool)> = all.map(|(key, it)| (key.clone(), !it.is_free())).collect();
+        for (key, is_used) in all {
+            self.kept.set_in_use(&key, is_used);
+        }
+    }
+}
+
+impl KeptSession {
     fn is_free(&self) -> bool {
         Arc::strong_count(&self.stand_in) == 1
+    }
+}
+
+impl SessionLease {
+    pub(super) fn stand_in(&self) -> &StandIn {
+        &self.stand_in
     }
 }
 
@@ -215,22 +342,50 @@ mod tests {
         }
     }
 
-    fn of(
+    /// A request of an agent that is allowed.
+    fn allowed(
         episodes: &Episodes,
         host: &Host,
-        did: &str,
-        intent: &str,
+        (did, intent): (&str, &str),
+        holder: Holder,
         trust: TrustLevel,
-    ) -> Result<Arc<StandIn>, HandlerError> {
+    ) -> Result<SessionLease, Failure> {
+        let held = asked_by(episodes, host, (did, intent), holder, trust);
+        episodes.keep(&held).map(|()| held)
+    }
+
+    /// A request of an agent that is still to be decided about.
+    fn asked_by(
+        episodes: &Episodes,
+        host: &Host,
+        (did, intent): (&str, &str),
+        holder: Holder,
+        trust: TrustLevel,
+    ) -> SessionLease {
         let intent = IntentName::parse(intent).unwrap();
-        episodes.of(host, did, &intent, Identity::proven(did, did, trust))
+        let terms = Terms {
+            identity: Identity::proven(did, did, trust),
+            retention: Retention::Day,
+        };
+        episodes.session(host, (did, &intent), holder, terms)
+    }
+
+    fn known(did: &str) -> Holder {
+        Holder::Agent(canonical::Digest::of(did.as_bytes()))
+    }
+
+    fn stranger(source: u8) -> Holder {
+        Holder::Source(std::net::IpAddr::from([192, 0, 2, source]).into())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_has_its_own_for_each_intent_until_it_is_gone() {
         let (host, episodes) = (Host::builder().build(), Episodes::default());
         let own = TrustLevel::Own;
-        let find = |did: &str, intent: &str| of(&episodes, &host, did, intent, own).unwrap();
+        let find = |did: &str, intent: &str| {
+            let held = allowed(&episodes, &host, (did, intent), known(did), own);
+            held.unwrap().stand_in
+        };
         let first = Arc::downgrade(&find("a", "x"));
         let is_first = |other: Arc<StandIn>| std::ptr::eq(first.as_ptr(), Arc::as_ptr(&other));
         assert!(is_first(find("a", "x")));
@@ -244,9 +399,10 @@ mod tests {
         episodes.retain(|name| name.as_str() == "y");
         assert!(first.upgrade().is_none(), "its intent is gone");
         let trusted = find("a", "y");
-        let other = of(&episodes, &host, "a", "y", TrustLevel::Verified).unwrap();
-        assert!(!Arc::ptr_eq(&trusted, &other));
-        let other = Arc::downgrade(&{ other });
+        let verified = TrustLevel::Verified;
+        let other = allowed(&episodes, &host, ("a", "y"), known("a"), verified).unwrap();
+        assert!(!Arc::ptr_eq(&trusted, &other.stand_in));
+        let other = Arc::downgrade(&{ other }.stand_in);
         tokio::time::advance(IDLE).await;
         find("c", "y");
         assert!(other.upgrade().is_none(), "nobody came back");
@@ -255,21 +411,83 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_so_many_are_kept() {
         let (host, episodes) = (Host::builder().build(), Episodes::default());
-        let find = |did: &str| of(&episodes, &host, did, "x", TrustLevel::Own);
+        let find = |did: &str| {
+            let held = allowed(&episodes, &host, (did, "x"), known(did), TrustLevel::Own);
+            held.map(|held| held.stand_in)
+        };
         let mut busy = Vec::new();
         for number in 0..MAX_KEPT {
             busy.push(find(&number.to_string()).unwrap());
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        assert!(matches!(
-            find("one more"),
-            Err(HandlerError::Unavailable(_))
-        ));
+        let refused = find("one more").unwrap_err();
+        assert_eq!(
+            (refused.code, refused.retryable),
+            (ErrorCode::RuntimeError, true)
+        );
         // Of those in which nothing happens, the one not used for longest makes room.
         let (second, third) = (Arc::downgrade(&busy[1]), Arc::downgrade(&busy[2]));
         drop(busy.drain(1..3));
         assert!(find("one more").is_ok());
         assert!(second.upgrade().is_none());
         assert!(third.upgrade().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_are_not_allowed_evict_no_session() {
+        let (host, episodes) = (Host::builder().build(), Episodes::default());
+        let own = TrustLevel::Own;
+        let kept = allowed(&episodes, &host, ("a", "x"), stranger(1), own).unwrap();
+        let kept = Arc::downgrade(&{ kept }.stand_in);
+        for number in 0..10 * MAX_KEPT {
+            let did = number.to_string();
+            asked_by(&episodes, &host, (&did, "x"), known(&did), own);
+        }
+        assert!(kept.upgrade().is_some());
+        assert!(episodes.lock().undecided.len() <= 1);
+    }
+
+    /// Requests that come at once, and of which none is decided about yet, have one session.
+    #[tokio::test(start_paused = true)]
+    async fn first_requests_at_once_share_their_session() {
+        let (host, episodes) = (Host::builder().build(), Episodes::default());
+        let ask = || asked_by(&episodes, &host, ("a", "x"), stranger(1), TrustLevel::Own);
+        let (first, second) = (ask(), ask());
+        assert!(Arc::ptr_eq(&first.stand_in, &second.stand_in));
+        episodes.keep(&second).unwrap();
+        episodes.keep(&first).unwrap();
+        drop((first, second));
+        assert_eq!(episodes.lock().kept.len(), 1);
+        let third = ask();
+        assert_eq!(Arc::strong_count(&third.stand_in), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agents_own_oldest_gives_way_and_strangers_before_known_agents() {
+        let (host, episodes) = (Host::builder().build(), Episodes::default());
+        let begin = |did: &str, holder: Holder| {
+            let held = allowed(&episodes, &host, (did, "x"), holder, TrustLevel::Own);
+            Arc::downgrade(&held.unwrap().stand_in)
+        };
+        let others: Vec<_> = (0..LIMITS.reserved)
+            .map(|number| begin(&format!("known{number}"), known(&format!("known{number}"))))
+            .collect();
+        let neighbor = begin("neighbor", stranger(2));
+        // Strangers of one source past their share.
+        let flood: Vec<_> = (0..3 * MAX_KEPT)
+            .map(|number| begin(&format!("flood{number}"), stranger(1)))
+            .collect();
+        let left = flood.iter().filter(|it| it.upgrade().is_some()).count();
+        assert_eq!(left, LIMITS.per_holder);
+        assert!(flood.last().unwrap().upgrade().is_some());
+        // Of many sources.
+        for source in 10..=255 {
+            begin(&format!("source{source}"), stranger(source));
+        }
+        assert!(others.iter().all(|it| it.upgrade().is_some()));
+        assert!(neighbor.upgrade().is_none(), "the oldest of the strangers");
+        assert_eq!(episodes.lock().kept.len(), MAX_KEPT);
+        begin("new", known("new"));
+        assert!(others.iter().all(|it| it.upgrade().is_some()));
     }
 }

@@ -1,5 +1,8 @@
 //! Skills, chains and environments of B that A asks for.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
 use super::*;
 use crate::frith_in;
 
@@ -223,6 +226,57 @@ fn an_episode_goes_on_from_one_request_to_the_next() {
     let answered = ask("world", look);
     assert_eq!(answered["code"], "schema_violation", "{answered}");
     intact(&[&pair.a, &pair.b]);
+}
+
+/// An agent that the rules deny everything asks for more environments than are kept at once.
+#[test]
+fn requests_that_the_rules_deny_end_no_episode_of_others() {
+    const INTENTS: usize = 70;
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [ada, mallory] = [0, 1].map(|number| Node::start(folders[number].path(), "{}"));
+    let mut config = "plugins: [{name: env, type: env}]\nintents:\n".to_owned();
+    for number in 0..INTENTS {
+        config += &format!("  demo.e{number}: {{env: counter}}\n");
+    }
+    config += &format!(
+        "policy: {{rules: [{{id: no, did: '{}', then: deny}}]}}\n",
+        mallory.at("did")
+    );
+    let b = Node::start(folders[2].path(), &config);
+    for node in [&ada, &mallory] {
+        let (status, out, error) = at(node, &["peer", "add", "beta", b.at("a2a")]);
+        assert_eq!(status, 0, "{out}{error}");
+    }
+    let ask = |intent: &str, inputs: &Value| {
+        let call = [
+            "--json",
+            "peer",
+            "call",
+            "beta",
+            intent,
+            &inputs.to_string(),
+        ];
+        let (status, out, error) = at(&ada, &call);
+        assert_eq!(status, 0, "{out}{error}");
+        serde_json::from_str::<Value>(&out).unwrap()["answered"]["result"].take()
+    };
+    let begun = ask("demo.e0", &json!({"do": "reset", "seed": 7}));
+    let episode = begun["obs"]["episode_id"].clone();
+    assert!(episode.is_string(), "{begun}");
+    let mut operator =
+        BufReader::new(UnixStream::connect(mallory.data().join("operator.sock")).unwrap());
+    for number in 0..INTENTS {
+        let goal = format!("demo.e{number}");
+        let asked = json!({"op": "peer.call", "to": "beta", "timeout_ms": 30_000, "encrypt": false, "stream": false,
+            "intent": {"goal": goal, "inputs": {"do": "reset", "seed": 1}}});
+        writeln!(operator.get_mut(), "{asked}").unwrap();
+        let mut answer = String::new();
+        operator.read_line(&mut answer).unwrap();
+        assert!(answer.contains("POLICY_VIOLATION"), "{answer}");
+    }
+    let step = json!({"do": "step", "episode_id": episode, "action": {"type": "inc"}});
+    assert_eq!(ask("demo.e0", &step)["obs"]["step_num"], 1);
+    intact(&[&ada, &mallory, &b]);
 }
 
 #[test]
