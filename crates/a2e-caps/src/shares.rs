@@ -1,7 +1,8 @@
 //! What one agent can have under way at a time, so that something is left for others.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use base::{Class, Limits, Quota};
 
 use crate::tool::ToolFailure;
 
@@ -14,15 +15,15 @@ pub enum Kind {
     Components,
     /// HTTP requests.
     Fetches,
+    /// Threads that run a query on an SQLite database.
+    Queries,
 }
 
 /// How much of something each agent may have under way.
 #[derive(Debug)]
 pub struct Shares {
     kind: Kind,
-    most: usize,
-    /// Those agents that have any.
-    taken: Mutex<HashMap<Arc<str>, usize>>,
+    taken: Mutex<Quota<Arc<str>>>,
 }
 
 /// One of them, until it is dropped.
@@ -39,6 +40,7 @@ impl Kind {
             Self::Commands => ("commands", "max_commands_per_agent"),
             Self::Components => ("calls of components", "max_components_per_agent"),
             Self::Fetches => ("requests", "max_fetches_per_agent"),
+            Self::Queries => ("queries", "max_queries_per_agent"),
         }
     }
 }
@@ -47,10 +49,16 @@ impl Shares {
     /// So many for each agent.
     #[must_use]
     pub fn new(kind: Kind, most: usize) -> Arc<Self> {
+        // Each agent is one that the operator has let in; what all have together is bounded by how
+        // many agents there are.
+        let limits = Limits {
+            total: usize::MAX,
+            per_holder: most,
+            reserved: 0,
+        };
         Arc::new(Self {
             kind,
-            most,
-            taken: Mutex::default(),
+            taken: Mutex::new(Quota::new(limits)),
         })
     }
 
@@ -60,19 +68,18 @@ impl Shares {
     /// If it has as many as it may: it can try again when one has ended.
     pub(crate) fn take(self: &Arc<Self>, agent: &Arc<str>) -> Result<Share, ToolFailure> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = taken.entry(Arc::clone(agent)).or_default();
-        if *count >= self.most {
+        let one = taken.take(Arc::clone(agent), Class::Known, 1);
+        one.map_err(|_| {
             let (what, key) = self.kind.texts();
-            return Err(ToolFailure::busy(
+            ToolFailure::busy(
                 "agent_limit",
                 format!(
                     "this agent has {} {what} under way, which is as many as it may; wait for one \
                      of them to end and try again, or have the operator raise `global_limits.{key}`",
-                    self.most
+                    taken.limits().per_holder
                 ),
-            ));
-        }
-        *count = count.saturating_add(1);
+            )
+        })?;
         Ok(Share {
             of: Arc::clone(self),
             agent: Arc::clone(agent),
@@ -83,12 +90,7 @@ impl Shares {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut taken = self.of.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = taken.get_mut(&self.agent) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                taken.remove(&self.agent);
-            }
-        }
+        taken.give_back(&self.agent, Class::Known, 1);
     }
 }
 
@@ -101,7 +103,12 @@ mod tests {
 
     #[test]
     fn each_agent_has_so_many_and_no_more() {
-        let kinds = [Kind::Commands, Kind::Components, Kind::Fetches];
+        let kinds = [
+            Kind::Commands,
+            Kind::Components,
+            Kind::Fetches,
+            Kind::Queries,
+        ];
         for (kind, key) in kinds.map(|kind| (kind, kind.texts().1)) {
             let shares = Shares::new(kind, 2);
             let (ada, bob): (Arc<str>, Arc<str>) = ("ada".into(), "bob".into());
@@ -121,10 +128,7 @@ mod tests {
             let third = shares.take(&ada).unwrap();
             assert!(shares.take(&ada).is_err());
             drop((second, third, other));
-            assert!(
-                shares.taken.lock().unwrap().is_empty(),
-                "agents are forgotten"
-            );
+            assert_eq!(shares.taken.lock().unwrap().total(), 0);
         }
     }
 }

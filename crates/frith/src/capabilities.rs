@@ -28,6 +28,7 @@ use a2e_caps::model::Models;
 use a2e_caps::shares::{Kind, Shares};
 use a2e_caps::skills::Shelf;
 use a2e_caps::tool::{Admitted, Catalogue, Pinning, Source};
+use a2e_caps::toolkits::SqliteLimits;
 use a2e_caps::tools::Settings as ToolSettings;
 use a2e_caps::workplace::Workplace;
 use a2e_caps::{Placement, commands, files, http, time};
@@ -54,6 +55,8 @@ pub(crate) struct Capabilities {
     /// Fetches for tools: public addresses only.
     web: Arc<Client>,
     components: Loader,
+    /// What queries of SQLite databases may use up.
+    queries: SqliteLimits,
     /// Where scripts, and skills that are programs, are kept as they were when they were read.
     scripts: PathBuf,
     /// Where skills are, unless the configuration says otherwise.
@@ -138,6 +141,10 @@ impl Capabilities {
             roots,
             web,
             components: Loader::new(limits.max_components_per_agent),
+            queries: SqliteLimits {
+                per_agent: limits.max_queries_per_agent,
+                ..SqliteLimits::default()
+            },
             scripts: data.path().join("scripts"),
             own_skills: data.path().join("skills"),
             shelf: OnceLock::new(),

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Info, Toolkit};
 use crate::files::{Access, MAX_PATH, Roots};
+use crate::shares::{Kind, Shares};
 use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
 
 use query::Work;
@@ -23,9 +24,11 @@ pub struct Sqlite {
     info: Info,
     workspace: Arc<Roots>,
     limits: Limits,
+    /// The threads of each agent's queries.
+    queries: Arc<Shares>,
 }
 
-/// What one query may use up and give.
+/// What queries may use up and give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How long it may take.
@@ -34,6 +37,8 @@ pub struct Limits {
     pub rows: usize,
     /// Bytes of the values that are given; the rest is left out.
     pub bytes: usize,
+    /// Queries that one agent may have running, those included that nobody waits for any more.
+    pub per_agent: usize,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +63,11 @@ struct SqliteTool {
     file: String,
     access: Access,
     limits: Limits,
+    queries: Arc<Shares>,
 }
+
+/// Queries that one agent may have running, if nothing else is said.
+const PER_AGENT: usize = 4;
 
 const QUERY: &str = "sqlite_query";
 const EXECUTE: &str = "sqlite_execute";
@@ -69,6 +78,7 @@ impl Default for Limits {
             time: Duration::from_secs(10),
             rows: 1000,
             bytes: 1 << 20,
+            per_agent: PER_AGENT,
         }
     }
 }
@@ -97,6 +107,7 @@ impl Sqlite {
             },
             workspace,
             limits,
+            queries: Shares::new(Kind::Queries, limits.per_agent),
         }
     }
 
@@ -133,6 +144,7 @@ impl Sqlite {
             file: file.to_owned(),
             access,
             limits: self.limits,
+            queries: Arc::clone(&self.queries),
         }))
     }
 }
@@ -173,8 +185,10 @@ impl Tool for SqliteTool {
                 over: call.over.clone(),
             };
             let (workspace, file) = (Arc::clone(&self.workspace), self.file.clone());
-            confine::on_a_thread(move || {
+            let share = self.queries.take(&call.caller.agent)?;
+            confine::on_a_thread(share, move || {
                 let (path, folder) = workspace.real_file(&file, work.access)?;
+                confine::check_beside(&path)?;
                 // Its path may lead elsewhere by the time it is opened; then it does not open.
                 confine::keep_below(&folder)?;
                 work.run(&path)

@@ -263,3 +263,61 @@ async fn a_file_that_has_become_a_link_is_not_opened() {
         assert_eq!(error["detail"]["reason"], "outside_roots");
     }
 }
+
+/// A FIFO beside a database would keep a thread for as long as nothing writes to it.
+#[tokio::test]
+async fn a_database_beside_which_a_fifo_lies_is_not_opened() {
+    for access in ["read_only", "read_write"] {
+        let (folder, mut ada) = on_database(access, SqliteLimits::default()).await;
+        for suffix in ["-journal", "-wal", "-shm"] {
+            let fifo = folder.path().join(format!("x.db{suffix}"));
+            rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+            // Many more than may run at once: each of them ends.
+            for _ in 0..20 {
+                let error = refused(&mut ada, "sqlite_query", json!({"sql": "SELECT 1"})).await;
+                assert_eq!(error["detail"]["reason"], "not_regular", "{error}");
+                assert!(
+                    error["message"].as_str().unwrap().contains(suffix),
+                    "{error}"
+                );
+            }
+            fs::remove_file(fifo).unwrap();
+            let rows = query(&mut ada, "SELECT a FROM t ORDER BY a").await;
+            assert_eq!(rows["rows"], json!([[1], [2]]));
+        }
+    }
+}
+
+/// They count for the agent that has them, and for no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_has_so_many_queries() {
+    let folder = tempfile::tempdir().unwrap();
+    rusqlite::Connection::open(folder.path().join("x.db"))
+        .unwrap()
+        .execute_batch("CREATE TABLE t (a)")
+        .unwrap();
+    let limits = SqliteLimits {
+        per_agent: 1,
+        ..SqliteLimits::default()
+    };
+    let toolkit = Sqlite::new(roots(folder.path()), limits);
+    let host = host(vec![Arc::new(toolkit)], &store()).await;
+    let (mut ada, mut bob) = (agent(&host, "ada").await, agent(&host, "bob").await);
+    for agent in [&mut ada, &mut bob] {
+        let response = configure(agent, "sqlite", json!({"file": "x.db"})).await;
+        assert_eq!(response["status"], "ok", "{response}");
+    }
+    let asked = |sql: &str| json!({"type": "tool/call/req", "tool_name": "sqlite_query", "arguments": {"sql": sql}});
+    let endless =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+    ada.say(asked(endless)).await;
+    let busy = ada.ask(asked("SELECT 1")).await;
+    assert_eq!(busy["detail"]["reason"], "agent_limit", "{busy}");
+    assert_eq!(busy["retryable"], true, "{busy}");
+    assert!(
+        busy.to_string()
+            .contains("global_limits.max_queries_per_agent"),
+        "{busy}"
+    );
+    assert_eq!(query(&mut bob, "SELECT 1").await["rows"], json!([[1]]));
+}

@@ -29,6 +29,8 @@ pub struct GlobalLimits {
     pub max_commands_per_agent: usize,
     /// Calls of components that one agent has under way at once; the same.
     pub max_components_per_agent: usize,
+    /// Queries of SQLite databases that one agent has running at once; the same.
+    pub max_queries_per_agent: usize,
     /// The limits of each session.
     pub session: Limits,
 }
@@ -45,6 +47,7 @@ impl Default for GlobalLimits {
             max_fetches_per_agent: 8,
             max_commands_per_agent: 32,
             max_components_per_agent: 32,
+            max_queries_per_agent: 4,
             session: Limits::default(),
         }
     }
@@ -85,6 +88,11 @@ pub(super) fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
             "max_components_per_agent",
             1..=64,
             &mut limits.max_components_per_agent,
+        ),
+        (
+            "max_queries_per_agent",
+            1..=64,
+            &mut limits.max_queries_per_agent,
         ),
     ];
     for (name, allowed, slot) in counts {

@@ -258,6 +258,7 @@ fn numbers_have_limits() {
         ("max_fetches_per_agent", 1, 16),
         ("max_commands_per_agent", 1, 10_000),
         ("max_components_per_agent", 1, 64),
+        ("max_queries_per_agent", 1, 64),
         ("handshake_seconds", 1, 600),
         ("idle_seconds", 0, 2_592_000),
         ("resume_seconds", 0, 2_592_000),

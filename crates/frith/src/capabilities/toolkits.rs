@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use a2e_caps::Placement;
 use a2e_caps::proc::{Procs, Resize, Settings};
-use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, SqliteLimits, Toolkit, Toolkits};
+use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, Toolkit, Toolkits};
 use a2e_runtime::HostBuilder;
 use a2e_runtime::config::{Plugin, Proc};
 use store::Vault;
@@ -26,7 +26,7 @@ impl Capabilities {
         let roots = Arc::clone(&self.roots);
         let toolkits: Vec<Arc<dyn Toolkit>> = vec![
             Arc::new(Filesystem::new(Arc::clone(&roots))),
-            Arc::new(Sqlite::new(roots, SqliteLimits::default())),
+            Arc::new(Sqlite::new(roots, self.queries)),
             Arc::new(Git::new(Arc::clone(&self.workplace))),
             Arc::new(Http::new(Arc::clone(&self.web))),
         ];
