@@ -321,3 +321,20 @@ async fn an_agent_has_so_many_queries() {
     );
     assert_eq!(query(&mut bob, "SELECT 1").await["rows"], json!([[1]]));
 }
+
+/// What a statement has in memory at once is bounded in all, not only for each value.
+#[tokio::test]
+async fn a_statement_that_needs_too_much_memory_is_refused() {
+    let (_folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;
+    let columns: Vec<String> = (0..400)
+        .map(|number| format!("hex(zeroblob({}))", MAX_VALUE / 2 - 1 - number))
+        .collect();
+    let sql = format!("SELECT {}", columns.join(", "));
+    let error = refused(&mut ada, "sqlite_query", json!({ "sql": sql })).await;
+    assert!(
+        error["message"].as_str().unwrap().contains("more memory"),
+        "{error}"
+    );
+    let rows = query(&mut ada, "SELECT a FROM t ORDER BY a").await;
+    assert_eq!(rows["rows"], json!([[1], [2]]));
+}

@@ -45,6 +45,10 @@ const STEPS: i32 = 1000;
 /// How long others may keep a database locked.
 const BUSY: Duration = Duration::from_secs(2);
 
+/// Bytes that SQLite may have in memory, of all connections of this process: those of the store need
+/// less than a quarter. A statement can have as many large values at once as it has words for.
+const MAX_HEAP: usize = 512 << 20;
+
 /// How the connection is to be. What does not fit into its cache would go to files outside, which it
 /// cannot open: a query that sorts too much fails, and takes no more memory than this.
 const SETUP: &str = "
@@ -89,6 +93,7 @@ impl Work {
         connection.busy_timeout(BUSY)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.execute_batch(SETUP)?;
+        connection.execute_batch(&format!("PRAGMA hard_heap_limit = {MAX_HEAP}"))?;
         if self.access == Access::ReadOnly {
             connection.execute_batch("PRAGMA query_only = ON")?;
         }
@@ -118,12 +123,16 @@ impl Work {
         let mut found = statement.query(params_from_iter(values)).map_err(told)?;
         let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0_usize, false);
         while let Some(row) = found.next().map_err(told)? {
-            let (row, size) = read(row, columns.len()).map_err(told)?;
-            bytes = bytes.saturating_add(size);
-            if rows.len() >= self.limits.rows || bytes > self.limits.bytes {
+            let left = self.limits.bytes.saturating_sub(bytes);
+            let read = match rows.len() < self.limits.rows {
+                true => read(row, columns.len(), left).map_err(told)?,
+                false => None,
+            };
+            let Some((row, size)) = read else {
                 is_cut = true;
                 break;
-            }
+            };
+            bytes = bytes.saturating_add(size);
             rows.push(row);
         }
         if is_cut && self.access == Access::ReadWrite {
@@ -150,6 +159,9 @@ impl Work {
             Some(ErrorCode::ReadOnly) => return read_only(),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 "somebody else keeps the database locked; try again".into()
+            }
+            Some(ErrorCode::OutOfMemory) => {
+                "the statement needs more memory than it may have; ask for less at once".into()
             }
             Some(ErrorCode::TooBig) => format!(
                 "a value has more than {MAX_VALUE} bytes, or the statement more than {MAX_SQL}"
@@ -207,8 +219,8 @@ fn parameter(value: &Value) -> rusqlite::types::Value {
     }
 }
 
-/// A row, and how many bytes its values have.
-fn read(row: &Row<'_>, columns: usize) -> Result<(Vec<Value>, usize), Error> {
+/// A row, and how many bytes its values have; nothing if these are more than there is room for.
+fn read(row: &Row<'_>, columns: usize, room: usize) -> Result<Option<(Vec<Value>, usize)>, Error> {
     let (mut values, mut bytes) = (Vec::with_capacity(columns), 0_usize);
     for at in 0..columns {
         let value = row.get_ref(at)?;
@@ -217,6 +229,9 @@ fn read(row: &Row<'_>, columns: usize) -> Result<(Vec<Value>, usize), Error> {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
         };
         bytes = bytes.saturating_add(size);
+        if bytes > room {
+            return Ok(None);
+        }
         values.push(match value {
             ValueRef::Null => Value::Null,
             ValueRef::Integer(number) => json!(number),
@@ -225,5 +240,5 @@ fn read(row: &Row<'_>, columns: usize) -> Result<(Vec<Value>, usize), Error> {
             ValueRef::Blob(blob) => json!({"base64": STANDARD.encode(blob)}),
         });
     }
-    Ok((values, bytes))
+    Ok(Some((values, bytes)))
 }
