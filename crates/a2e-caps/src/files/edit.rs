@@ -1,15 +1,16 @@
 //! `edit_file`.
 
+use std::borrow::Cow;
+use std::fs::File;
 use std::io::Read;
-use std::sync::PoisonError;
 
 use a2e_runtime::nearest;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Roots;
-use super::replace::{Parents, Stamp, replace};
-use super::roots::short;
+use super::replace::{Parents, Refusal, Stamp, replace};
+use super::roots::{Place, short};
+use super::{Roots, cancelled};
 use crate::tool::{Call, Definition, DefinitionError, Output, ToolFailure};
 
 #[derive(Deserialize)]
@@ -21,8 +22,11 @@ struct Asked {
     replace_all: bool,
 }
 
-/// The largest file that is edited, in bytes.
-pub const MAX_EDITED: u64 = 16 * 1024 * 1024;
+/// The largest file that is edited, before and after, in bytes.
+pub const MAX_EDITED: usize = 16 * 1024 * 1024;
+
+/// How often a file is read again that somebody else changed meanwhile.
+const ATTEMPTS: usize = 64;
 
 // So much is looked at to find what a text was probably meant to be.
 const MAX_CANDIDATES: usize = 3;
@@ -50,13 +54,46 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
     let asked: Asked = call.arguments.read()?;
     let place = roots.locate(&asked.path)?;
     place.is_writable()?;
-    let _alone = roots.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left = ATTEMPTS;
+    let edited = loop {
+        if call.over.is_cancelled() {
+            return Err(cancelled());
+        }
+        left = left.saturating_sub(1);
+        match attempt(roots, &place, &asked) {
+            // An edit of another agent came first: this one is of what is there now.
+            Err(Refusal::Changed(_)) if left > 0 => {}
+            Ok(edited) => break edited,
+            Err(Refusal::Changed(failure) | Refusal::Failed(failure)) => return Err(failure),
+        }
+    };
+    Output::new(&json!({
+        "path": place.shown,
+        "replacements": edited.count,
+        "line": edited.line,
+        "bytes": edited.text.len(),
+    }))
+}
+
+/// Edits the file as it is now. Nothing is locked meanwhile but for the moment of the rename.
+fn attempt(roots: &Roots, place: &Place<'_>, asked: &Asked) -> Result<Edited, Refusal> {
+    // It stays open, so that no other file can get its number before it is replaced.
     let (file, stat) = place.file()?;
     let shown = short(&place.shown);
+    let text = read(&file, shown)?;
+    let edited =
+        edit(&text, asked).map_err(|text| ToolFailure::new(format!("`{shown}` {text}")))?;
+    drop(text);
+    let stamp = Some(Stamp::of(&stat));
+    replace(roots, place, edited.text.as_bytes(), Parents::Must, stamp)?;
+    Ok(edited)
+}
+
+fn read(file: &File, shown: &str) -> Result<String, ToolFailure> {
+    let most = u64::try_from(MAX_EDITED).unwrap_or(u64::MAX);
     let mut text = String::new();
-    let read = file.take(MAX_EDITED + 1).read_to_string(&mut text);
-    let length = u64::try_from(text.len()).unwrap_or(u64::MAX);
-    if length > MAX_EDITED {
+    let read = file.take(most.saturating_add(1)).read_to_string(&mut text);
+    if text.len() > MAX_EDITED {
         let text = format!("`{shown}` has more than {MAX_EDITED} bytes, too many to edit");
         return Err(ToolFailure::new(text));
     }
@@ -68,16 +105,7 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
             false => ToolFailure::new(format!("`{shown}`: {error}")),
         },
     )?;
-    let edited =
-        edit(&text, &asked).map_err(|text| ToolFailure::new(format!("`{shown}` {text}")))?;
-    let stamp = Some(Stamp::of(&stat));
-    replace(&place, edited.text.as_bytes(), Parents::Must, stamp)?;
-    Output::new(&json!({
-        "path": place.shown,
-        "replacements": edited.count,
-        "line": edited.line,
-        "bytes": edited.text.len(),
-    }))
+    Ok(text)
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -89,18 +117,19 @@ struct Edited {
 }
 
 fn edit(text: &str, asked: &Asked) -> Result<Edited, String> {
-    let (mut old, mut new) = (asked.old_text.clone(), asked.new_text.clone());
+    let mut old = Cow::Borrowed(&*asked.old_text);
+    let mut new = Cow::Borrowed(&*asked.new_text);
     if old == new {
         return Err("is not changed: old_text and new_text are the same".into());
     }
-    let mut count = text.matches(&old).count();
+    let mut count = text.matches(&*old).count();
     if count == 0 && text.contains("\r\n") && old.contains('\n') && !old.contains('\r') {
         // Who reads a file does not see which of the two ends of line it has.
-        old = old.replace('\n', "\r\n");
-        new = new.replace('\n', "\r\n");
-        count = text.matches(&old).count();
+        old = old.replace('\n', "\r\n").into();
+        new = new.replace('\n', "\r\n").into();
+        count = text.matches(&*old).count();
     }
-    let first = text.find(&old);
+    let first = text.find(&*old);
     let line = |at: usize| {
         let before = text.get(..at).unwrap_or_default();
         before.matches('\n').count().saturating_add(1)
@@ -109,7 +138,7 @@ fn edit(text: &str, asked: &Asked) -> Result<Edited, String> {
         (0, _) | (_, None) => Err(not_found(text, &asked.old_text)),
         (2.., _) if !asked.replace_all => {
             let lines: Vec<String> = text
-                .match_indices(&old)
+                .match_indices(&*old)
                 .take(5)
                 .map(|(at, _)| line(at).to_string())
                 .collect();
@@ -119,11 +148,31 @@ fn edit(text: &str, asked: &Asked) -> Result<Edited, String> {
                 lines.join(", ")
             ))
         }
-        (count, Some(at)) => Ok(Edited {
-            text: text.replace(&old, &new),
-            count,
-            line: line(at),
-        }),
+        (count, Some(at)) => {
+            check_size(text.len(), count, old.len(), new.len())?;
+            Ok(Edited {
+                text: text.replace(&*old, &new),
+                count,
+                line: line(at),
+            })
+        }
+    }
+}
+
+/// Refuses a result that is too large, before there is any of it.
+fn check_size(length: usize, count: usize, old: usize, new: usize) -> Result<(), String> {
+    let kept = count
+        .checked_mul(old)
+        .and_then(|replaced| length.checked_sub(replaced));
+    let size = kept
+        .zip(count.checked_mul(new))
+        .and_then(|(kept, added)| kept.checked_add(added));
+    match size {
+        Some(size) if size <= MAX_EDITED => Ok(()),
+        _ => Err(format!(
+            "is not changed: {count} replacements would make it larger than {MAX_EDITED} bytes; \
+             replace less at once"
+        )),
     }
 }
 
@@ -208,6 +257,20 @@ mod tests {
     fn ends_of_lines_stay_what_they_are() {
         let edited = edit("a\r\nb\r\nc\r\n", &asked("a\nb\n", "x\ny\n", false)).unwrap();
         assert_eq!(edited.text, "x\r\ny\r\nc\r\n");
+    }
+
+    #[test]
+    fn the_size_is_known_before_there_is_any_of_it() {
+        assert_eq!(check_size(10, 2, 5, MAX_EDITED / 2), Ok(()));
+        for (length, count, old, new) in [
+            (11, 2, 5, MAX_EDITED / 2),
+            (MAX_EDITED, MAX_EDITED, 1, usize::MAX),
+            (0, usize::MAX, 2, 0),
+            (usize::MAX, 1, 1, MAX_EDITED),
+        ] {
+            let error = check_size(length, count, old, new).unwrap_err();
+            assert!(error.contains("larger than 16777216 bytes"), "{error}");
+        }
     }
 
     #[test]

@@ -5,10 +5,12 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
+use std::sync::PoisonError;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::Roots;
 use super::roots::{Place, real_path, short, stat_in};
 use crate::tool::ToolFailure;
 
@@ -30,6 +32,27 @@ pub(super) enum Replaced {
     Overwritten,
 }
 
+/// Why a file was not replaced.
+pub(super) enum Refusal {
+    /// It is not what it was when it was read.
+    Changed(ToolFailure),
+    Failed(ToolFailure),
+}
+
+impl From<ToolFailure> for Refusal {
+    fn from(failure: ToolFailure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<Refusal> for ToolFailure {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Changed(failure) | Refusal::Failed(failure) => failure,
+        }
+    }
+}
+
 impl Stamp {
     pub(super) fn of(stat: &Stat) -> Self {
         Self([
@@ -45,16 +68,17 @@ impl Stamp {
 /// Writes a file beside the one in that place and renames it there. What is there keeps its mode; a
 /// symbolic link stays one. If it is no longer what it was (`before`), nothing is done.
 pub(super) fn replace(
+    roots: &Roots,
     place: &Place<'_>,
     content: &[u8],
     parents: Parents,
     before: Option<Stamp>,
-) -> Result<Replaced, ToolFailure> {
+) -> Result<Replaced, Refusal> {
     place.is_writable()?;
     let target = follow(place)?;
     let explain = |errno: Errno| place.explain(errno);
     let (Some(name), parent) = (target.file_name(), target.parent()) else {
-        return Err(place.explain(Errno::ISDIR));
+        return Err(place.explain(Errno::ISDIR).into());
     };
     let parent = parent.unwrap_or_else(|| Path::new(""));
     let folder = match parents {
@@ -64,7 +88,7 @@ pub(super) fn replace(
     let known = match stat_in(&folder, name) {
         Ok(stat) => Some(stat),
         Err(Errno::NOENT) => None,
-        Err(errno) => return Err(explain(errno)),
+        Err(errno) => return Err(explain(errno).into()),
     };
     if let Some(stat) = &known {
         place.is_regular(stat)?;
@@ -77,13 +101,18 @@ pub(super) fn replace(
         Some(stat) => Some(Mode::from_raw_mode(stat.st_mode & 0o777)),
         None => shared_mode(&folder).map_err(explain)?,
     };
-    let written = write(made, content, mode).map_err(explain);
+    let written = write(made, content, mode).map_err(|errno| explain(errno).into());
     let renamed = written.and_then(|()| {
+        let _alone = roots
+            .renaming
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let now = stat_in(&folder, name).ok();
         if before.is_some() && now.map(|stat| Stamp::of(&stat)) != before {
-            return Err(changed(place));
+            return Err(Refusal::Changed(changed(place)));
         }
-        rustix::fs::renameat(&folder, &temporary, &folder, name).map_err(explain)
+        let renamed = rustix::fs::renameat(&folder, &temporary, &folder, name);
+        renamed.map_err(|errno| explain(errno).into())
     });
     if renamed.is_err() {
         // The first failure counts; this is only tidying up.

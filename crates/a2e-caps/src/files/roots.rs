@@ -29,9 +29,10 @@ pub enum Access {
 #[derive(Debug)]
 pub struct Roots {
     roots: Vec<Root>,
-    /// Held while a file is replaced, so that two edits of one file do not undo each other. Roots
-    /// that lie below others have the same.
-    pub(super) writing: Arc<Mutex<()>>,
+    /// Held between the last look at a file and the rename that replaces it, so that two edits of
+    /// one file do not undo each other; never while anything is read or written. Roots that lie
+    /// below others have the same.
+    pub(super) renaming: Arc<Mutex<()>>,
 }
 
 /// One such folder.
@@ -126,7 +127,7 @@ impl Roots {
         }
         Ok(Arc::new(Self {
             roots,
-            writing: Arc::default(),
+            renaming: Arc::default(),
         }))
     }
 

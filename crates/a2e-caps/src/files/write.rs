@@ -1,7 +1,5 @@
 //! `write_file`.
 
-use std::sync::PoisonError;
-
 use serde::Deserialize;
 use serde_json::json;
 
@@ -38,8 +36,7 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
         true => Parents::Make,
         false => Parents::Must,
     };
-    let _alone = roots.writing.lock().unwrap_or_else(PoisonError::into_inner);
-    let replaced = replace(&place, asked.content.as_bytes(), parents, None)?;
+    let replaced = replace(roots, &place, asked.content.as_bytes(), parents, None)?;
     Output::new(&json!({
         "path": place.shown,
         "bytes": asked.content.len(),

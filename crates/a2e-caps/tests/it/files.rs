@@ -254,13 +254,51 @@ async fn an_edit_says_what_it_did_or_why_not() {
 async fn files_to_edit_have_a_size() {
     let folder = tempdir().unwrap();
     let client = on_files(folder.path()).await;
-    let most = usize::try_from(MAX_EDITED).unwrap();
-    for (size, is_fine) in [(most, true), (most + 1, false)] {
+    for (size, is_fine) in [(MAX_EDITED, true), (MAX_EDITED + 1, false)] {
         let text = format!("mark{}", "x".repeat(size - 4));
         fs::write(folder.path().join("a"), text).unwrap();
         let edit = json!({"path": "a", "old_text": "mark", "new_text": "MARK"});
         match is_fine {
             true => drop(call(&client, "edit_file", edit).await),
+            false => drop(refused(&client, "edit_file", edit).await),
+        }
+    }
+}
+
+/// The size of a result is known before there is any of it, whatever text is put in and how often.
+#[tokio::test]
+async fn an_edit_that_grows_a_file_past_the_limit_is_refused() {
+    const PLACES: usize = 600;
+    let folder = tempdir().unwrap();
+    let client = on_files(folder.path()).await;
+    let file = folder.path().join("a");
+    let mut refusals = 0;
+    for power in 0..20 {
+        let text = "a".repeat(PLACES);
+        fs::write(&file, &text).unwrap();
+        let new = "b".repeat(1 << power);
+        let edit = json!({"path": "a", "old_text": "a", "new_text": new, "replace_all": true});
+        let size = PLACES * new.len();
+        if size <= MAX_EDITED {
+            assert_eq!(call(&client, "edit_file", edit).await["bytes"], size);
+            continue;
+        }
+        let error = refused(&client, "edit_file", edit).await;
+        assert!(
+            error.message.contains("larger than 16777216 bytes"),
+            "{}",
+            error.message
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        refusals += 1;
+    }
+    assert!(refusals >= 4, "{refusals}");
+    // At the limit and one byte past it.
+    for (more, is_fine) in [(0, true), (1, false)] {
+        fs::write(&file, format!("a{}", "x".repeat(MAX_EDITED - 10 + more))).unwrap();
+        let edit = json!({"path": "a", "old_text": "a", "new_text": "b".repeat(10)});
+        match is_fine {
+            true => assert_eq!(call(&client, "edit_file", edit).await["bytes"], MAX_EDITED),
             false => drop(refused(&client, "edit_file", edit).await),
         }
     }

@@ -41,7 +41,7 @@ impl Roots {
         }
         Ok(Arc::new(Self {
             roots: opened,
-            writing: Arc::clone(&self.writing),
+            renaming: Arc::clone(&self.renaming),
         }))
     }
 
