@@ -70,10 +70,10 @@ impl Toolkits {
         let name = &toolkit.info().name;
         let secrets = self.known.secrets(agent)?;
         let tools = tools(toolkit, &config).await?;
-        let alone = self.configuring.lock().await;
-        // What was configured before must not come after this.
         let source = Source::Toolkit(name.clone());
+        // What was configured before must not come after this; to load it may take a while.
         self.catalogue.is_set_for(agent, &source).await;
+        let alone = self.configuring.lock().await;
         let kept = secrets.put(&place(name), config.as_str().as_bytes()).await;
         kept.map_err(|error| {
             tracing::warn!(agent, toolkit = name, %error, "a configuration cannot be kept");
