@@ -23,7 +23,7 @@ use a2e_runtime::BoxFuture;
 use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure, blocking};
 
 pub use edit::MAX_EDITED;
-pub use grep::MAX_MATCHES;
+pub use grep::{MAX_MATCHES, MAX_SEARCHED_LINE, MAX_TOLD_BYTES};
 pub use list::MAX_LISTED;
 pub use read::{MAX_LINE_BYTES, MAX_READ_BYTES, MAX_READ_LINES};
 pub use roots::{Access, MAX_PATH, Roots, RootsError};

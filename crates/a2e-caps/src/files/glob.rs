@@ -1,5 +1,6 @@
 //! `glob`.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
@@ -79,7 +80,8 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
     let place = roots.locate(&asked.path)?;
     let pattern = Pattern::new(&asked.pattern)?;
     let which = if asked.all { Which::All } else { Which::Usual };
-    let found = Found::new(MAX_FOUND);
+    let limit = asked.limit.unwrap_or(USUAL);
+    let found = Found::new(limit, MAX_FOUND);
     walk(&place, which, &call.over, || Finder {
         pattern: &pattern,
         found: &found,
@@ -87,10 +89,7 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
     if call.over.is_cancelled() {
         return Err(cancelled());
     }
-    let (mut found, has_more) = found.finish();
-    found.sort();
-    let (count, limit) = (found.len(), asked.limit.unwrap_or(USUAL));
-    found.truncate(limit);
+    let (found, count, has_more) = found.finish();
     let paths: Vec<String> = found
         .iter()
         .map(|path| place.show(Path::new(path)))
@@ -111,35 +110,43 @@ struct Finder<'f> {
 
 /// What all threads have found, up to a limit.
 struct Found {
-    paths: Mutex<Vec<PathBuf>>,
+    /// The first of them in their order, and how many there are in all.
+    first: Mutex<(BTreeSet<PathBuf>, usize)>,
+    told: usize,
     limit: usize,
     has_more: AtomicBool,
 }
 
 impl Found {
-    const fn new(limit: usize) -> Self {
+    const fn new(told: usize, limit: usize) -> Self {
         Self {
-            paths: Mutex::new(Vec::new()),
+            first: Mutex::new((BTreeSet::new(), 0)),
+            told,
             limit,
             has_more: AtomicBool::new(false),
         }
     }
 
     fn add(&self, path: &Path) -> ControlFlow<()> {
-        let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        if paths.len() >= self.limit {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let (paths, count) = &mut *first;
+        if *count >= self.limit {
             self.has_more.store(true, Ordering::Relaxed);
             return ControlFlow::Break(());
         }
-        paths.push(path.to_owned());
+        *count = count.saturating_add(1);
+        paths.insert(path.to_owned());
+        if paths.len() > self.told {
+            paths.pop_last();
+        }
         ControlFlow::Continue(())
     }
 
-    /// The paths, and whether there are more.
-    fn finish(self) -> (Vec<PathBuf>, bool) {
-        let paths = self.paths.into_inner();
-        let paths = paths.unwrap_or_else(PoisonError::into_inner);
-        (paths, self.has_more.into_inner())
+    /// The first paths, how many there are, and whether there are more than that.
+    fn finish(self) -> (BTreeSet<PathBuf>, usize, bool) {
+        let first = self.first.into_inner();
+        let (paths, count) = first.unwrap_or_else(PoisonError::into_inner);
+        (paths, count, self.has_more.into_inner())
     }
 }
 
@@ -158,14 +165,18 @@ mod tests {
 
     #[test]
     fn at_the_limit_and_past_it() {
-        let found = Found::new(MAX_FOUND);
+        let found = Found::new(2, MAX_FOUND);
         for number in 0..MAX_FOUND {
             let path = number.to_string();
             assert_eq!(found.add(Path::new(&path)), ControlFlow::Continue(()));
         }
         assert!(!found.has_more.load(Ordering::Relaxed));
         assert_eq!(found.add(Path::new("one more")), ControlFlow::Break(()));
-        let (paths, has_more) = found.finish();
-        assert_eq!((paths.len(), has_more), (MAX_FOUND, true));
+        let (paths, count, has_more) = found.finish();
+        assert_eq!((count, has_more), (MAX_FOUND, true));
+        assert!(
+            paths.iter().eq([Path::new("0"), Path::new("1")]),
+            "{paths:?}"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 mod sink;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -23,7 +23,7 @@ use super::roots::{Place, READ};
 use super::walk::{Visitor, Which, walk};
 use super::{Roots, cancelled};
 use crate::tool::{Call, Definition, DefinitionError, Output, ToolFailure};
-use sink::{Found, Sink};
+use sink::{Found, Room, Sink};
 
 #[derive(Deserialize)]
 struct Asked {
@@ -60,6 +60,16 @@ pub const MAX_MATCHES: usize = 1000;
 const USUAL: usize = 100;
 
 const MAX_CONTEXT: usize = 20;
+
+/// Bytes of what is told at most, the paths included.
+pub const MAX_TOLD_BYTES: usize = 512 * 1024;
+
+/// Bytes that a thread has of a file at once. A line with what goes with it that does not fit is
+/// skipped, with the rest of its file.
+pub const MAX_SEARCHED_LINE: usize = 1024 * 1024;
+
+/// Files that are named of those that were not searched to their end.
+const MAX_SKIPPED: usize = 20;
 
 /// How large a compiled pattern may get, in bytes; the usual is ten times that.
 const PATTERN_SIZE: usize = 10 * 1024 * 1024;
@@ -122,8 +132,12 @@ struct Search {
     limit: usize,
     /// Lines, or files, so far.
     count: AtomicUsize,
+    /// Bytes so far.
+    bytes: AtomicUsize,
     truncated: AtomicBool,
     found: Mutex<BTreeMap<PathBuf, Found>>,
+    /// How many files have lines that are too long, and some of them.
+    skipped: Mutex<(usize, BTreeSet<PathBuf>)>,
 }
 
 /// What one thread has of it.
@@ -154,7 +168,8 @@ impl Search {
             .binary_detection(BinaryDetection::quit(0))
             .line_number(has_lines)
             .before_context(context)
-            .after_context(context);
+            .after_context(context)
+            .heap_limit(Some(MAX_SEARCHED_LINE));
         Ok(Self {
             matcher,
             searcher,
@@ -162,8 +177,10 @@ impl Search {
             kind: asked.mode,
             limit: asked.limit.unwrap_or(USUAL),
             count: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
             truncated: AtomicBool::new(false),
             found: Mutex::default(),
+            skipped: Mutex::default(),
         })
     }
 
@@ -175,17 +192,36 @@ impl Search {
         }
     }
 
-    /// Whether there is room for one more.
-    fn admit(&self) -> bool {
-        let is_room = self.count.fetch_add(1, Ordering::Relaxed) < self.limit;
+    /// Whether there is room for one more, or for more of one, of that many bytes.
+    fn admit(&self, more: Room) -> bool {
+        let (is_one_more, bytes) = match more {
+            Room::One(bytes) => (true, bytes),
+            Room::Context(bytes) => (false, bytes),
+        };
+        let used = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let is_room = used.saturating_add(bytes) <= MAX_TOLD_BYTES
+            && (!is_one_more || self.count.fetch_add(1, Ordering::Relaxed) < self.limit);
         if !is_room {
             self.truncated.store(true, Ordering::Relaxed);
         }
         is_room
     }
 
+    /// Notes a file that was not searched to its end.
+    fn skip(&self, path: &Path) {
+        let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, some) = &mut *skipped;
+        *count = count.saturating_add(1);
+        some.insert(path.to_owned());
+        if some.len() > MAX_SKIPPED {
+            some.pop_last();
+        }
+    }
+
     fn output(self, place: &Place<'_>) -> Result<Output, ToolFailure> {
         let truncated = self.truncated.load(Ordering::Relaxed);
+        let skipped = self.skipped.into_inner();
+        let (skipped_count, skipped) = skipped.unwrap_or_else(PoisonError::into_inner);
         let found = self
             .found
             .into_inner()
@@ -214,8 +250,22 @@ impl Search {
                 ("counts", counts.map(told).collect())
             }
         };
-        let data = json!({(name): list, "file_count": files, "truncated": truncated});
-        Ok(Output::new(&data)?.truncated(truncated))
+        let mut data = json!({(name): list, "file_count": files, "truncated": truncated});
+        if skipped_count == 0 {
+            return Ok(Output::new(&data)?.truncated(truncated));
+        }
+        let skipped: Vec<String> = skipped.iter().map(|path| shown(path)).collect();
+        let summary = format!(
+            "{skipped_count} files have a line that is longer than {MAX_SEARCHED_LINE} bytes, and \
+             were searched up to it"
+        );
+        if let Some(members) = data.as_object_mut() {
+            let long_lines = json!({"count": skipped_count, "paths": skipped});
+            members.insert("long_lines".into(), long_lines);
+        }
+        let mut output = Output::new(&data)?.truncated(true);
+        output.summary = Some(summary);
+        Ok(output)
     }
 }
 
@@ -236,9 +286,13 @@ impl Visitor for Grep<'_> {
 
 impl Grep<'_> {
     fn search(&mut self, file: &File, path: &Path) -> ControlFlow<()> {
-        let mut sink = Sink::new(self.search.kind, || self.search.admit());
+        let size = path.as_os_str().len();
+        let mut sink = Sink::new(self.search.kind, size, |more| self.search.admit(more));
         // A file that cannot be read to its end has matched as far as it was read.
-        let _ = self.searcher.search_file(&self.matcher, file, &mut sink);
+        let searched = self.searcher.search_file(&self.matcher, file, &mut sink);
+        if searched.is_err_and(|error| is_too_long(&error)) {
+            self.search.skip(path);
+        }
         let (found, is_full) = sink.finish();
         if let Some(found) = found {
             let mut all = self
@@ -253,4 +307,9 @@ impl Grep<'_> {
             false => ControlFlow::Continue(()),
         }
     }
+}
+
+/// Whether a line did not fit into the memory that a search may have. The searcher says so in words.
+fn is_too_long(error: &std::io::Error) -> bool {
+    error.to_string().contains("allocation limit")
 }

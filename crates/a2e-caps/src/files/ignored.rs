@@ -26,7 +26,7 @@ pub(super) struct Ignored {
 pub(super) const NAMES: [&str; 2] = [".gitignore", ".ignore"];
 
 /// The largest such file, in bytes; what is larger does not count.
-const MAX_FILE: u64 = 1024 * 1024;
+const MAX_FILE: u64 = 64 * 1024;
 
 impl Ignored {
     /// The patterns of a folder that has files of these [`NAMES`], within those around it.

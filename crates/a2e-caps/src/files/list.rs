@@ -1,5 +1,6 @@
 //! `list_dir`.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -76,7 +77,9 @@ impl Listing<'_> {
     /// Adds what is in a folder, in order, each folder followed by what is in it.
     fn add(&mut self, folder: &OwnedFd, inside: &Path, depth: usize) -> Result<(), ToolFailure> {
         let failed = |errno| self.place.explain(errno);
-        let mut found = Vec::new();
+        // Of a folder with very many, only those are in memory that are listed, and one more.
+        let room = self.limit.saturating_sub(self.entries.len());
+        let mut found = BTreeSet::new();
         for entry in Dir::read_from(folder).map_err(failed)? {
             if self.call.over.is_cancelled() {
                 return Err(cancelled());
@@ -84,10 +87,12 @@ impl Listing<'_> {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
             if ![c".", c".."].contains(&name) {
-                found.push(name.to_owned());
+                found.insert(name.to_owned());
+            }
+            if found.len() > room.saturating_add(1) {
+                found.pop_last();
             }
         }
-        found.sort();
         for name in found {
             if self.entries.len() >= self.limit {
                 self.truncated = true;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use a2e_caps::files::{Access, MAX_LISTED, MAX_MATCHES, Roots};
+use a2e_caps::files::{Access, MAX_LISTED, MAX_MATCHES, MAX_SEARCHED_LINE, MAX_TOLD_BYTES, Roots};
 use a2e_caps::tool::{Call, Caller, Output, Progress};
 use a2e_wire::{Raw, wire::ToStatic};
 use serde_json::{Value, json};
@@ -76,4 +76,74 @@ async fn grep_finds_so_many() {
         assert_eq!(data["truncated"], truncated);
     }
     assert!(grep(MAX_MATCHES + 1).await.is_none());
+}
+
+/// A line that does not fit into what a search may have in memory ends the search of its file, which
+/// is said; other files are searched.
+#[tokio::test]
+async fn grep_reports_lines_that_are_too_long() {
+    let folder = tempdir().unwrap();
+    let write = |name: &str, text: String| fs::write(folder.path().join(name), text).unwrap();
+    write(
+        "long",
+        format!("x\n{}\nx\n", "y".repeat(2 * MAX_SEARCHED_LINE)),
+    );
+    write("short", "x\n".to_owned());
+    write("fits", format!("{}x\n", "y".repeat(MAX_SEARCHED_LINE / 2)));
+    for path in ["", "long"] {
+        let arguments = json!({"pattern": "x$", "path": path});
+        let (data, output) = told(folder.path(), "grep", arguments).await.unwrap();
+        let found = if path.is_empty() { 3 } else { 1 };
+        assert_eq!(length(&data["matches"]), found, "{data}");
+        assert_eq!(data["long_lines"], json!({"count": 1, "paths": ["long"]}));
+        assert!(output.truncated && output.summary.is_some());
+    }
+    let arguments = json!({"pattern": "x$", "path": "short"});
+    let (data, output) = told(folder.path(), "grep", arguments).await.unwrap();
+    assert!(
+        data.get("long_lines").is_none() && !output.truncated,
+        "{data}"
+    );
+}
+
+#[tokio::test]
+async fn grep_tells_so_many_bytes() {
+    let folder = tempdir().unwrap();
+    let lines = format!("{}x\n", "y".repeat(450)).repeat(MAX_MATCHES + 100);
+    fs::write(folder.path().join("a"), lines).unwrap();
+    let arguments = json!({"pattern": "x$", "limit": MAX_MATCHES, "context": 20});
+    let (data, output) = told(folder.path(), "grep", arguments).await.unwrap();
+    let size = data.to_string().len();
+    assert!(
+        (MAX_TOLD_BYTES / 2..=MAX_TOLD_BYTES * 2).contains(&size),
+        "{size}"
+    );
+    assert_eq!((&data["truncated"], output.truncated), (&json!(true), true));
+}
+
+/// Of a folder with more than is listed, the first are.
+#[tokio::test]
+async fn list_dir_lists_the_first_of_many() {
+    let folder = tempdir().unwrap();
+    for number in 0..3000 {
+        fs::write(folder.path().join(format!("{number:04}")), "").unwrap();
+    }
+    let arguments = json!({"limit": 3});
+    let (data, _) = told(folder.path(), "list_dir", arguments).await.unwrap();
+    let names: Vec<&str> = data["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (names.as_slice(), &data["truncated"]),
+        (["0000", "0001", "0002"].as_slice(), &json!(true))
+    );
+    let arguments = json!({"pattern": "*", "limit": 3});
+    let (data, _) = told(folder.path(), "glob", arguments).await.unwrap();
+    assert_eq!(
+        (&data["paths"], &data["count"]),
+        (&json!(["0000", "0001", "0002"]), &json!(3000))
+    );
 }

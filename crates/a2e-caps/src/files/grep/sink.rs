@@ -26,10 +26,24 @@ pub(super) struct Sink<A> {
     kind: Kind,
     found: Found,
     before: Vec<String>,
-    /// Whether there is room for one more line, or file.
+    /// Bytes of the path, which each line names.
+    path: usize,
+    /// Whether there is room for more.
     admit: A,
     is_full: bool,
 }
+
+/// What there should be room for, with its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Room {
+    /// One more line, or file.
+    One(usize),
+    /// A line around another.
+    Context(usize),
+}
+
+/// Bytes of a line beside its texts, as it is told.
+const LINE: usize = 64;
 
 /// Longer lines are cut, in bytes.
 const MAX_SHOWN: usize = 500;
@@ -51,10 +65,11 @@ impl Line {
     }
 }
 
-impl<A: FnMut() -> bool> Sink<A> {
-    pub(super) fn new(kind: Kind, admit: A) -> Self {
+impl<A: FnMut(Room) -> bool> Sink<A> {
+    pub(super) fn new(kind: Kind, path: usize, admit: A) -> Self {
         Self {
             kind,
+            path,
             found: Found::default(),
             before: Vec::new(),
             admit,
@@ -67,21 +82,24 @@ impl<A: FnMut() -> bool> Sink<A> {
         ((self.found.count > 0).then_some(self.found), self.is_full)
     }
 
-    /// Whether one more can be told.
-    fn is_room(&mut self) -> bool {
-        let is_new = self.kind == Kind::Content || self.found.count == 0;
-        if is_new && !(self.admit)() {
-            self.is_full = true;
-        }
+    /// Whether that can be told too.
+    fn is_room(&mut self, more: Room) -> bool {
+        self.is_full = self.is_full || !(self.admit)(more);
         !self.is_full
     }
 }
 
-impl<A: FnMut() -> bool> grep_searcher::Sink for Sink<A> {
+impl<A: FnMut(Room) -> bool> grep_searcher::Sink for Sink<A> {
     type Error = std::io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, Self::Error> {
-        if !self.is_room() {
+        let text = match self.kind {
+            Kind::Content => shown(found.bytes()),
+            Kind::FilesWithMatches | Kind::Count => String::new(),
+        };
+        let is_new = self.kind == Kind::Content || self.found.count == 0;
+        let size = text.len().saturating_add(self.path).saturating_add(LINE);
+        if is_new && !self.is_room(Room::One(size)) {
             return Ok(false);
         }
         self.found.count = self.found.count.saturating_add(1);
@@ -90,7 +108,7 @@ impl<A: FnMut() -> bool> grep_searcher::Sink for Sink<A> {
             Kind::Count => {}
             Kind::Content => self.found.lines.push(Line {
                 number: found.line_number().unwrap_or_default(),
-                text: shown(found.bytes()),
+                text,
                 before: std::mem::take(&mut self.before),
                 after: Vec::new(),
             }),
@@ -100,6 +118,9 @@ impl<A: FnMut() -> bool> grep_searcher::Sink for Sink<A> {
 
     fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> Result<bool, Self::Error> {
         let text = shown(line.bytes());
+        if !self.is_room(Room::Context(text.len())) {
+            return Ok(false);
+        }
         match (line.kind(), self.found.lines.last_mut()) {
             (SinkContextKind::After, Some(last)) => last.after.push(text),
             _ => self.before.push(text),
