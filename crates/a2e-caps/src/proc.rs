@@ -10,6 +10,7 @@ mod signal;
 mod table;
 
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,6 +38,9 @@ pub struct Settings {
     pub workplace: Arc<Workplace>,
     /// The words that may stand first in a command; without a list, any.
     pub allowed: Option<Vec<String>>,
+    /// The variables that may be set, beside the size of a terminal; without a list, none if there is
+    /// one of commands, and else any.
+    pub allowed_env: Option<Vec<String>>,
     /// How many may run in one session at a time.
     pub max_running: usize,
 }
@@ -53,6 +57,9 @@ pub const MAX_WORDS: usize = 1024;
 pub const MAX_BYTES: usize = 128 * 1024;
 /// How many run in one session at a time, if nothing else is said.
 pub const MAX_RUNNING: usize = 16;
+
+/// Variables with the size of a terminal: numbers, and nothing of what runs follows from them.
+const SIZE: [&str; 2] = ["LINES", "COLUMNS"];
 
 /// How long the answer to a signal waits for the process to end by it.
 const AFTER_SIGNAL: Duration = Duration::from_millis(250);
@@ -140,11 +147,8 @@ impl Procs {
         let [program, args @ ..] = request.cmd.as_slice() else {
             return Err("`cmd` is empty; it needs a program, and then its arguments".into());
         };
-        let is_allowed = |allowed: &Vec<String>| allowed.iter().any(|word| **word == **program);
-        if !self.settings.allowed.as_ref().is_none_or(is_allowed) {
-            let shown: String = program.chars().take(64).collect();
-            return Err(format!("`{shown}` is not among the allowed commands").into());
-        }
+        let program = self.program(program)?;
+        self.check_env(request)?;
         let words = request.cmd.iter().map(|word| word.len());
         let variables = request
             .env
@@ -155,7 +159,7 @@ impl Procs {
         }
         let env = request.env.iter();
         Ok(Command {
-            program: (**program).into(),
+            program,
             args: args.iter().map(|word| (**word).into()).collect(),
             cwd: self.settings.workplace.cwd(&request.cwd)?,
             env: env
@@ -163,6 +167,49 @@ impl Procs {
                 .collect(),
             stdin: input(request)?,
         })
+    }
+
+    /// What is run for the first word of a command. With a list of commands it is the program that the
+    /// operator means: neither `PATH` nor the folder it starts in makes it another.
+    fn program(&self, word: &str) -> Result<OsString, Cow<'static, str>> {
+        let Some(allowed) = &self.settings.allowed else {
+            return Ok(word.into());
+        };
+        let shown: String = word.chars().take(64).collect();
+        if !allowed.iter().any(|allowed| allowed == word) {
+            return Err(format!("`{shown}` is not among the allowed commands").into());
+        }
+        match self.settings.workplace.find(word) {
+            Some(path) => Ok(path.into()),
+            None => Err(format!(
+                "there is no `{shown}` in {}; the operator can name it by its absolute path in \
+                 `allowed_commands`",
+                sandbox::PATH
+            )
+            .into()),
+        }
+    }
+
+    /// Refuses variables that may not be set: many a program runs what one of them names.
+    fn check_env(&self, request: &ProcSpawnRequest<'_>) -> Result<(), Cow<'static, str>> {
+        let allowed = match (&self.settings.allowed_env, &self.settings.allowed) {
+            (Some(names), _) => names.as_slice(),
+            (None, Some(_)) => &[],
+            (None, None) => return Ok(()),
+        };
+        let is_allowed = |name: &str| SIZE.contains(&name) || allowed.iter().any(|it| it == name);
+        let mut names = request.env.iter().map(|(name, _)| name);
+        match names.find(|name| !is_allowed(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let shown: String = name.chars().take(64).collect();
+                Err(format!(
+                    "`env` may not set `{shown}` here, since it could have an allowed command run \
+                     another; the operator can name it in `allowed_env`"
+                )
+                .into())
+            }
+        }
     }
 
     async fn write(

@@ -40,9 +40,19 @@ impl Workplace {
 
     /// Whether programs find another one by this name.
     pub(crate) fn has(&self, program: &str) -> bool {
-        let folders = ["/usr/local/bin", "/usr/bin", "/bin"];
-        let mut paths = folders.iter().map(|folder| Path::new(folder).join(program));
-        paths.any(|path| path.is_file())
+        self.find(program).is_some()
+    }
+
+    /// The path of a program that is named as an operator would: by a name that is looked for in the
+    /// `PATH` that commands have by themselves, or by an absolute path. Nothing that a command is
+    /// given, neither its environment nor its folder, changes what is found.
+    pub(crate) fn find(&self, program: &str) -> Option<PathBuf> {
+        if program.contains('/') {
+            return program.starts_with('/').then(|| program.into());
+        }
+        let folders = sandbox::PATH.split(':');
+        let mut paths = folders.map(|folder| Path::new(folder).join(program));
+        paths.find(|path| path.is_file())
     }
 }
 

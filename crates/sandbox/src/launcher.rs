@@ -25,12 +25,11 @@ use crate::{Child, Command, Error, Guard, Input, Profile, Settings, layout, stag
 
 /// Variables that make the loader run foreign code in whatever is started.
 const LOADER: [&str; 2] = ["LD_PRELOAD", "LD_AUDIT"];
+/// Where programs are looked for by name, if the environment of a command says nothing else.
+pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// What a command has in its environment if nothing else is said.
-const ENVIRONMENT: [(&str, &str); 3] = [
-    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
-    ("HOME", "/tmp"),
-    ("TMPDIR", "/tmp"),
-];
+const ENVIRONMENT: [(&str, &str); 3] = [("PATH", PATH), ("HOME", "/tmp"), ("TMPDIR", "/tmp")];
 
 /// Starts commands, each in a sandbox of its own. Clones are the same launcher.
 #[derive(Debug, Clone)]

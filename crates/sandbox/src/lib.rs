@@ -74,7 +74,7 @@ pub use command::{Command, Input, Size};
 pub use error::Error;
 pub use exit::{Exit, Status, Why};
 pub use guard::Guard;
-pub use launcher::Launcher;
+pub use launcher::{Launcher, PATH};
 pub use profile::{Limits, MIN_MEMORY, MIN_OPEN_FILES, Network, Profile};
 pub use settings::{MemoryLevel, Settings};
 pub use stage::enter_if_asked;

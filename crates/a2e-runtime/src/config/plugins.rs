@@ -66,8 +66,12 @@ pub enum PluginKind {
 /// Processes of agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proc {
-    /// The words that may stand first in a command; any, if nothing is said.
+    /// The words that may stand first in a command, each a name or an absolute path; any, if nothing
+    /// is said.
     pub allowed_commands: Option<Vec<String>>,
+    /// The variables that agents may set. If nothing is said, none where commands are limited, and else
+    /// any.
+    pub allowed_env: Option<Vec<String>>,
     /// How many may run in one session at a time.
     pub max_procs: usize,
 }
@@ -98,6 +102,7 @@ impl Default for Proc {
     fn default() -> Self {
         Self {
             allowed_commands: None,
+            allowed_env: None,
             max_procs: 16,
         }
     }
@@ -210,13 +215,27 @@ fn proc(section: &mut Section<'_>) -> Proc {
     // Configurations of other hosts have it in capitals.
     for name in ["allowed_commands", "ALLOWED_COMMANDS"] {
         set_some(&mut proc.allowed_commands, section.field(name), |it| {
-            it.words()
+            Some(it.list()?.filter_map(|it| allowed_command(&it)).collect())
         });
     }
+    set_some(
+        &mut proc.allowed_env,
+        section.field("allowed_env"),
+        Field::words,
+    );
     set(&mut proc.max_procs, section.field("max_procs"), |it| {
         it.count(1..=1000)
     });
     proc
+}
+
+/// A relative path would be another program in each folder that an agent starts it in.
+fn allowed_command(field: &Field<'_>) -> Option<String> {
+    let word = field.word()?;
+    match word.contains('/') && !word.starts_with('/') {
+        true => field.wrong("must be the name of a program or an absolute path"),
+        false => Some(word),
+    }
 }
 
 fn capability(field: &Field<'_>) -> Option<String> {

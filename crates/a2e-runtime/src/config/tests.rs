@@ -296,6 +296,26 @@ fn numbers_have_limits() {
     assert_eq!(mistakes(&text, Format::Toml).lines().count(), 2);
 }
 
+/// A relative path would be another program in each folder.
+#[test]
+fn allowed_commands_are_names_or_absolute_paths() {
+    let with = |word: &str| {
+        let text = format!("plugins: [{{name: proc, type: proc, allowed_commands: [{word}]}}]");
+        parse(&text, Format::Yaml)
+    };
+    for good in ["python3", "/opt/tools/run", "a.out"] {
+        assert!(with(good).is_ok(), "{good}");
+    }
+    for bad in ["./run", "bin/run", "../run"] {
+        let [problem] = <[Problem; 1]>::try_from(with(bad).unwrap_err()).unwrap();
+        assert!(
+            problem.text.contains("an absolute path"),
+            "{}",
+            problem.text
+        );
+    }
+}
+
 #[test]
 fn secrets_are_never_shown() {
     let folder = tempfile::tempdir().unwrap();

@@ -39,6 +39,7 @@ impl Capabilities {
         let procs = Procs::new(Settings {
             workplace: Arc::clone(&self.workplace),
             allowed: proc.allowed_commands.clone(),
+            allowed_env: proc.allowed_env.clone(),
             max_running: proc.max_procs,
         });
         builder.plugin(procs).plugin(Resize)

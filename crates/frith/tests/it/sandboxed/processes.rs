@@ -1,5 +1,6 @@
 //! Processes of a session.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -190,6 +191,79 @@ fn what_cannot_be_started_says_why() {
         (&missing["ok"], &missing["state"]),
         (&json!(false), &json!("not_found"))
     );
+}
+
+/// With a list of commands neither the environment nor the folder makes an allowed one run another.
+#[test]
+fn allowed_commands_run_what_the_operator_means() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "plugins:
+  - {name: proc, type: proc, allowed_commands: [printenv, bash, /bin/echo], allowed_env: [LANG]}\n";
+    let node = Node::start(folder.path(), config);
+    let mut wire = agent(&node);
+    // A program of the agent's own with the name of one that is allowed.
+    let workspace = node.data().join("workspace");
+    let own = workspace.join("printenv");
+    std::fs::write(&own, "#!/bin/sh\necho taken over\n").unwrap();
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
+    for (number, name) in [
+        "PATH",
+        "PERL5OPT",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "BASH_ENV",
+        "NODE_OPTIONS",
+        "path",
+        "HOME",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let env = json!({"env": {"LINES": "24", "LANG": "C", *name: workspace}});
+        let answer = spawn(&mut wire, &format!("e{number}"), &["printenv"], &env);
+        assert_eq!(answer["ok"], false, "{answer}");
+        let error = answer["error"].as_str().unwrap();
+        assert!(
+            error.contains(name) && error.contains("allowed_env"),
+            "{error}"
+        );
+    }
+    for (number, word) in ["./printenv", "../printenv", "/usr/bin/printenv", "echo"]
+        .iter()
+        .enumerate()
+    {
+        let answer = spawn(&mut wire, &format!("w{number}"), &[word], &json!({}));
+        let error = answer["error"].as_str().unwrap();
+        assert!(
+            error.contains("is not among the allowed commands"),
+            "{error}"
+        );
+    }
+    let env = json!({"env": {"LINES": "50", "COLUMNS": "90", "LANG": "C"}, "stdin_mode": "null"});
+    let spawned = spawn(
+        &mut wire,
+        "1",
+        &["printenv", "LANG", "COLUMNS", "PATH"],
+        &env,
+    );
+    assert_eq!(spawned["ok"], true, "{spawned}");
+    let (heard, code) = until_exit(&mut wire);
+    let lines: Vec<&str> = heard
+        .iter()
+        .map(|(_, data)| data["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (lines, code),
+        (vec!["C\n", "90\n", "/usr/local/bin:/usr/bin:/bin\n"], 0)
+    );
+    let spawned = spawn(
+        &mut wire,
+        "2",
+        &["/bin/echo", "hi"],
+        &json!({"stdin_mode": "null"}),
+    );
+    assert_eq!(spawned["ok"], true, "{spawned}");
+    assert_eq!(until_exit(&mut wire).0[0].1, json!({"text": "hi\n"}));
 }
 
 #[test]
