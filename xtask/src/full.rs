@@ -7,8 +7,9 @@ use crate::{bench, fuzz, test};
 /// Seconds of live fuzzing for each target.
 const FUZZ_SECONDS: u64 = 600;
 
-/// A test that takes too long for every day.
+/// Tests that take too long for every day.
 const MILLION: &str = "test(/a_million_entries/)";
+const PEAK: &str = "test(/peak_memory_of_the_largest/)";
 
 pub(crate) fn run() -> Result<(), String> {
     test::run()?;
@@ -21,6 +22,10 @@ pub(crate) fn run() -> Result<(), String> {
     tally.step(
         "a million entries",
         cargo("nextest run --release --package store --run-ignored only").args(["-E", MILLION]),
+    );
+    tally.step(
+        "peak memory of the largest amounts",
+        cargo("nextest run --release --package frith --run-ignored only").args(["-E", PEAK]),
     );
     tally.close()?;
     fuzz::all(FUZZ_SECONDS)?;

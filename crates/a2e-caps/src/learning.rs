@@ -30,6 +30,7 @@ use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Real, Tag};
 
 use crate::placement::{Placement, placed};
 
+use component::Component;
 use ledger::Ledger;
 use samples::{Checked, Teller};
 
@@ -111,8 +112,8 @@ impl Learning {
             .map_err(failed)?;
         let new_score = match last {
             Some(name) => {
-                let known = ledger.components(&name).await;
-                known.first().and_then(|(_, it)| Real::new(it.score.get()))
+                let scores = ledger.known_of(&name, |_, it| Real::new(it.score.get()));
+                scores.await.into_iter().next().flatten()
             }
             None => None,
         };
@@ -297,10 +298,8 @@ async fn records(
 ) -> Vec<a2e_wire::messages::learn::ComponentPerformanceRecord<'static>> {
     let weights = ledger.weights();
     let weight = |name: &str| weights.get(name).copied().unwrap_or(NEUTRAL);
-    let components = ledger.components(name).await.into_iter();
-    components
-        .map(|(name, component)| component.record(&name, weight(&name)))
-        .collect()
+    let record = |name: &str, component: &Component| component.record(name, weight(name));
+    ledger.known_of(name, record).await
 }
 
 /// Checks samples; many of them where nobody else waits for that.

@@ -4,6 +4,7 @@ mod memory;
 mod sqlite;
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use crate::limits::{Limits, check_name};
 use crate::{Error, Pending};
@@ -21,7 +22,8 @@ pub trait Learning: fmt::Debug + Send + Sync {
     /// are kept at all.
     fn record(&self, samples: Vec<Sample>, components: Vec<Component>) -> Pending<()>;
 
-    /// Samples of a kind with their numbers, which grow: those after a number, the oldest first.
+    /// Samples of a kind with their numbers, which grow: those after a number, the oldest first, up to
+    /// [`MAX_SAMPLES_BYTES`]. There may be fewer than asked for, and none only after the last.
     fn samples(&self, kind: SampleKind, after: i64, at_most: usize)
     -> Pending<Vec<(i64, Vec<u8>)>>;
 
@@ -38,8 +40,9 @@ pub trait Learning: fmt::Debug + Send + Sync {
     /// The state before a refinement, unless it was used up or is no longer on record.
     fn snapshot(&self, id: &str) -> Pending<Option<Vec<u8>>>;
 
-    /// What is on record of refinements, the newest first.
-    fn refinements(&self, at_most: usize) -> Pending<Vec<Vec<u8>>>;
+    /// Shows what is on record of refinements, the newest first and one at a time, until it is
+    /// enough.
+    fn refinements(&self, show: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Pending<()>;
 }
 
 /// Something to learn from.
@@ -83,6 +86,9 @@ pub struct Refinement {
     /// Whether the snapshots of its id are used up by it.
     pub spends: bool,
 }
+
+/// Bytes of the samples that are given at once; the first is given however large it is.
+pub const MAX_SAMPLES_BYTES: usize = 1024 * 1024;
 
 const SAMPLE: &str = "sample";
 const COMPONENT: &str = "component";

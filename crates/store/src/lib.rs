@@ -73,12 +73,12 @@ pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verd
 pub use chains::{Chain, ChainHead, ChainState, Chains};
 pub use error::Error;
 pub use key::{Passphrase, StoreKey};
-pub use learning::{Component, Learning, Refinement, Sample, SampleKind};
+pub use learning::{Component, Learning, MAX_SAMPLES_BYTES, Refinement, Sample, SampleKind};
 pub use limits::{Limit, Limits, MAX_NAME};
 pub use memories::{
-    Entry, EntryNumber, Forgotten, Found, MAX_COUNTED, MAX_FOUND, MAX_KEY, MAX_KEYS, MAX_QUERY,
-    MAX_TAG, MAX_TAGS, Memories, Near, NewEntry, Overflow, Rooms, Text, Tier, TierSize, Unread,
-    Unwanted, Vectors, Wanted,
+    Entry, EntryNumber, Forgotten, Found, MAX_COUNTED, MAX_FOUND, MAX_FOUND_BYTES, MAX_KEY,
+    MAX_KEYS, MAX_QUERY, MAX_TAG, MAX_TAGS, Memories, Near, NewEntry, Overflow, Rooms, Text, Tier,
+    TierSize, Unread, Unwanted, Vectors, Wanted,
 };
 pub use memory::Memory;
 pub use pending::{Pending, Promise, wait};

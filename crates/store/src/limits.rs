@@ -138,6 +138,33 @@ impl Size {
     }
 }
 
+/// Bytes that are left of an answer. The first of what it gives is given however large it is.
+#[derive(Debug)]
+pub(crate) struct Bytes {
+    left: usize,
+    has_some: bool,
+}
+
+impl Bytes {
+    /// So many.
+    pub(crate) const fn new(left: usize) -> Self {
+        Self {
+            left,
+            has_some: false,
+        }
+    }
+
+    /// Whether there is room for one more of this size; if so, it is taken.
+    pub(crate) const fn take(&mut self, size: usize) -> bool {
+        let fits = size <= self.left || !self.has_some;
+        if fits {
+            self.left = self.left.saturating_sub(size);
+            self.has_some = true;
+        }
+        fits
+    }
+}
+
 /// Refuses a name that is too long.
 pub(crate) const fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
     within(what, name.len(), MAX_NAME)

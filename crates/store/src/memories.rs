@@ -42,13 +42,15 @@ pub trait Memories: fmt::Debug + Send + Sync {
         rooms: Rooms,
     ) -> Pending<Vec<Result<(), Error>>>;
 
-    /// Finds entries for which all that is asked holds; the best first, then the latest.
+    /// Finds entries for which all that is asked holds; the best first, then the latest, up to
+    /// [`MAX_FOUND_BYTES`].
     fn find(&self, now: UnixMillis, wanted: &Wanted) -> Pending<Found>;
 
     /// Removes entries for which all that is asked holds, some thousands at a time.
     fn forget(&self, now: UnixMillis, unwanted: &Unwanted) -> Pending<Forgotten>;
 
-    /// Entries of a tier in the order they were written, after one of them; for a copy of all.
+    /// Entries of a tier in the order they were written, after one of them; for a copy of all. There
+    /// may be fewer than asked for, and none only after the last.
     fn page(
         &self,
         now: UnixMillis,
@@ -223,6 +225,8 @@ pub const MAX_KEYS: usize = 1000;
 pub const MAX_QUERY: usize = 16 * 1024;
 /// Entries that a search gives.
 pub const MAX_FOUND: usize = 1000;
+/// Bytes of the entries that a search or a page gives; the first is given however large it is.
+pub const MAX_FOUND_BYTES: usize = 1024 * 1024;
 /// What is found is counted to here; whether there is more is said.
 pub const MAX_COUNTED: usize = 10_000;
 
@@ -262,6 +266,14 @@ impl Rooms {
             Tier::Episodic => self.episodic,
             Tier::Semantic => self.semantic,
         }
+    }
+}
+
+impl Entry {
+    /// About how many bytes it takes in an answer.
+    fn size(&self) -> usize {
+        let tags: usize = self.tags.iter().map(String::len).sum();
+        self.key.len() + self.content.len() + self.source.len() + tags + 256
     }
 }
 

@@ -23,14 +23,47 @@ pub(super) struct Entry {
     pub(super) at: f64,
 }
 
+/// What a review looks at of a refinement on record.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Made {
+    pub(super) status: String,
+    pub(super) edits: Vec<Edit>,
+}
+
+/// What the history shows of a refinement on record.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Past {
+    pub(super) refinement_id: String,
+    pub(super) scope: String,
+    pub(super) action: String,
+    pub(super) status: String,
+    pub(super) applied_edits: usize,
+    pub(super) failed_edits: usize,
+    pub(super) before: Value,
+    pub(super) after: Value,
+    pub(super) error: Option<String>,
+    pub(super) at: f64,
+}
+
+/// The status of a refinement that changed the state.
+const APPLIED: &str = "applied";
+
 /// Bytes of a state that the history shows; of a larger one it only has the way back.
 const SHOWN: usize = 64 * 1024;
 
-impl Entry {
+impl Made {
     pub(super) fn is_applied(&self) -> bool {
-        self.status == "applied"
+        self.status == APPLIED
     }
+}
 
+impl Past {
+    pub(super) fn is_applied(&self) -> bool {
+        self.status == APPLIED
+    }
+}
+
+impl Entry {
     /// One of this moment, about a refinement.
     pub(super) fn of(id: &str) -> Self {
         Self {

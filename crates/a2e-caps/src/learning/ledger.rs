@@ -3,16 +3,18 @@
 mod record;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use store::{Error, Learning, Refinement};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::component::{Component, number};
 use super::edits::{self, Edit, WEIGHTS};
-use super::entry::{Entry, shown, value};
+use super::entry::{Entry, Made, shown, value};
 use super::proposal::{self, Proposal, Review};
 use super::strategy::{Random, Strategy};
 use super::{MANY, Settings, apart, at_leisure};
@@ -94,13 +96,15 @@ impl Ledger {
         self.weights.load_full()
     }
 
-    /// What is known of a component; of all without a name.
-    pub(super) async fn components(&self, name: &str) -> Vec<(String, Component)> {
+    /// What is made of what is known of a component; of all without a name. Nothing of it is copied:
+    /// all of them together may be many megabytes.
+    pub(super) async fn known_of<T>(
+        &self,
+        name: &str,
+        make: impl Fn(&str, &Component) -> T,
+    ) -> Vec<T> {
         let book = self.book.lock().await;
-        let named = book.named(name);
-        named
-            .map(|(name, it)| (name.to_owned(), it.clone()))
-            .collect()
+        book.named(name).map(|(name, it)| make(name, it)).collect()
     }
 
     /// How many samples there are.
@@ -118,13 +122,29 @@ impl Ledger {
         planned
     }
 
-    pub(super) async fn review(
-        &self,
-        proposal: &Proposal,
-        threshold: f64,
-    ) -> Result<Review, Error> {
-        let history = self.history(REVIEWED).await?;
-        Ok(proposal.review(&history, threshold))
+    pub(super) async fn review(&self, proposal: Proposal, threshold: f64) -> Result<Review, Error> {
+        let (proposals, known) = self.known(vec![proposal]).await?;
+        let reviewed = proposals.iter().zip(known);
+        let mut reviews = reviewed.map(|(proposal, known)| proposal.review(known, threshold));
+        // There is one for each.
+        reviews.next().ok_or(Error::Closed)
+    }
+
+    /// Of each proposal, whether one of the latest refinements made one of its edits.
+    async fn known(&self, proposals: Vec<Proposal>) -> Result<(Vec<Proposal>, Vec<bool>), Error> {
+        let mut left = REVIEWED;
+        let known = vec![false; proposals.len()];
+        let look = move |(proposals, known): &mut (Vec<Proposal>, Vec<bool>), earlier: Made| {
+            for (proposal, is_known) in proposals.iter().zip(known) {
+                *is_known = *is_known || proposal.was_made_in(&earlier);
+            }
+            left -= 1;
+            match left {
+                0 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        self.fold((proposals, known), look).await
     }
 
     /// Learns from what there is: weights by a strategy, and whatever else is planned and approved.
@@ -160,10 +180,10 @@ impl Ledger {
             is_other && it.edits.iter().any(|edit| edit.would_change(&state))
         };
         proposals.extend(others.into_iter().filter(is_news).take(ADAPTED));
-        let history = self.history(REVIEWED).await?;
+        let (proposals, known) = self.known(proposals).await?;
         let mut applied = 0;
-        for proposal in &proposals {
-            let review = proposal.review(&history, settings.confidence_threshold);
+        for (proposal, was_made) in proposals.iter().zip(known) {
+            let review = proposal.review(was_made, settings.confidence_threshold);
             if review.approved {
                 self.apply_to(&mut book, proposal).await?;
                 applied += 1;
@@ -203,17 +223,31 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Refinements of the past, the newest first.
-    pub(super) async fn history(&self, at_most: usize) -> Result<Vec<Entry>, Error> {
+    /// Looks at what is on record of refinements, the newest first. One at a time is in memory: all of
+    /// them may be many megabytes.
+    pub(super) async fn fold<T, E>(
+        &self,
+        mut all: T,
+        mut look: impl FnMut(&mut T, E) -> ControlFlow<()> + Send + 'static,
+    ) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        E: DeserializeOwned,
+    {
         let kept = Arc::clone(&self.kept);
-        // They may be many megabytes.
         apart(move || {
-            let entries = kept.refinements(at_most).wait()?;
-            let read = entries.iter().map(|it| serde_json::from_slice(it));
-            let read: Result<_, _> = read.collect();
-            read.map_err(|error| Error::Damaged {
-                why: format!("a refinement on record: {error}"),
-            })
+            let mut damaged = None;
+            let mut show = |entry: &[u8]| match serde_json::from_slice(entry) {
+                Ok(entry) => look(&mut all, entry),
+                Err(error) => {
+                    damaged = Some(Error::Damaged {
+                        why: format!("a refinement on record: {error}"),
+                    });
+                    ControlFlow::Break(())
+                }
+            };
+            kept.refinements(&mut show).wait()?;
+            damaged.map_or(Ok(all), Err)
         })
         .await
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::component::Component;
 use super::edits::{Edit, WEIGHTS};
-use super::entry::Entry;
+use super::entry::Made;
 use crate::fresh;
 
 /// Changes that belong together.
@@ -117,21 +117,25 @@ impl Proposal {
         written
     }
 
-    /// Judges a proposal by itself and by what was done before.
-    pub(super) fn review(&self, history: &[Entry], threshold: f64) -> Review {
+    /// Whether an earlier refinement made one of the edits.
+    pub(super) fn was_made_in(&self, earlier: &Made) -> bool {
+        let is_same = |edit: &Edit, other: &Edit| {
+            other.is_of_same(edit) && other.op == edit.op && other.new_value == edit.new_value
+        };
+        let mut edits = self.edits.iter();
+        earlier.is_applied()
+            && edits.any(|edit| earlier.edits.iter().any(|other| is_same(edit, other)))
+    }
+
+    /// Judges a proposal by itself and by whether one of its edits was made before.
+    pub(super) fn review(&self, was_made: bool, threshold: f64) -> Review {
         let mut reasons = Vec::new();
         let mut risk = RiskLevel::Low;
         let mut confidence = self.confidence;
         if self.edits.is_empty() {
             reasons.push("it has no edits".to_owned());
         }
-        let known = history.iter().filter(|entry| entry.is_applied());
-        let known: Vec<&Edit> = known.flat_map(|entry| &entry.edits).collect();
-        let is_known = |edit: &Edit| {
-            let mut same = known.iter().filter(|other| other.is_of_same(edit));
-            same.any(|other| other.op == edit.op && other.new_value == edit.new_value)
-        };
-        if self.edits.iter().any(is_known) {
+        if was_made {
             reasons.push("the same edit was made before".to_owned());
             risk = RiskLevel::Medium;
             confidence *= 0.8;

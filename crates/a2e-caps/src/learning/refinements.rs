@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use a2e_runtime::Failure;
 use a2e_wire::lenient::Confidence;
@@ -13,14 +14,14 @@ use a2e_wire::messages::learn::{
 };
 use a2e_wire::{Namespace, Object, Real, Timestamp};
 
-use super::entry::Entry;
+use super::entry::Past;
 use super::ledger::Ledger;
 use super::proposal::Proposal;
 use super::{Learning, failed};
 use crate::fresh;
 
 /// Bytes of snapshots that go into one answer about the past.
-const MAX_HISTORY: usize = 4 * 1024 * 1024;
+const MAX_HISTORY: usize = 1024 * 1024;
 
 impl Learning {
     pub(super) async fn plan(
@@ -49,7 +50,7 @@ impl Learning {
     ) -> Result<LearnRefinementReviewResponse<'static>, Failure> {
         let proposal = Proposal::read(request.proposal, String::new());
         let review = ledger
-            .review(&proposal, self.settings.confidence_threshold)
+            .review(proposal, self.settings.confidence_threshold)
             .await
             .map_err(failed)?;
         Ok(LearnRefinementReviewResponse {
@@ -112,24 +113,37 @@ impl Learning {
     pub(super) async fn history(
         ledger: &Ledger,
     ) -> Result<LearnRefinementHistoryResponse<'static>, Failure> {
-        let entries = ledger.history(usize::MAX >> 1).await.map_err(failed)?;
-        let mut taken_back: BTreeSet<String> = BTreeSet::new();
-        let mut size = 0_usize;
-        let entries = entries.into_iter().map(|entry| {
-            if entry.status == "rolled_back" {
-                taken_back.insert(entry.refinement_id.clone());
-            }
-            let is_back = taken_back.contains(&entry.refinement_id);
-            told(&entry, is_back, &mut size)
+        let history = ledger.fold(History::default(), |history, past: Past| {
+            history.add(past);
+            ControlFlow::Continue(())
         });
         Ok(LearnRefinementHistoryResponse {
-            entries: entries.collect(),
+            entries: history.await.map_err(failed)?.entries,
         })
     }
 }
 
+/// What is told of the past: all refinements, the newest first, their states as far as there is room.
+#[derive(Default)]
+struct History {
+    entries: Vec<RefinementHistoryEntry<'static>>,
+    taken_back: BTreeSet<String>,
+    size: usize,
+}
+
+impl History {
+    fn add(&mut self, past: Past) {
+        if past.status == "rolled_back" {
+            self.taken_back.insert(past.refinement_id.clone());
+        }
+        let is_back = self.taken_back.contains(&past.refinement_id);
+        let entry = told(&past, is_back, &mut self.size);
+        self.entries.push(entry);
+    }
+}
+
 /// An entry of the history; its states as far as there is room.
-fn told(entry: &Entry, is_back: bool, size: &mut usize) -> RefinementHistoryEntry<'static> {
+fn told(entry: &Past, is_back: bool, size: &mut usize) -> RefinementHistoryEntry<'static> {
     let state = |value: &serde_json::Value, size: &mut usize| {
         *size = size.saturating_add(value.to_string().len());
         match *size > MAX_HISTORY {

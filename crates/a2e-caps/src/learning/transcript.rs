@@ -19,9 +19,6 @@ pub struct Transcript(Arc<Ledgers>);
 /// Samples of one page.
 pub const MAX_PAGE: usize = 1_000;
 
-/// Bytes of one page; one sample may have more.
-const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
-
 /// Which samples.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Wanted {
@@ -62,18 +59,20 @@ impl Transcript {
         let ledger = self.0.of(agent).await?;
         let found = ledger.samples(kind, wanted.after, limit).await;
         let found = found.map_err(failed)?;
-        let is_last = found.len() < limit;
-        let (mut samples, mut bytes, mut last) = (Vec::new(), 0_usize, wanted.after);
-        for (number, body) in found {
-            bytes = bytes.saturating_add(body.len());
-            if bytes > MAX_PAGE_BYTES && !samples.is_empty() {
-                return Ok((samples, Some(last)));
+        let next = found.last().map(|(number, _)| *number);
+        let is_last = match next {
+            None => true,
+            Some(_) if found.len() == limit => false,
+            // Fewer than asked for are not always the last: they may be large.
+            Some(last) => {
+                let more = ledger.samples(kind, last, 1).await.map_err(failed)?;
+                more.is_empty()
             }
-            // What is kept was JSON when it came.
-            samples.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
-            last = number;
-        }
-        Ok((samples, (!is_last).then_some(last)))
+        };
+        // What is kept was JSON when it came.
+        let read = |body: Vec<u8>| serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let samples = found.into_iter().map(|(_, body)| read(body)).collect();
+        Ok((samples, next.filter(|_| !is_last)))
     }
 }
 

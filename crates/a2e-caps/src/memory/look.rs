@@ -7,12 +7,9 @@ use a2e_wire::messages::memory::{
     MemoryForgetRequest, MemoryForgetResponse, MemoryRetrieveRequest, MemoryRetrieveResponse,
 };
 use a2e_wire::{ErrorCode, Namespace};
-use store::{Entry, Found, MAX_FOUND, Tier, Unwanted, Wanted};
+use store::{Found, MAX_FOUND, Tier, Unwanted, Wanted};
 
 use super::{Memory, NO_WRITE, Opened, apart, entry, failed, schema};
-
-/// Bytes of entries in one answer; the first is there however large it is.
-const MAX_ANSWER: usize = 4 << 20;
 
 impl Memory {
     pub(super) async fn retrieve(
@@ -52,15 +49,8 @@ impl Memory {
             total,
             is_more,
         } = found.await.map_err(failed)?;
-        let mut room = MAX_ANSWER;
-        let entries = entries.into_iter().enumerate();
-        let entries = entries.take_while(|(at, (entry, _))| {
-            let size = size(entry);
-            let fits = *at == 0 || size <= room;
-            room = room.saturating_sub(size);
-            fits
-        });
-        let entries = entries.map(|(_, (entry, score))| entry::to_wire(entry, score));
+        let entries = entries.into_iter();
+        let entries = entries.map(|(entry, score)| entry::to_wire(entry, score));
         Ok(MemoryRetrieveResponse {
             entries: entries.collect::<Result<_, _>>().map_err(broken)?,
             total: i64::try_from(total).unwrap_or(i64::MAX),
@@ -90,19 +80,10 @@ impl Memory {
             .iter()
             .zip(&sizes)
             .find(|(other, _)| *other == tier);
-        let mut room = MAX_ANSWER;
-        let (mut next, mut entries) = (None, Vec::new());
-        for (number, entry) in page {
-            let size = size(&entry);
-            if next.is_some() && size > room {
-                break;
-            }
-            room = room.saturating_sub(size);
-            next = Some(number);
-            entries.push(entry::copied(entry).map_err(broken)?);
-        }
+        let next = page.last().map(|(number, _)| *number);
+        let entries = page.into_iter().map(|(_, entry)| entry::copied(entry));
         Ok(MemoryRetrieveResponse {
-            entries,
+            entries: entries.collect::<Result<_, _>>().map_err(broken)?,
             total: total.map_or(0, |(_, size)| {
                 i64::try_from(size.entries).unwrap_or(i64::MAX)
             }),
@@ -153,10 +134,6 @@ impl Memory {
             deleted: i64::try_from(deleted).unwrap_or(i64::MAX),
         })
     }
-}
-
-fn size(entry: &Entry) -> usize {
-    entry.key.len() + entry.content.len() + 256
 }
 
 fn broken(why: String) -> Failure {

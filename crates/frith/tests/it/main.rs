@@ -40,6 +40,7 @@ mod node;
 mod otlp;
 mod own_host;
 mod own_identity;
+mod peak_memory;
 mod peers;
 mod pinned;
 mod planning;

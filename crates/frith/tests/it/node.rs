@@ -77,6 +77,19 @@ impl Node {
         Wire(BufReader::new(UnixStream::connect(path).unwrap()))
     }
 
+    /// What the kernel says of its memory, in KiB: `VmRSS` or `VmHWM`.
+    pub(crate) fn memory(&self, name: &str) -> u64 {
+        let status = format!("/proc/{}/status", self.process.id());
+        let status = std::fs::read_to_string(status).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Forgets the most that it has ever had in memory.
+    pub(crate) fn forget_peak(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.process.id()), "5").unwrap();
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let id = self.process.id().to_string();
         assert!(

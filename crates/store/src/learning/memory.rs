@@ -1,10 +1,13 @@
 //! What is learned, in memory.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{COMPONENT, Component, Learning, Refinement, Sample, SampleKind, check};
-use crate::limits::Size;
+use super::{
+    COMPONENT, Component, Learning, MAX_SAMPLES_BYTES, Refinement, Sample, SampleKind, check,
+};
+use crate::limits::{Bytes, Size};
 use crate::memory::Memory;
 use crate::scope::Owner;
 use crate::{Error, Limits, Pending};
@@ -94,7 +97,11 @@ impl Learning for InMemory {
             let later = shelf.samples.iter().filter(|(number, _)| *number > after);
             let wanted = later.filter(|(_, sample)| sample.kind == kind);
             let wanted = wanted.map(|(number, sample)| (*number, sample.body.clone()));
-            Ok(wanted.take(at_most).collect())
+            let mut room = Bytes::new(MAX_SAMPLES_BYTES);
+            let wanted = wanted.take(at_most);
+            Ok(wanted
+                .take_while(|(_, body)| room.take(body.len()))
+                .collect())
         })
     }
 
@@ -144,10 +151,15 @@ impl Learning for InMemory {
         })
     }
 
-    fn refinements(&self, at_most: usize) -> Pending<Vec<Vec<u8>>> {
+    fn refinements(&self, show: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Pending<()> {
         self.with(|shelf, _, _| {
-            let newest = shelf.refinements.iter().rev().take(at_most);
-            Ok(newest.map(|it| it.entry.clone()).collect())
+            // Whoever has enough is no failure.
+            let _ = shelf
+                .refinements
+                .iter()
+                .rev()
+                .try_for_each(|it| show(&it.entry));
+            Ok(())
         })
     }
 }

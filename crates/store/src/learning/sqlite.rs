@@ -1,11 +1,14 @@
 //! What is learned, in SQLite.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{COMPONENT, Component, Learning, Refinement, Sample, SampleKind, check};
-use crate::limits::Size;
+use super::{
+    COMPONENT, Component, Learning, MAX_SAMPLES_BYTES, Refinement, Sample, SampleKind, check,
+};
+use crate::limits::{Bytes, Size};
 use crate::scope::Owner;
 use crate::sqlite::{Database, Metered, metered};
 use crate::{Error, Limit, Pending};
@@ -101,8 +104,16 @@ impl Learning for InSqlite {
                  WHERE owner = ?1 AND number > ?2 AND kind = ?3 ORDER BY number LIMIT ?4",
             )?;
             let wanted = (&*self.owner, after, kind.number(), at_most);
-            let samples = list.query_map(wanted, |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(samples.collect::<Result<_, _>>()?)
+            let mut rows = list.query(wanted)?;
+            let (mut samples, mut room) = (Vec::new(), Bytes::new(MAX_SAMPLES_BYTES));
+            while let Some(row) = rows.next()? {
+                let body = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+                if !room.take(body.len()) {
+                    break;
+                }
+                samples.push((row.get(0)?, body.to_owned()));
+            }
+            Ok(samples)
         })
     }
 
@@ -177,13 +188,19 @@ impl Learning for InSqlite {
         })
     }
 
-    fn refinements(&self, at_most: usize) -> Pending<Vec<Vec<u8>>> {
+    fn refinements(&self, show: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Pending<()> {
         self.database.read(|connection| {
             let mut list = connection.prepare_cached(
-                "SELECT entry FROM refinements WHERE owner = ?1 ORDER BY number DESC LIMIT ?2",
+                "SELECT entry FROM refinements WHERE owner = ?1 ORDER BY number DESC",
             )?;
-            let entries = list.query_map((&*self.owner, at_most), |row| row.get(0))?;
-            Ok(entries.collect::<Result<_, _>>()?)
+            let mut rows = list.query([&*self.owner])?;
+            while let Some(row) = rows.next()? {
+                let entry = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+                if show(entry).is_break() {
+                    break;
+                }
+            }
+            Ok(())
         })
     }
 }

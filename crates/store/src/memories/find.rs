@@ -3,14 +3,21 @@
 use std::collections::HashMap;
 
 use super::search::{self, Answers, Place};
-use super::{Entry, FORGET, Found, MAX_COUNTED, MAX_FOUND, MAX_KEYS, MAX_QUERY, MAX_TAGS};
-use super::{Unwanted, Wanted, within};
-use crate::Error;
+use super::{Entry, FORGET, Found, MAX_COUNTED, MAX_FOUND, MAX_FOUND_BYTES, MAX_KEYS};
+use super::{MAX_QUERY, MAX_TAGS, Tier, Unwanted, Wanted, within};
+use crate::limits::Bytes;
+use crate::{Error, UnixMillis};
 
 /// A place whose entries can be read.
 pub(super) trait Rows: Place {
     /// The numbers of the entries with these keys.
     fn with_keys(&self, keys: &[String]) -> Result<Vec<i64>, Error>;
+
+    /// The tier whose entries they are.
+    fn tier(&self) -> Tier;
+
+    /// When an entry was kept, if it is there.
+    fn updated(&self, number: i64) -> Result<Option<UnixMillis>, Error>;
 
     /// An entry, if it is there.
     fn entry(&self, number: i64) -> Result<Option<Entry>, Error>;
@@ -38,25 +45,47 @@ pub(super) fn find(places: &[impl Rows], wanted: &Wanted) -> Result<Found, Error
         found.is_more |= answers.is_more;
         let order = answers.order.unwrap_or_default();
         for (at, (number, score)) in answers.ranked.into_iter().take(limit).enumerate() {
-            if let Some(entry) = place.entry(number)? {
-                let order = order.get(at).copied().unwrap_or(score);
-                all.push((entry, score, order, number));
+            if let Some(updated) = place.updated(number)? {
+                all.push(Hit {
+                    place,
+                    number,
+                    updated,
+                    score,
+                    order: order.get(at).copied().unwrap_or(score),
+                });
             }
         }
     }
-    all.sort_by(
-        |(entry, _, order, number), (other, _, other_order, other_number)| {
-            other_order
-                .total_cmp(order)
-                .then(other.updated.cmp(&entry.updated))
-                .then(entry.tier.cmp(&other.tier))
-                .then(other_number.cmp(number))
-        },
-    );
+    all.sort_by(|one, other| {
+        other
+            .order
+            .total_cmp(&one.order)
+            .then(other.updated.cmp(&one.updated))
+            .then(one.place.tier().cmp(&other.place.tier()))
+            .then(other.number.cmp(&one.number))
+    });
     all.truncate(limit);
-    let entries = all.into_iter().map(|(entry, score, ..)| (entry, score));
-    found.entries = entries.collect();
+    // Read one at a time, and only those that are given.
+    let mut room = Bytes::new(MAX_FOUND_BYTES);
+    for hit in all {
+        let Some(entry) = hit.place.entry(hit.number)? else {
+            continue;
+        };
+        if !room.take(entry.size()) {
+            break;
+        }
+        found.entries.push((entry, hit.score));
+    }
     Ok(found)
+}
+
+/// What was found, before it is read.
+struct Hit<'p, P> {
+    place: &'p P,
+    number: i64,
+    updated: UnixMillis,
+    score: f64,
+    order: f64,
 }
 
 /// The numbers of what is to be removed from a place, some at a time, and whether there are more.

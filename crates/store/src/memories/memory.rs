@@ -10,10 +10,10 @@ use super::analysis::Analysis;
 use super::find::{self, AT_ONCE, check, check_lists};
 use super::query::Pattern;
 use super::{
-    Entry, Forgotten, Found, MAX_FOUND, Memories, NewEntry, Overflow, Rooms, Tier, TierSize,
-    Unwanted, WHAT, Wanted, check_space,
+    Entry, Forgotten, Found, MAX_FOUND, MAX_FOUND_BYTES, Memories, NewEntry, Overflow, Rooms, Tier,
+    TierSize, Unwanted, WHAT, Wanted, check_space,
 };
-use crate::limits::Size;
+use crate::limits::{Bytes, Size};
 use crate::memory::Memory;
 use crate::scope::{Owner, SessionId};
 use crate::{Error, Pending, UnixMillis};
@@ -95,7 +95,7 @@ impl InMemory {
         let tables = self.memory.tables();
         let places = tiers.iter().filter_map(|tier| {
             let shelf = tables.memories.places.get(&self.name(*tier))?;
-            Some(Seen::new(shelf, now))
+            Some(Seen::new(shelf, *tier, now))
         });
         run(&places.collect::<Vec<_>>())
     }
@@ -149,7 +149,7 @@ impl Memories for InMemory {
                 continue;
             };
             let left = AT_ONCE - forgotten.removed;
-            let chosen = find::unwanted(&Seen::new(shelf, now), unwanted, left);
+            let chosen = find::unwanted(&Seen::new(shelf, *tier, now), unwanted, left);
             let (numbers, has_more) = match chosen {
                 Ok(chosen) => chosen,
                 Err(error) => return Pending::ready(Err(error)),
@@ -174,6 +174,8 @@ impl Memories for InMemory {
             let rows = places.iter().flat_map(|place| place.shelf.rows.iter());
             let live = rows.filter(|(number, row)| **number > after && row.entry.expires > now);
             let live = live.take(at_most.min(MAX_FOUND));
+            let mut room = Bytes::new(MAX_FOUND_BYTES);
+            let live = live.take_while(|(_, row)| room.take(row.entry.size()));
             Ok(live
                 .map(|(number, row)| (*number, row.entry.clone()))
                 .collect())

@@ -26,8 +26,8 @@ pub(super) trait Place {
         at_most: usize,
     ) -> Result<Vec<i64>, Error>;
 
-    /// The words of entries.
-    fn words(&self, numbers: &[i64]) -> Result<Vec<(i64, String)>, Error>;
+    /// Shows the words of entries, one entry after the other.
+    fn words(&self, numbers: &[i64], show: impl FnMut(i64, &str)) -> Result<(), Error>;
 
     /// What is nearest to a point, with how near it is, of some entries or of all. Nothing of it has
     /// expired.
@@ -347,12 +347,11 @@ fn rank(
     let terms: Vec<Weighed> = hits.iter().map(|hits| hits.weighed.clone()).collect();
     numbers.retain(|number| !place.expired().contains(number));
     numbers.sort_unstable();
-    let texts = place.words(&numbers)?;
-    let mut ranked: Vec<(i64, f64)> = texts
-        .into_iter()
-        .map(|(number, words)| (number, score(&words, &terms, average)))
-        .filter(|(_, score)| *score > 0.0)
-        .collect();
+    let mut ranked: Vec<(i64, f64)> = Vec::new();
+    place.words(&numbers, |number, words| {
+        ranked.push((number, score(words, &terms, average)));
+    })?;
+    ranked.retain(|(_, score)| *score > 0.0);
     ranked.sort_by(|one, other| other.1.total_cmp(&one.1).then(other.0.cmp(&one.0)));
     Ok(ranked)
 }

@@ -16,9 +16,10 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::find::{self, AT_ONCE, check, check_lists};
 use super::{
-    Entry, Forgotten, Found, MAX_FOUND, Memories, NewEntry, Rooms, Tier, TierSize, Unwanted,
-    Wanted, check_space,
+    Entry, Forgotten, Found, MAX_FOUND, MAX_FOUND_BYTES, Memories, NewEntry, Rooms, Tier, TierSize,
+    Unwanted, Wanted, check_space,
 };
+use crate::limits::Bytes;
 use crate::scope::{Owner, SessionId};
 use crate::sqlite::Database;
 use crate::{Error, Pending, UnixMillis};
@@ -180,11 +181,17 @@ impl Memories for InSqlite {
                 .saturating_add(after.clamp(0, LAST))
                 .saturating_add(1);
             let at_most = at_most.min(MAX_FOUND);
-            let rows = page.query_map((first, found.end(), now.0, at_most), |row| {
+            let mut rows = page.query((first, found.end(), now.0, at_most))?;
+            let (mut page, mut room) = (Vec::new(), Bytes::new(MAX_FOUND_BYTES));
+            while let Some(row) = rows.next()? {
                 let number: i64 = row.get(0)?;
-                Ok((number - found.base(), read(row, 1, tier)?))
-            })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+                let entry = read(row, 1, tier)?;
+                if !room.take(entry.size()) {
+                    break;
+                }
+                page.push((number - found.base(), entry));
+            }
+            Ok(page)
         })
     }
 

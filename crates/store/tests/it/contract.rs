@@ -3,7 +3,7 @@
 
 mod approvals;
 mod chains;
-mod learning;
+pub(crate) mod learning;
 mod memories;
 mod memories_found;
 mod memories_room;

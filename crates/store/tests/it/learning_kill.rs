@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use store::{Component, Learning, Options, Refinement, Sample, SampleKind, Sqlite, Store};
 
+use crate::contract::learning::newest;
 use crate::subject::{ada, folder};
 
 /// How often the writer is killed.
@@ -136,7 +137,7 @@ fn bulks_and_refinements_are_whole_or_not_there() {
         assert_eq!(known, samples, "samples came without what is known of them");
         let state = learning.state().wait().unwrap();
         let refinements = number(state);
-        let newest = learning.refinements(1).wait().unwrap().into_iter().next();
+        let newest = newest(&*learning, 1).into_iter().next();
         assert_eq!(
             number(newest),
             refinements,

@@ -123,6 +123,6 @@ mod tests {
                 assert_eq!(all, before + u64::try_from(count).unwrap());
             }
         }
-        assert_eq!(ledger.components("").await.len(), MANY + 1);
+        assert_eq!(ledger.known_of("", |_, _| ()).await.len(), MANY + 1);
     }
 }

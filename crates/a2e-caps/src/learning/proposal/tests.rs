@@ -29,20 +29,10 @@ fn proposal(confidence: f64, edits: Vec<Edit>) -> Proposal {
     }
 }
 
-fn entry(status: &str, edits: Vec<Edit>) -> Entry {
-    Entry {
-        refinement_id: "earlier".to_owned(),
-        scope: "local".to_owned(),
-        component_name: String::new(),
-        action: "apply".to_owned(),
+fn entry(status: &str, edits: Vec<Edit>) -> Made {
+    Made {
         status: status.to_owned(),
         edits,
-        applied_edits: 1,
-        failed_edits: 0,
-        before: json!({}),
-        after: json!({}),
-        error: None,
-        at: 0.0,
     }
 }
 
@@ -50,8 +40,10 @@ fn entry(status: &str, edits: Vec<Edit>) -> Entry {
 #[test]
 fn a_review_weighs_confidence_contradiction_and_repetition() {
     let one = || edit("router.weights.a", json!(0.5));
-    let judge = |confidence, edits: Vec<Edit>, history: &[Entry]| {
-        let review = proposal(confidence, edits).review(history, 0.3);
+    let judge = |confidence, edits: Vec<Edit>, history: &[Made]| {
+        let proposal = proposal(confidence, edits);
+        let was_made = history.iter().any(|earlier| proposal.was_made_in(earlier));
+        let review = proposal.review(was_made, 0.3);
         (
             review.approved,
             review.confidence,

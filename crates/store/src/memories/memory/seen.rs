@@ -2,23 +2,24 @@
 
 use std::collections::HashSet;
 
-use super::super::Entry;
 use super::super::find::Rows;
 use super::super::matrix::Matrix;
 use super::super::query::Pattern;
 use super::super::search::{Place, PlaceSize};
 use super::super::vectors::{Near, is_among, normalized};
+use super::super::{Entry, Tier};
 use super::Shelf;
 use crate::{Error, UnixMillis};
 
 /// A place at a time.
 pub(super) struct Seen<'s> {
     pub(super) shelf: &'s Shelf,
+    tier: Tier,
     expired: HashSet<i64>,
 }
 
 impl<'s> Seen<'s> {
-    pub(super) fn new(shelf: &'s Shelf, now: UnixMillis) -> Self {
+    pub(super) fn new(shelf: &'s Shelf, tier: Tier, now: UnixMillis) -> Self {
         let expired = shelf
             .rows
             .iter()
@@ -26,6 +27,7 @@ impl<'s> Seen<'s> {
         Self {
             expired: expired.map(|(number, _)| *number).collect(),
             shelf,
+            tier,
         }
     }
 }
@@ -54,12 +56,13 @@ impl Place for Seen<'_> {
         Ok(rows.take(at_most).map(|(number, _)| *number).collect())
     }
 
-    fn words(&self, numbers: &[i64]) -> Result<Vec<(i64, String)>, Error> {
-        let rows = numbers.iter().filter_map(|number| {
-            let row = self.shelf.rows.get(number)?;
-            Some((*number, row.words.clone()))
-        });
-        Ok(rows.collect())
+    fn words(&self, numbers: &[i64], mut show: impl FnMut(i64, &str)) -> Result<(), Error> {
+        for number in numbers {
+            if let Some(row) = self.shelf.rows.get(number) {
+                show(*number, &row.words);
+            }
+        }
+        Ok(())
     }
 
     fn nearest(
@@ -89,6 +92,10 @@ impl Place for Seen<'_> {
 }
 
 impl Rows for Seen<'_> {
+    fn tier(&self) -> Tier {
+        self.tier
+    }
+
     fn with_keys(&self, keys: &[String]) -> Result<Vec<i64>, Error> {
         let mut numbers: Vec<i64> = keys
             .iter()
@@ -97,6 +104,10 @@ impl Rows for Seen<'_> {
         numbers.sort_unstable();
         numbers.dedup();
         Ok(numbers)
+    }
+
+    fn updated(&self, number: i64) -> Result<Option<UnixMillis>, Error> {
+        Ok(self.shelf.rows.get(&number).map(|row| row.entry.updated))
     }
 
     fn entry(&self, number: i64) -> Result<Option<Entry>, Error> {

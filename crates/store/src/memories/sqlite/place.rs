@@ -1,7 +1,6 @@
 //! One place, as searches see it.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use rusqlite::{Connection, OptionalExtension};
@@ -12,8 +11,8 @@ use super::super::search::{Place, PlaceSize};
 use super::super::vectors::{Near, is_among, normalized};
 use super::put::mark;
 use super::{PlaceRow, VectorCache, columns, read};
-use crate::Error;
 use crate::memories::{Entry, Tier};
+use crate::{Error, UnixMillis};
 
 /// The entries of one tier of a space, at a time.
 pub(super) struct InPlace<'c> {
@@ -22,12 +21,7 @@ pub(super) struct InPlace<'c> {
     row: PlaceRow,
     expired: HashSet<i64>,
     vectors: Option<&'c VectorCache>,
-    /// Entries that were read together with their words.
-    known: RefCell<HashMap<i64, Entry>>,
 }
-
-/// Of so few, whole entries are read with their words: all of them are probably wanted.
-const READ_WHOLE: usize = 16;
 
 /// The latest that fit; public for the benchmark.
 pub const LATEST_MATCHING: &str = "SELECT rowid FROM memory_index
@@ -38,7 +32,7 @@ const LATEST: &str =
 
 const ENTRY: &str = columns!("SELECT", "FROM memories m WHERE m.number = ?1");
 
-const ENTRY_AND_WORDS: &str = columns!("SELECT m.words,", "FROM memories m WHERE m.number = ?1");
+const UPDATED: &str = "SELECT updated FROM memories WHERE number = ?1";
 
 impl<'c> InPlace<'c> {
     pub(super) fn new(
@@ -54,25 +48,7 @@ impl<'c> InPlace<'c> {
             row,
             expired,
             vectors,
-            known: RefCell::default(),
         }
-    }
-
-    /// The words of a few entries; the entries themselves are kept until they are asked for.
-    fn words_of_whole(&self, numbers: &[i64]) -> Result<Vec<(i64, String)>, Error> {
-        let mut find = self.connection.prepare_cached(ENTRY_AND_WORDS)?;
-        let mut known = self.known.borrow_mut();
-        let mut texts = Vec::with_capacity(numbers.len());
-        for number in numbers {
-            let whole = find.query_row([number], |row| {
-                Ok((row.get::<_, String>(0)?, read(row, 1, self.tier)?))
-            });
-            if let Some((words, entry)) = whole.optional()? {
-                texts.push((*number, words));
-                known.insert(*number, entry);
-            }
-        }
-        Ok(texts)
     }
 }
 
@@ -104,18 +80,18 @@ impl Place for InPlace<'_> {
         Ok(numbers.collect::<Result<_, _>>()?)
     }
 
-    fn words(&self, numbers: &[i64]) -> Result<Vec<(i64, String)>, Error> {
-        if numbers.len() <= READ_WHOLE {
-            return self.words_of_whole(numbers);
-        }
+    fn words(&self, numbers: &[i64], mut show: impl FnMut(i64, &str)) -> Result<(), Error> {
         let sql = "SELECT words FROM memories WHERE number = ?1";
         let mut find = self.connection.prepare_cached(sql)?;
-        let mut texts = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let words: Option<String> = find.query_row([number], |row| row.get(0)).optional()?;
-            texts.extend(words.map(|words| (*number, words)));
+            let mut rows = find.query([number])?;
+            if let Some(row) = rows.next()? {
+                // Read where SQLite has it.
+                let words = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+                show(*number, words);
+            }
         }
-        Ok(texts)
+        Ok(())
     }
 
     fn nearest(
@@ -148,6 +124,10 @@ impl Place for InPlace<'_> {
 }
 
 impl Rows for InPlace<'_> {
+    fn tier(&self) -> Tier {
+        self.tier
+    }
+
     fn with_keys(&self, keys: &[String]) -> Result<Vec<i64>, Error> {
         let sql = "SELECT number FROM memories WHERE place = ?1 AND key = ?2";
         let mut find = self.connection.prepare_cached(sql)?;
@@ -163,10 +143,13 @@ impl Rows for InPlace<'_> {
         Ok(numbers)
     }
 
+    fn updated(&self, number: i64) -> Result<Option<UnixMillis>, Error> {
+        let mut find = self.connection.prepare_cached(UPDATED)?;
+        let updated = find.query_row([number], |row| row.get(0).map(UnixMillis));
+        Ok(updated.optional()?)
+    }
+
     fn entry(&self, number: i64) -> Result<Option<Entry>, Error> {
-        if let Some(entry) = self.known.borrow_mut().remove(&number) {
-            return Ok(Some(entry));
-        }
         let mut find = self.connection.prepare_cached(ENTRY)?;
         let entry = find.query_row([number], |row| read(row, 0, self.tier));
         Ok(entry.optional()?)

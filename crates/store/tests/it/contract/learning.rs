@@ -1,6 +1,10 @@
 //! What is learned: samples, components, refinements.
 
-use store::{Component, Error, Learning, Limits, MAX_NAME, Refinement, Sample, SampleKind};
+use std::ops::ControlFlow;
+
+use store::{
+    Component, Error, Learning, Limits, MAX_NAME, MAX_SAMPLES_BYTES, Refinement, Sample, SampleKind,
+};
 
 use crate::subject::{Make, ada, bob, contract, limit};
 
@@ -12,6 +16,22 @@ contract! {
     the_oldest_refinements_go,
     what_others_have_learned_is_out_of_reach,
     limits_hold,
+    samples_are_given_up_to_a_size,
+    refinements_are_shown_until_it_is_enough,
+}
+
+/// What is on record of refinements, the newest first.
+pub(crate) fn newest(learning: &dyn Learning, at_most: usize) -> Vec<Vec<u8>> {
+    let mut entries = Vec::new();
+    let mut show = |entry: &[u8]| {
+        entries.push(entry.to_owned());
+        match entries.len() < at_most {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    };
+    learning.refinements(&mut show).wait().unwrap();
+    entries
 }
 
 pub(crate) fn feedback(body: &str) -> Sample {
@@ -168,7 +188,7 @@ fn a_refinement_changes_the_state_and_can_be_taken_back_once(make: Make) {
     };
     learning.refine(rejected).wait().unwrap();
     assert_eq!(state().as_deref(), Some("one"));
-    let entries = learning.refinements(3).wait().unwrap();
+    let entries = newest(&*learning, 3);
     assert_eq!(
         entries,
         [
@@ -177,7 +197,7 @@ fn a_refinement_changes_the_state_and_can_be_taken_back_once(make: Make) {
             b"entry of r2".to_vec()
         ]
     );
-    assert_eq!(learning.refinements(100).wait().unwrap().len(), 4);
+    assert_eq!(newest(&*learning, 100).len(), 4);
 }
 
 fn the_oldest_refinements_go(make: Make) {
@@ -192,7 +212,7 @@ fn the_oldest_refinements_go(make: Make) {
             .wait()
             .unwrap();
     }
-    assert_eq!(learning.refinements(100).wait().unwrap().len(), 2);
+    assert_eq!(newest(&*learning, 100).len(), 2);
     assert_eq!(learning.snapshot("r1").wait(), Ok(None));
     assert_eq!(learning.state().wait(), Ok(Some(b"r3".to_vec())));
 }
@@ -214,7 +234,7 @@ fn what_others_have_learned_is_out_of_reach(make: Make) {
         assert_eq!(other.components().wait(), Ok(Vec::new()));
         assert_eq!(other.state().wait(), Ok(None));
         assert_eq!(other.snapshot("r").wait(), Ok(None));
-        assert_eq!(other.refinements(9).wait(), Ok(Vec::new()));
+        assert_eq!(newest(&*other, 9), Vec::<Vec<u8>>::new());
         let back = Refinement {
             spends: true,
             ..refinement("r", "theirs", "x")
@@ -262,4 +282,36 @@ fn limits_hold(make: Make) {
         .record(Vec::new(), vec![component(&long, "")])
         .wait();
     assert!(is_too_large(named));
+}
+
+fn samples_are_given_up_to_a_size(make: Make) {
+    let store = make(Limits::default());
+    let learning = store.for_agent(&ada()).learning();
+    let quarter = "x".repeat(MAX_SAMPLES_BYTES / 4);
+    let samples = (0..6).map(|_| experience(&quarter)).collect();
+    learning.record(samples, Vec::new()).wait().unwrap();
+    let page = |after| {
+        let page = learning.samples(SampleKind::Experience, after, 100);
+        page.wait().unwrap()
+    };
+    let first = page(0);
+    assert_eq!(first.len(), 4);
+    let second = page(first.last().unwrap().0);
+    assert_eq!(second.len(), 2);
+    assert_eq!(page(second.last().unwrap().0), Vec::new());
+}
+
+fn refinements_are_shown_until_it_is_enough(make: Make) {
+    let store = make(Limits::default());
+    let learning = store.for_agent(&ada()).learning();
+    for number in 0..5 {
+        let entry = Refinement {
+            id: number.to_string(),
+            entry: number.to_string().into_bytes(),
+            ..Refinement::default()
+        };
+        learning.refine(entry).wait().unwrap();
+    }
+    assert_eq!(newest(&*learning, 2), [b"4", b"3"]);
+    assert_eq!(newest(&*learning, 9).len(), 5);
 }

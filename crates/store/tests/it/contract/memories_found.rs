@@ -1,6 +1,6 @@
 //! What agents remember: finding it.
 
-use store::{Limits, NewEntry, Text, Tier, TierSize, Wanted};
+use store::{Limits, MAX_FOUND_BYTES, NewEntry, Text, Tier, TierSize, Wanted};
 
 use super::memories::{all, by_keys, by_tags, entry, keys, mine, put, put_all, query, tagged};
 use crate::subject::{Make, NOW, at, contract};
@@ -14,6 +14,7 @@ contract! {
     many_are_counted_and_few_given,
     pages_have_everything_once,
     any_label_is_one,
+    entries_are_given_up_to_a_size,
 }
 
 fn what_is_asked_must_all_hold(make: Make) {
@@ -248,4 +249,40 @@ fn any_label_is_one(make: Make) {
     let mut sorted = labels.map(str::to_owned).to_vec();
     sorted.sort_unstable();
     assert_eq!(found.entries[0].0.tags, sorted);
+}
+
+/// A search gives the best of what it finds as far as there is room, and a copy goes on where it was.
+fn entries_are_given_up_to_a_size(make: Make) {
+    let store = make(Limits::default());
+    let memories = mine(&store);
+    let third = "x".repeat(MAX_FOUND_BYTES / 3);
+    let large = "y".repeat(MAX_FOUND_BYTES - 2);
+    let mut entries: Vec<NewEntry> = (0..6)
+        .map(|number| entry(Tier::Episodic, &number.to_string(), &third))
+        .collect();
+    entries.push(entry(Tier::Working, "large", &large));
+    put_all(&memories, NOW, entries);
+    let latest = |tier| Wanted {
+        tiers: vec![tier],
+        limit: 100,
+        ..Wanted::default()
+    };
+    let found = memories.find(NOW, &latest(Tier::Episodic)).wait().unwrap();
+    let keys: Vec<&str> = found.entries.iter().map(|(entry, _)| &*entry.key).collect();
+    assert_eq!((keys.as_slice(), found.total), (["5", "4"].as_slice(), 6));
+    // One that alone is too large is given all the same.
+    let found = memories.find(NOW, &latest(Tier::Working)).wait().unwrap();
+    assert_eq!(found.entries.len(), 1);
+    let (mut after, mut seen) = (0, Vec::new());
+    loop {
+        let page = memories.page(NOW, Tier::Episodic, after, 100);
+        let page = page.wait().unwrap();
+        let Some((last, _)) = page.last() else {
+            break;
+        };
+        assert_eq!(page.len(), 2);
+        after = *last;
+        seen.extend(page.into_iter().map(|(_, entry)| entry.key));
+    }
+    assert_eq!(seen, ["0", "1", "2", "3", "4", "5"]);
 }
