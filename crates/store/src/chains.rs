@@ -5,6 +5,7 @@ mod memory;
 mod sqlite;
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use crate::limits::{Size, check_name};
 use crate::{AgentId, Error, Limit, Pending, UnixMillis};
@@ -43,8 +44,8 @@ pub trait Chains: fmt::Debug + Send + Sync {
     /// One of them.
     fn find(&self, now: UnixMillis, number: i64) -> Pending<Option<Chain>>;
 
-    /// The journal of a chain, in order.
-    fn journal(&self, number: i64) -> Pending<Vec<Vec<u8>>>;
+    /// Shows the entries of the journal of a chain, in order and one at a time, until it is enough.
+    fn journal(&self, number: i64, show: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Pending<()>;
 }
 
 /// What a list says of a chain.

@@ -2,12 +2,14 @@
 //! it ends, in this order and before anything follows from it.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use a2e_runtime::Context;
 use a2e_wire::messages::chain::ChainRequest;
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Charset, Envelope, Message, Object, Timestamp};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::{ChainState, Chains, Error};
@@ -59,16 +61,17 @@ enum Note<'a> {
 
 /// A line of a journal that was written.
 #[derive(Deserialize)]
-enum Noted {
+enum Noted<T> {
     #[serde(rename = "s")]
     Started(Place),
     #[serde(rename = "e")]
-    Ended(Place, Result<Value, String>),
+    Ended(Place, Result<T, String>),
 }
 
-/// The calls that an earlier process has begun, with their outcomes as far as they are known.
+/// The calls that an earlier process has begun, with their outcomes as far as they are known. Whoever
+/// only looks how they stand leaves the results out: `IgnoredAny`.
 #[derive(Debug, Default)]
-pub(super) struct Recalled(pub(super) HashMap<Place, Option<Result<Value, String>>>);
+pub(super) struct Recalled<T = Value>(pub(super) HashMap<Place, Option<Result<T, String>>>);
 
 impl Wanted {
     pub(super) fn new(request: &ChainRequest<'static>, context: &Context) -> Self {
@@ -184,22 +187,36 @@ impl Drop for Journal {
     }
 }
 
-impl Recalled {
-    /// What journals say.
-    pub(super) fn read(journal: &[Vec<u8>]) -> Result<Self, serde_json::Error> {
-        let mut calls = HashMap::new();
-        for entry in journal {
-            for line in entry.split(|byte| *byte == b'\n') {
-                if line.is_empty() {
-                    continue;
+impl<T: DeserializeOwned + Send + 'static> Recalled<T> {
+    /// What the journal of a chain says. One entry is in memory at a time.
+    pub(super) async fn read(chains: &Arc<dyn Chains>, number: i64) -> Result<Self, Error> {
+        let chains = Arc::clone(chains);
+        let read = tokio::task::spawn_blocking(move || {
+            let (mut recalled, mut damaged) = (Self(HashMap::new()), None);
+            let mut show = |entry: &[u8]| match recalled.add(entry) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    damaged = Some(Error::Damaged {
+                        why: format!("the journal of chain {number}: {error}"),
+                    });
+                    ControlFlow::Break(())
                 }
-                match serde_json::from_slice(line)? {
-                    Noted::Started(place) => calls.insert(place, None),
-                    Noted::Ended(place, outcome) => calls.insert(place, Some(outcome)),
-                };
-            }
+            };
+            chains.journal(number, &mut show).wait()?;
+            damaged.map_or(Ok(recalled), Err)
+        });
+        read.await.unwrap_or(Err(Error::Closed))
+    }
+
+    fn add(&mut self, entry: &[u8]) -> Result<(), serde_json::Error> {
+        let lines = entry.split(|byte| *byte == b'\n');
+        for line in lines.filter(|line| !line.is_empty()) {
+            match serde_json::from_slice(line)? {
+                Noted::Started(place) => self.0.insert(place, None),
+                Noted::Ended(place, outcome) => self.0.insert(place, Some(outcome)),
+            };
         }
-        Ok(Self(calls))
+        Ok(())
     }
 }
 

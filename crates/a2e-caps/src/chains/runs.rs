@@ -10,6 +10,7 @@ use a2e_wire::messages::chain::{ChainRequest, ChainResponse};
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Object, Raw, Timestamp, Unknown};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use store::{Chain, ChainHead, ChainState, Chains, Error};
 
@@ -80,8 +81,8 @@ impl Runs {
         let nodes = match &kept {
             Some(kept) => ended_nodes(&request, kept),
             None => {
-                let journal = chains.journal(number).await.map_err(failed)?;
-                open_nodes(&request, &Recalled::read(&journal).map_err(unreadable)?)
+                let recalled = Recalled::<IgnoredAny>::read(&chains, number).await;
+                open_nodes(&request, &recalled.map_err(failed)?)
             }
         };
         Ok(Shown {
@@ -163,8 +164,7 @@ impl Runs {
             return Ok(None);
         };
         chains.resume(number).await.map_err(failed)?;
-        let journal = chains.journal(number).await.map_err(failed)?;
-        run.recalled = Recalled::read(&journal).map_err(unreadable)?;
+        run.recalled = Recalled::read(&chains, number).await.map_err(failed)?;
         run.journal = Some(Journal::of(chains, entered, context, fate));
         Ok(Some(run.finish().await))
     }
@@ -321,7 +321,7 @@ fn ended_nodes(request: &ChainRequest<'_>, kept: &Kept) -> Vec<NodeState> {
     nodes.collect()
 }
 
-fn open_nodes(request: &ChainRequest<'_>, recalled: &Recalled) -> Vec<NodeState> {
+fn open_nodes(request: &ChainRequest<'_>, recalled: &Recalled<IgnoredAny>) -> Vec<NodeState> {
     let mut nodes: Vec<NodeState> = request
         .nodes
         .iter()

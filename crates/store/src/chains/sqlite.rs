@@ -1,5 +1,6 @@
 //! Chains, in SQLite.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -206,14 +207,20 @@ impl Chains for InSqlite {
         })
     }
 
-    fn journal(&self, number: i64) -> Pending<Vec<Vec<u8>>> {
+    fn journal(&self, number: i64, show: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Pending<()> {
         self.database.read(|connection| {
             let mut list = connection.prepare_cached(
                 "SELECT body FROM chains JOIN chain_entries ON chain = number
                  WHERE owner = ?1 AND number = ?2 AND entry > ?3 ORDER BY entry",
             )?;
-            let entries = list.query_map((&*self.owner, number, REQUEST), |row| row.get(0))?;
-            Ok(entries.collect::<Result<_, _>>()?)
+            let mut rows = list.query((&*self.owner, number, REQUEST))?;
+            while let Some(row) = rows.next()? {
+                let entry = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+                if show(entry).is_break() {
+                    break;
+                }
+            }
+            Ok(())
         })
     }
 }

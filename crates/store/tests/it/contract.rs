@@ -3,7 +3,7 @@
 
 mod approvals;
 mod chains;
-pub(crate) mod learning;
+mod learning;
 mod memories;
 mod memories_found;
 mod memories_room;
@@ -18,7 +18,8 @@ mod snapshots;
 mod sweep;
 mod vectors;
 
-pub(crate) use learning::{component, experience, refinement};
+pub(crate) use chains::journal;
+pub(crate) use learning::{component, experience, newest, refinement};
 pub(crate) use memories::{entry, session};
 pub(crate) use plans::{by, plan, task};
 pub(crate) use secrets::cipher;

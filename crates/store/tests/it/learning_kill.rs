@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use store::{Component, Learning, Options, Refinement, Sample, SampleKind, Sqlite, Store};
 
-use crate::contract::learning::newest;
+use crate::contract::newest;
 use crate::subject::{ada, folder};
 
 /// How often the writer is killed.

@@ -15,7 +15,9 @@ use store::{
     Store, Tier, Use, Wanted, wait,
 };
 
-use crate::contract::{by, cipher, component, entry, experience, plan, refinement, session, task};
+use crate::contract::{
+    by, cipher, component, entry, experience, journal, plan, refinement, session, task,
+};
 use crate::subject::{NOW, ada, at, folder, hash};
 
 /// The version of this program's databases.
@@ -156,7 +158,7 @@ fn look(store: &Store, version: i64) {
     assert_eq!(open.len(), usize::from(has(12)));
     for (agent, number) in open {
         let chains = store.for_agent(&agent).chains();
-        assert_eq!(chains.journal(number).wait(), Ok(vec![b"a note".to_vec()]));
+        assert_eq!(journal(&*chains, number), [b"a note"]);
         assert_eq!(chains.list(NOW, 9).wait().unwrap().len(), 2);
         let chain = chains.find(NOW, number).wait().unwrap().unwrap();
         assert_eq!(chain.request, b"{}");
