@@ -83,7 +83,9 @@ pub use memories::{
 pub use memory::Memory;
 pub use pending::{Pending, Promise, wait};
 pub use pins::{Advanced, Compared, Pin, PinKind, Pins};
-pub use plans::{Author, Change, Changed, NewTask, Plan, Plans, Task, TaskChange};
+pub use plans::{
+    Author, Change, Changed, MAX_CHANGES_BYTES, NewTask, Plan, Plans, Task, TaskChange,
+};
 pub use rate_buckets::{Bucket, RateBuckets};
 pub use replay_ids::{ReplayIds, Use};
 pub use results::{Begun, Results};

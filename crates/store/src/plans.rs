@@ -49,7 +49,8 @@ pub trait Plans: fmt::Debug + Send + Sync {
     /// none if there is no such plan.
     fn tasks(&self, plan: &str) -> Pending<Vec<Task>>;
 
-    /// A task in full, and its changes, the oldest first.
+    /// A task in full, and its changes, the oldest first: of many the newest, up to
+    /// [`MAX_CHANGES_BYTES`].
     fn task(&self, plan: &str, task: &str) -> Pending<Option<(Task, Vec<Change>)>>;
 
     /// Removes a plan with its tasks; says whether there was one.
@@ -238,7 +239,15 @@ impl Task {
     }
 }
 
+/// Bytes of the changes that are given of a task.
+pub const MAX_CHANGES_BYTES: usize = 512 * 1024;
+
 impl Change {
+    /// About how many bytes it takes in an answer.
+    fn told(&self) -> usize {
+        self.size("", "") + 128
+    }
+
     fn size(&self, plan: &str, task: &str) -> usize {
         let own = self.by.len() + self.field.len() + self.before.len() + self.after.len();
         plan.len() + task.len() + own

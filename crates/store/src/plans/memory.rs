@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::rules::{self, Done};
-use super::{Author, Change, Changed, NewTask, PLAN, Plan, Plans, TASK, Task, TaskChange};
-use crate::limits::Size;
+use super::{
+    Author, Change, Changed, MAX_CHANGES_BYTES, NewTask, PLAN, Plan, Plans, TASK, Task, TaskChange,
+};
+use crate::limits::{Bytes, Size};
 use crate::memory::Memory;
 use crate::scope::Owner;
 use crate::{Error, Limits, Pending};
@@ -155,7 +157,11 @@ impl Plans for InMemory {
             };
             let changes = shelf.changes.iter();
             let own = changes.filter(|kept| kept.plan == plan && kept.task == task);
-            Ok(Some((found, own.map(|kept| kept.change.clone()).collect())))
+            let mut room = Bytes::new(MAX_CHANGES_BYTES);
+            let newest = own.rev().take_while(|kept| room.take(kept.change.told()));
+            let mut changes: Vec<Change> = newest.map(|kept| kept.change.clone()).collect();
+            changes.reverse();
+            Ok(Some((found, changes)))
         })
     }
 

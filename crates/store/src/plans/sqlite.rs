@@ -5,8 +5,10 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::rules::{self, Done};
-use super::{Author, Change, Changed, NewTask, PLAN, Plan, Plans, TASK, Task, TaskChange};
-use crate::limits::Size;
+use super::{
+    Author, Change, Changed, MAX_CHANGES_BYTES, NewTask, PLAN, Plan, Plans, TASK, Task, TaskChange,
+};
+use crate::limits::{Bytes, Size};
 use crate::scope::Owner;
 use crate::sqlite::{Database, Metered, metered};
 use crate::{Error, Limits, Pending, UnixMillis};
@@ -221,10 +223,19 @@ impl Plans for InSqlite {
             };
             let mut changes = connection.prepare_cached(
                 "SELECT at, author, version, field, before, after FROM task_changes
-                 WHERE owner = ?1 AND plan = ?2 AND task = ?3 ORDER BY number",
+                 WHERE owner = ?1 AND plan = ?2 AND task = ?3 ORDER BY number DESC",
             )?;
-            let changes = changes.query_map(place, change)?;
-            Ok(Some((found, changes.collect::<Result<_, _>>()?)))
+            let mut rows = changes.query(place)?;
+            let (mut changes, mut room) = (Vec::new(), Bytes::new(MAX_CHANGES_BYTES));
+            while let Some(row) = rows.next()? {
+                let change = change(row)?;
+                if !room.take(change.told()) {
+                    break;
+                }
+                changes.push(change);
+            }
+            changes.reverse();
+            Ok(Some((found, changes)))
         })
     }
 

@@ -1,7 +1,8 @@
 //! Plans: tasks in columns, changed by several at once.
 
 use store::{
-    Author, Change, Changed, Error, Limits, MAX_NAME, NewTask, Plan, Plans, Task, TaskChange,
+    Author, Change, Changed, Error, Limits, MAX_CHANGES_BYTES, MAX_NAME, NewTask, Plan, Plans,
+    Task, TaskChange,
 };
 
 use crate::subject::{Make, NOW, ada, at, bob, contract, limit};
@@ -15,6 +16,7 @@ contract! {
     plans_of_others_are_out_of_reach,
     limits_of_plans_hold,
     limits_of_tasks_hold,
+    of_many_changes_the_newest_are_given,
 }
 
 pub(crate) fn plan(id: &str) -> Plan {
@@ -353,4 +355,36 @@ fn limits_of_tasks_hold(make: Make) {
     plans.remove("q").wait().unwrap();
     let (kept, _) = plans.task("p", "1").wait().unwrap().unwrap();
     assert_eq!((&*kept.description, kept.version), ("more", 1));
+}
+
+fn of_many_changes_the_newest_are_given(make: Make) {
+    let store = make(Limits::default());
+    let plans = store.for_agent(&ada()).plans();
+    plans.create(plan("p")).wait().unwrap();
+    add(&*plans, "p", task("t"));
+    let titles = MAX_CHANGES_BYTES / 512 + 100;
+    for number in 0..titles {
+        let change = TaskChange {
+            title: Some(format!("{number}{}", "x".repeat(250))),
+            ..TaskChange::default()
+        };
+        done(plans.change(by("ada", 1), "p", "t", change).wait().unwrap());
+    }
+    let (_, changes) = plans.task("p", "t").wait().unwrap().unwrap();
+    assert!(
+        changes.len() < titles && changes.len() > 100,
+        "{}",
+        changes.len()
+    );
+    let bytes: usize = changes
+        .iter()
+        .map(|it| it.before.len() + it.after.len())
+        .sum();
+    assert!(bytes <= MAX_CHANGES_BYTES, "{bytes}");
+    let last = changes.last().unwrap();
+    assert!(
+        last.after.starts_with(&(titles - 1).to_string()),
+        "{last:?}"
+    );
+    assert!(changes.is_sorted_by_key(|change| change.version));
 }
