@@ -52,6 +52,10 @@ for line in sys.stdin:
     elif method == "tools/list":
         if how == "pages":
             say(id=id, result={"tools": [{**tool(), "name": "t" + str(id)}], "nextCursor": "more"})
+        elif how == "large pages":
+            text = "x" * 60000
+            say(id=id, result={"tools": [{"name": "t" + str(id), "inputSchema": {"type": "object"},
+                "description": text}], "nextCursor": "more"})
         elif how == "many":
             say(id=id, result={"tools": [{**tool(), "name": "t" + str(n)} for n in range(2001)]})
         else:
@@ -236,6 +240,19 @@ fn a_server_with_endless_pages_is_cut_off() {
         &json!({"type": "mcp/server/list/req", "id": "1"}),
     );
     assert_eq!(listed["servers"][0]["tools_count"], 100, "{listed}");
+}
+
+/// A list ends at 4 MiB, however few entries and pages that are.
+#[test]
+fn a_server_with_large_pages_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_node, mut wire) = hostile(folder.path(), "large pages", &json!({}));
+    let listed = ask(
+        &mut wire,
+        &json!({"type": "mcp/server/list/req", "id": "1"}),
+    );
+    let count = listed["servers"][0]["tools_count"].as_u64().unwrap();
+    assert_eq!(count, (4 << 20) / 60_100, "{listed}");
 }
 
 /// A tool that says something else than when it was approved waits for the operator.

@@ -1,6 +1,7 @@
 //! What a server has: its tools, resources and prompts, page by page and up to a limit.
 
 use std::collections::HashMap;
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use rmcp::ServiceError;
 use rmcp::model::{
     PaginatedRequestParams, Prompt, Resource, ServerCapabilities, Tool as McpDefinition,
 };
+use serde::Serialize;
 
 use super::server::{Connection, Server};
 use super::tool::McpTool;
@@ -16,6 +18,9 @@ use crate::tool::{Admitted, Source, Tool};
 
 /// How many tools, resources or prompts of a server are listed; more are left out.
 pub const MAX_LISTED: usize = 2000;
+
+/// Bytes of a list, about; of a page that has more than is left, nothing is listed.
+const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
 
 /// How many pages are asked for: a server that has always one more is stopped here.
 const MAX_PAGES: usize = 100;
@@ -27,10 +32,15 @@ const LISTING: Duration = Duration::from_secs(20);
 macro_rules! pages {
     ($peer:expr, $list:ident, $items:ident) => {
         async {
-            let (mut all, mut cursor) = (Vec::new(), None);
+            let (mut all, mut cursor, mut left) = (Vec::new(), None, MAX_LISTED_BYTES);
             for _ in 0..MAX_PAGES {
                 let asked = PaginatedRequestParams::default().with_cursor(cursor);
                 let page = $peer.$list(Some(asked)).await?;
+                let Some(room) = left.checked_sub(size(&page.$items)) else {
+                    tracing::warn!("a list of over {MAX_LISTED_BYTES} bytes is cut off");
+                    break;
+                };
+                left = room;
                 all.extend(page.$items);
                 cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
                 if cursor.is_none() || all.len() >= MAX_LISTED {
@@ -66,6 +76,28 @@ impl Connection {
     fn offers(&self, what: impl Fn(&ServerCapabilities) -> bool) -> bool {
         let info = self.peer().peer_info();
         info.is_some_and(|info| what(&info.capabilities))
+    }
+}
+
+/// How many bytes something has as JSON. It is not written anywhere.
+fn size(value: &impl Serialize) -> usize {
+    struct Count(usize);
+
+    impl Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => usize::MAX,
     }
 }
 
@@ -230,6 +262,12 @@ fn folder(agent: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_size_of_a_list_is_that_of_its_json() {
+        let list = serde_json::json!([{"name": "a", "text": "\n"}]);
+        assert_eq!(size(&list), list.to_string().len());
+    }
 
     #[test]
     fn the_servers_of_an_agent_are_nobody_elses() {
