@@ -36,12 +36,15 @@ impl Ignored {
         names: impl IntoIterator<Item = &'static str>,
         outer: Option<Arc<Self>>,
     ) -> Option<Arc<Self>> {
+        let texts = names.into_iter().filter_map(|name| text(folder, name));
+        let texts: Vec<String> = texts.collect();
+        if texts.is_empty() {
+            return outer;
+        }
         let mut builder = GitignoreBuilder::new(path);
-        for name in names {
-            for line in text(folder, name).unwrap_or_default().lines() {
-                // A line that is no pattern is left out, as git does.
-                let _ = builder.add_line(None, line);
-            }
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            // A line that is no pattern is left out, as git does.
+            let _ = builder.add_line(None, line);
         }
         match builder.build() {
             Ok(own) if !own.is_empty() => Some(Arc::new(Self { own, outer })),

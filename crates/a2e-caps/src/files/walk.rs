@@ -35,6 +35,9 @@ pub const MAX_DEPTH: usize = 128;
 /// A thread gives away its files so many at a time.
 const BATCH: usize = 64;
 
+/// With so much to do, nothing more is given away.
+const WAITING: usize = 64;
+
 const MAX_THREADS: usize = 8;
 
 /// Shows all files below a folder to visitors, each thread its own, until one of them has enough or
@@ -187,24 +190,28 @@ impl Walk<'_> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads a folder; sees its files, or gives them away if they are many.
+    /// Reads a folder; sees its files, or gives them away if they are many. Of a folder with very many
+    /// files only some names are in memory at a time.
     fn read(
         &self,
         mut folder: Folder,
         visitor: &mut impl Visitor,
         buffer: &mut Vec<u8>,
     ) -> ControlFlow<(), Vec<Work>> {
+        if self.which == Which::Usual {
+            let outer = folder.ignored.take();
+            let at = self.from.join(&folder.path);
+            folder.ignored = Ignored::read(folder.open.as_fd(), &at, NAMES, outer);
+        }
+        let folder = Arc::new(folder);
         let (mut folders, mut files) = (Vec::new(), Vec::new());
-        let mut rules = [false; NAMES.len()];
+        let mut path = self.from.join(&folder.path);
         buffer.clear();
         let mut entries = RawDir::new(&*folder.open, spare(buffer));
         while let Some(Ok(entry)) = entries.next() {
             let name = entry.file_name();
             let is_dots = [c".", c".."].contains(&name);
             let is_hidden = name.to_bytes().first() == Some(&b'.');
-            for (slot, known) in rules.iter_mut().zip(NAMES) {
-                *slot |= name.to_bytes() == known.as_bytes();
-            }
             if is_dots || (is_hidden && self.which == Which::Usual) {
                 continue;
             }
@@ -214,63 +221,49 @@ impl Walk<'_> {
             {
                 kind = FileType::from_raw_mode(stat.st_mode);
             }
-            if kind == FileType::Directory && folder.depth < MAX_DEPTH {
-                folders.push(name.to_owned());
-            } else if kind == FileType::RegularFile {
-                files.push(name.to_owned());
+            let is_folder = kind == FileType::Directory && folder.depth < MAX_DEPTH;
+            if !is_folder && kind != FileType::RegularFile {
+                continue;
+            }
+            if let Some(ignored) = &folder.ignored {
+                path.push(OsStr::from_bytes(name.to_bytes()));
+                let is_left_out = ignored.has(&path, is_folder);
+                path.pop();
+                if is_left_out {
+                    continue;
+                }
+            }
+            match is_folder {
+                true => folders.push(name.to_owned()),
+                false => files.push(name.to_owned()),
+            }
+            if files.len() >= BATCH {
+                self.share(&folder, std::mem::take(&mut files), visitor)?;
             }
         }
-        if self.which == Which::Usual {
-            let names = rules
-                .iter()
-                .zip(NAMES)
-                .filter(|(has, _)| **has)
-                .map(|(_, name)| name);
-            let outer = folder.ignored.take();
-            let at = self.from.join(&folder.path);
-            folder.ignored = match rules.contains(&true) {
-                true => Ignored::read(folder.open.as_fd(), &at, names, outer),
-                false => outer,
-            };
-            self.leave_out(&folder, &mut folders, true);
-            self.leave_out(&folder, &mut files, false);
-        }
-        let folder = Arc::new(folder);
-        let mut work: Vec<Work> = Vec::new();
-        // Folders lie below the files, which are done first: then their folder can be closed.
-        work.extend(
-            folders
-                .into_iter()
-                .rev()
-                .map(|name| Work::Open(Arc::clone(&folder), name)),
-        );
-        let mut files = files.into_iter();
-        let mut own: Vec<CString> = files.by_ref().take(BATCH).collect();
-        loop {
-            let more: Vec<CString> = files.by_ref().take(BATCH).collect();
-            if more.is_empty() {
-                break;
-            }
-            work.push(Work::See(
-                Arc::clone(&folder),
-                std::mem::replace(&mut own, more),
-            ));
-        }
-        see(&folder, &own, visitor)?;
-        ControlFlow::Continue(work)
+        see(&folder, &files, visitor)?;
+        let open = |name| Work::Open(Arc::clone(&folder), name);
+        ControlFlow::Continue(folders.into_iter().rev().map(open).collect())
     }
 
-    fn leave_out(&self, folder: &Folder, names: &mut Vec<CString>, is_folder: bool) {
-        let Some(ignored) = &folder.ignored else {
-            return;
-        };
-        let mut path = self.from.join(&folder.path);
-        names.retain(|name| {
-            path.push(OsStr::from_bytes(name.to_bytes()));
-            let is_kept = !ignored.has(&path, is_folder);
-            path.pop();
-            is_kept
-        });
+    /// Gives files of a folder away, or sees them if the others have enough to do.
+    fn share(
+        &self,
+        folder: &Arc<Folder>,
+        names: Vec<CString>,
+        visitor: &mut impl Visitor,
+    ) -> ControlFlow<()> {
+        let mut queue = self.queue();
+        if queue.is_over || self.over.is_cancelled() {
+            return ControlFlow::Break(());
+        }
+        if queue.work.len() < WAITING {
+            queue.work.push(Work::See(Arc::clone(folder), names));
+            self.changed.notify_one();
+            return ControlFlow::Continue(());
+        }
+        drop(queue);
+        see(folder, &names, visitor)
     }
 }
 
