@@ -197,7 +197,7 @@ impl Desk {
             Err((why, current)) => (Some(why), current),
         };
         let summary = match current {
-            Some(task) => Some(self.listed(&plan).await?.summary(&task)),
+            Some(task) => Some(self.listed(&plan).await?.summary(*task)),
             None => None,
         };
         Ok(TaskUpdateResponse {
@@ -227,8 +227,9 @@ impl Desk {
             if !is_meant {
                 continue;
             }
-            let listed = self.listed_of(plan).await?;
-            for task in listed.in_order() {
+            let mut listed = self.listed_of(plan).await?;
+            // Each is moved into the answer: two copies of many tasks would be many megabytes.
+            for task in std::mem::take(&mut listed.tasks) {
                 let is_other = |id: &str| id != task.id;
                 if (!request.status.is_empty() && request.status != *task.status)
                     || request
@@ -238,15 +239,15 @@ impl Desk {
                 {
                     continue;
                 }
-                size.count(task)?;
-                let summary = listed.summary(task);
-                tasks.push(match request.task_id {
-                    None => summary,
+                size.count(&task)?;
+                let full = match request.task_id {
+                    None => None,
                     Some(_) => {
                         let full = self.plans.task(&listed.plan.id, &task.id).await;
-                        view::in_full(summary, full.map_err(failed)?)
+                        full.map_err(failed)?
                     }
-                });
+                };
+                tasks.push(view::in_full(listed.summary(task), full));
             }
         }
         Ok(TaskListResponse { tasks })

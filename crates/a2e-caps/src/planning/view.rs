@@ -25,6 +25,7 @@ pub(super) struct Size(usize);
 /// A plan with its tasks.
 pub(super) struct Listed {
     pub(super) plan: Plan,
+    /// By column, and within it by place.
     pub(super) tasks: Vec<Task>,
     /// The ids of those that are not done.
     open: HashSet<String>,
@@ -55,7 +56,14 @@ impl Listed {
         let done = plan.columns.last().map_or("", |last| last);
         let open = tasks.iter().filter(|task| task.status != done);
         let open = open.map(|task| task.id.clone()).collect();
-        Self { plan, tasks, open }
+        let mut listed = Self { plan, tasks, open };
+        let columns = listed.columns().into_iter();
+        let columns: Vec<String> = columns.map(str::to_owned).collect();
+        listed.tasks.sort_by_key(|task| {
+            let column = columns.iter().position(|it| *it == task.status);
+            (column, task.place)
+        });
+        listed
     }
 
     /// What must be done before a task: of its dependencies, those that are not in the last column.
@@ -64,40 +72,27 @@ impl Listed {
         open.map(|id| Cow::Owned(id.clone())).collect()
     }
 
-    /// The tasks by column, and within it by place.
-    pub(super) fn in_order(&self) -> Vec<&Task> {
-        let columns = self.columns();
-        let mut tasks: Vec<&Task> = self.tasks.iter().collect();
-        tasks.sort_by_key(|task| {
-            let column = columns.iter().position(|it| **it == task.status);
-            (column, task.place)
-        });
-        tasks
-    }
-
-    pub(super) fn summary(&self, task: &Task) -> TaskSummary<'static> {
-        let deps = task.deps.iter().map(|id| Cow::Owned(id.clone()));
+    pub(super) fn summary(&self, task: Task) -> TaskSummary<'static> {
         TaskSummary {
-            deps: Some(deps.collect()),
-            blocked_by: Some(self.blocked_by(task)),
+            blocked_by: Some(self.blocked_by(&task)),
+            deps: Some(task.deps.into_iter().map(Cow::Owned).collect()),
             position: i64::try_from(task.place).ok(),
             version: Some(task.version),
             created_at: Some(timestamp(task.created)),
             updated_at: Some(timestamp(task.changed)),
             ..TaskSummary::new(
-                task.id.clone().into(),
-                task.title.clone().into(),
-                task.status.clone().into(),
-                task.assignee.clone().into(),
+                task.id.into(),
+                task.title.into(),
+                task.status.into(),
+                task.assignee.into(),
                 self.plan.id.clone().into(),
             )
         }
     }
 
     pub(super) fn board(&self) -> PlanBoard<'static> {
-        let in_order = self.in_order();
         let columns = self.columns().into_iter().map(|column| {
-            let tasks = in_order.iter().filter(|task| task.status == column);
+            let tasks = self.tasks.iter().filter(|task| task.status == column);
             let tasks = tasks.map(|task| BoardTask {
                 blocked_by: Some(self.blocked_by(task)),
                 version: Some(task.version),

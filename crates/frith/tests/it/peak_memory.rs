@@ -54,7 +54,7 @@ const MANY: Amount = Amount {
     memories: 1000,
     refinements: 400,
     samples: 1000,
-    tasks: 1500,
+    tasks: 800,
     line: 240 << 20,
     files: 100_000,
 };
