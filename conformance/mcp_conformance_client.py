@@ -9,12 +9,13 @@ library only.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 SCENARIO = os.environ["MCP_CONFORMANCE_SCENARIO"]
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
@@ -99,6 +100,8 @@ def operator(frith, url, folder):
     oauth = {key: CONTEXT[key] for key in ("client_id", "client_secret") if key in CONTEXT}
     grant = "client_credentials" if "client-credentials" in SCENARIO else "login"
     oauth.update(grant=grant, client_metadata_url=DOCUMENT)
+    if "client_secret" in oauth:
+        oauth["issuer"] = issuer(url)
     servers = {"suite": {"url": url, "oauth": oauth}}
     hosts = [urlsplit(url).netloc]
     file = write(folder, [{"name": "mcp", "type": "mcp", "private_hosts": hosts, "servers": servers}])
@@ -123,6 +126,20 @@ def operator(frith, url, folder):
     finally:
         node.terminate()
         node.wait()
+
+
+def issuer(url):
+    """Who gives tokens for the server. An operator knows that; here the server says it."""
+    try:
+        request = Request(url, b"{}", {"Content-Type": "application/json"})
+        return urlopen(request) and None
+    except HTTPError as error:
+        challenge = error.headers.get("WWW-Authenticate", "")
+    named = re.search('resource_metadata="([^"]*)"', challenge)
+    place = urlsplit(url)
+    default = f"{place.scheme}://{place.netloc}/.well-known/oauth-protected-resource{place.path}"
+    with urlopen(named[1] if named else default) as said:
+        return json.load(said)["authorization_servers"][0]
 
 
 def login(frith, data):

@@ -480,6 +480,10 @@ fn words_that_mean_nothing() {
             "must be a whole number from 65536 to",
         ),
         ("identity: {name: 'a b'}", "must be 1 to 64 of"),
+        (
+            "mcp: {servers: {a: {url: 'https://a', oauth: {client_id: b, client_secret: hunter2}}}}",
+            "`mcp.servers.a.oauth` has a `client_secret` without `issuer`",
+        ),
         ("store: {sync: never}", "`sync` is `commit` or a time"),
         (
             "store: {max_bytes: 1}",

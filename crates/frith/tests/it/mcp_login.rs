@@ -41,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
         base, place = f"http://{self.headers['Host']}", urlsplit(self.path)
         query = {key: value[0] for key, value in parse_qs(place.query).items()}
         if place.path == "/.well-known/oauth-protected-resource/mcp":
-            self.say(200, {"resource": base + "/mcp", "authorization_servers": [base], "scopes_supported": ["read"]})
+            self.say(200, {"resource": base + "/mcp", "authorization_servers": [sys.argv[3] or base], "scopes_supported": ["read"]})
         elif place.path == "/.well-known/oauth-authorization-server":
             self.say(200, {"issuer": base, "authorization_endpoint": sys.argv[2] or base + "/authorize",
                 "token_endpoint": base + "/token", "registration_endpoint": base + "/register",
@@ -92,7 +92,8 @@ class Handler(BaseHTTPRequestHandler):
         proof = base64.urlsafe_b64encode(hashlib.sha256(form.get("code_verifier", "").encode()).digest())
         is_code = form.get("code") == "c0de-of-the-browser" and proof.decode().rstrip("=") == given["challenge"]
         is_refresh = given["refresh"] is not None and form.get("refresh_token") == given["refresh"]
-        if not (is_code or is_refresh) or form.get("client_secret") != "s3cret":
+        is_node = form["grant_type"] == "client_credentials"
+        if not (is_code or is_refresh or is_node) or form.get("client_secret") != "s3cret":
             return self.say(400, {"error": "invalid_grant"})
         given["count"] += 1
         given["token"], given["refresh"] = f"tok-{given['count']}-secret", f"ref-{given['count']}-secret"
@@ -116,10 +117,19 @@ impl Server {
 
     /// One that sends browsers elsewhere than to itself.
     fn that_leads_to(place: &str, folder: &Path) -> Self {
+        Self::with(place, "", folder)
+    }
+
+    /// One that says that another gives tokens for it.
+    fn that_names(issuer: &str, folder: &Path) -> Self {
+        Self::with("", issuer, folder)
+    }
+
+    fn with(place: &str, issuer: &str, folder: &Path) -> Self {
         let mut process = Command::new("python3")
             .args(["-c", SERVER])
             .arg(folder.join("shown"))
-            .arg(place)
+            .args([place, issuer])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -130,10 +140,19 @@ impl Server {
         Self { process, port }
     }
 
+    fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     /// The configuration of a node that uses it.
     fn config(&self, path: &str) -> String {
+        self.config_with(path, &json!({}))
+    }
+
+    fn config_with(&self, path: &str, oauth: &Value) -> String {
         let host = format!("127.0.0.1:{}", self.port);
-        let servers = json!({"docs": {"url": format!("http://{host}{path}")}});
+        let url = format!("{}{path}", self.origin());
+        let servers = json!({"docs": {"url": url, "oauth": oauth}});
         let mcp =
             json!({"name": "mcp", "type": "mcp", "private_hosts": [host], "servers": servers});
         json!({"plugins": [{"name": "tools", "type": "tools"}, mcp]}).to_string()
@@ -296,6 +315,52 @@ fn a_browser_is_not_sent_just_anywhere() {
         assert_eq!(status, 1, "{place}: {error}");
         assert!(error.contains("cannot be opened"), "{place}: {error}");
     }
+}
+
+/// The secret of the node's client is for one issuer, whomever the server names.
+#[test]
+fn a_client_secret_goes_to_the_configured_issuer_alone() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let thief = Server::start(elsewhere.path());
+    let server = Server::that_names(&thief.origin(), folder.path());
+    let oauth = |issuer: &Server| {
+        json!({"grant": "client_credentials", "client_id": "node", "client_secret": "s3cret",
+            "issuer": issuer.origin()})
+    };
+    let config = server.config_with("/mcp", &oauth(&server));
+    let node = Node::start(folder.path(), &config);
+    let mut wire = agent(&node);
+    crate::mcp_servers::wake(&mut wire, "w", "docs");
+    let listed = ask(
+        &mut wire,
+        &json!({"type": "mcp/server/list/req", "id": "1"}),
+    );
+    let error = listed["servers"][0]["error"].as_str().unwrap();
+    assert!(error.contains("`issuer` of its `oauth`"), "{listed}");
+    let (status, _, error) = frith(
+        &[
+            "mcp",
+            "login",
+            "docs",
+            "--data",
+            node.data().to_str().unwrap(),
+        ],
+        "",
+    );
+    assert_eq!(status, 1);
+    assert!(error.contains(&thief.origin()), "{error}");
+    for folder in [&folder, &elsewhere] {
+        let shown = std::fs::read_to_string(folder.path().join("shown")).unwrap_or_default();
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+    drop(node);
+    // The operator may believe the other one.
+    let folder = tempfile::tempdir().unwrap();
+    let honest = Server::start(folder.path());
+    let node = Node::start(folder.path(), &honest.config_with("/mcp", &oauth(&honest)));
+    let mut wire = agent(&node);
+    crate::mcp_servers::wake(&mut wire, "w", "docs");
+    assert_eq!(text(&mut wire, "2", "docs__look"), "done");
 }
 
 #[test]

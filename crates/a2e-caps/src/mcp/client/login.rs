@@ -50,6 +50,9 @@ const OFFLINE: &str = "offline_access";
 struct Kept {
     /// Nobody else is shown what this server's login gave.
     url: String,
+    /// The issuer that the configuration named. What it gave is exchanged with no other.
+    #[serde(default)]
+    issuer: Option<String>,
     tokens: Tokens,
 }
 
@@ -149,7 +152,7 @@ impl Login {
             return Err("there is none".to_owned());
         };
         let web = self.web()?;
-        let found = discover::discover(&web, &self.at.url, Some(challenge)).await?;
+        let found = discover::discover(&web, &self.at, Some(challenge)).await?;
         let client = Client::known(id, Some(secret.reveal()), &found.giver);
         let scopes = self.scopes(held, &found, Some(challenge));
         let tokens = Tokens::for_client(&web, &found, &client, &scopes).await;
@@ -215,7 +218,9 @@ impl Login {
         match secrets.get(&self.name()).await {
             Ok(text) => {
                 let kept = text.and_then(|text| serde_json::from_slice::<Kept>(&text).ok());
-                let kept = kept.filter(|kept| kept.url == self.at.url);
+                let is_same =
+                    |kept: &Kept| kept.url == self.at.url && kept.issuer == self.at.oauth.issuer;
+                let kept = kept.filter(is_same);
                 held.tokens = kept.map(|kept| kept.tokens);
             }
             Err(error) => {
@@ -230,6 +235,7 @@ impl Login {
         held.is_loaded = true;
         let kept = Kept {
             url: self.at.url.clone(),
+            issuer: self.at.oauth.issuer.clone(),
             tokens: tokens.clone(),
         };
         held.tokens = Some(tokens);

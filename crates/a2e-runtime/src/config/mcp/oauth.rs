@@ -12,7 +12,9 @@ pub struct McpOAuth {
     pub grant: McpGrant,
     /// The client that the operator has registered; the node registers itself unless given.
     pub client_id: Option<String>,
-    /// What that client proves itself with.
+    /// Who gives tokens for the server, as it names itself; without it, whom the server names.
+    pub issuer: Option<String>,
+    /// What that client proves itself with, to the issuer alone.
     pub client_secret: Option<Secret>,
     /// Where a document about the client is, for servers that take that for a registration.
     pub client_metadata_url: Option<String>,
@@ -43,6 +45,7 @@ impl Reader<'_> {
         set_some(&mut oauth.client_id, section.field("client_id"), |it| {
             it.word()
         });
+        set_some(&mut oauth.issuer, section.field("issuer"), |it| it.word());
         set_some(
             &mut oauth.client_secret,
             section.field("client_secret"),
@@ -61,6 +64,12 @@ impl Reader<'_> {
         }
         if oauth.client_secret.is_some() && oauth.client_id.is_none() {
             return field.wrong("has a `client_secret` without its `client_id`");
+        }
+        if oauth.client_secret.is_some() && oauth.issuer.is_none() {
+            return field.wrong(
+                "has a `client_secret` without `issuer`: name who gives tokens for the server, or the \
+                 secret would go to whomever the server names",
+            );
         }
         Some(oauth)
     }

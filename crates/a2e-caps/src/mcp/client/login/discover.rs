@@ -1,6 +1,7 @@
 //! Who gives tokens for a server: what it says of itself (RFC 9728), and what that one says (RFC 8414,
 //! the discovery of `OpenID` Connect).
 
+use a2e_runtime::config::McpUrl;
 use hyper::{Method, StatusCode, Uri};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -66,15 +67,17 @@ struct Metadata {
     authorization_response_iss_parameter_supported: bool,
 }
 
-/// Finds out who gives tokens for the server at this address.
+/// Finds out who gives tokens for the server at this address: the issuer that the operator has named, or
+/// else whom the server names.
 ///
 /// # Errors
 /// In words, what is in the way.
 pub(super) async fn discover(
     web: &LoginWeb,
-    url: &str,
+    at: &McpUrl,
     challenge: Option<&Challenge>,
 ) -> Result<Found, String> {
+    let (url, named) = (at.url.as_str(), at.oauth.issuer.as_ref());
     let place = Place::of(url).ok_or("its address cannot be used")?;
     if let Some(resource) = resource(web, &place, challenge).await? {
         if !is_for(&resource.resource, &place) {
@@ -83,16 +86,31 @@ pub(super) async fn discover(
                 resource.resource
             ));
         }
-        let Some(issuer) = resource.authorization_servers.first() else {
+        let said = &resource.authorization_servers;
+        if let Some(named) = named
+            && !said.iter().any(|it| same(it, named))
+        {
+            let said = said.first().map_or("nobody", String::as_str);
+            return Err(format!(
+                "it says that {said} gives tokens for it, and `issuer` of its `oauth` is {named}: \
+                 nothing was asked of either; see which of them is right"
+            ));
+        }
+        let Some(issuer) = named.or(said.first()) else {
             return Err("it does not say who gives tokens for it".to_owned());
         };
-        let at = Place::of(issuer).ok_or("whoever gives tokens for it has no address")?;
-        let giver = giver(web, &at, Some(issuer)).await?;
-        let none = || format!("{issuer}, who gives tokens for it, says nothing of itself");
         return Ok(Found {
             resource: resource.resource,
             scopes: resource.scopes_supported,
-            giver: giver.ok_or_else(none)?,
+            giver: issuer_of(web, issuer).await?,
+            is_told: true,
+        });
+    }
+    if let Some(named) = named {
+        return Ok(Found {
+            resource: url.to_owned(),
+            scopes: Vec::new(),
+            giver: issuer_of(web, named).await?,
             is_told: true,
         });
     }
@@ -113,6 +131,18 @@ pub(super) async fn discover(
             ..Giver::default()
         }),
     })
+}
+
+/// What an issuer says of itself.
+async fn issuer_of(web: &LoginWeb, issuer: &String) -> Result<Giver, String> {
+    let at = Place::of(issuer).ok_or("whoever gives tokens for it has no address")?;
+    let none = || format!("{issuer}, who gives tokens for it, says nothing of itself");
+    giver(web, &at, Some(issuer)).await?.ok_or_else(none)
+}
+
+/// Whether two names of an issuer are one.
+fn same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 /// The scheme, host and port of an address, and its path.
@@ -186,7 +216,6 @@ async fn giver(
     let Some(said) = first::<Metadata>(web, guesses).await? else {
         return Ok(None);
     };
-    let same = |one: &str, other: &str| one.trim_end_matches('/') == other.trim_end_matches('/');
     if let Some(named) = named
         && !said.issuer.as_ref().is_some_and(|it| same(it, named))
     {

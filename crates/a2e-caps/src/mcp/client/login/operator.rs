@@ -98,7 +98,7 @@ impl Login {
     /// Finds out who gives tokens, and who the node is there.
     async fn begin(&self, redirect_uri: &str) -> Result<Begun, String> {
         let (web, wanted) = (self.web()?, self.lock().clone());
-        let found = discover(&web, &self.at.url, wanted.as_ref()).await?;
+        let found = discover(&web, &self.at, wanted.as_ref()).await?;
         if (!found.is_told && wanted.is_none()) || found.giver.login.is_empty() {
             return Err(format!(
                 "`{}` has not asked for a login, and does not say where one is to be had",
