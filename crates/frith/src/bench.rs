@@ -157,7 +157,7 @@ where
 }
 
 async fn sandboxed(time: Duration) -> Result<f64> {
-    let launcher = capabilities::launcher(&Config::default())?;
+    let launcher = capabilities::launcher(&Config::default(), None)?;
     let (command, profile) = (Command::new("true"), Profile::default());
     let took = each(time, async || {
         let mut child = launcher.spawn(&command, &profile).await?;

@@ -14,7 +14,7 @@ mod toolkits;
 mod tools;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use a2e_caps::agents::Forest;
 use a2e_caps::chains::Keeper;
@@ -38,13 +38,14 @@ use a2e_runtime::config::{
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::{DataDir, HostBuilder};
 use anyhow::{Context, Result, bail};
-use sandbox::Settings;
+use sandbox::{Profile, Settings};
 use store::{Store, Vault};
 use tokio::task::JoinHandle;
 
 use crate::components::Loader;
 
 pub(crate) use chains::{chains, planning};
+use ground::Protected;
 pub(crate) use ground::launcher;
 
 /// What the built-in capabilities stand on. It stays when the configuration is read again.
@@ -57,6 +58,11 @@ pub(crate) struct Capabilities {
     components: Loader,
     /// What queries of SQLite databases may use up.
     queries: SqliteLimits,
+    /// What no program may reach.
+    protected: Protected,
+    /// The widest profile of the configuration that was last looked at: what must not be changed by what
+    /// agents run lies outside of it.
+    widest: RwLock<Profile>,
     /// Where scripts, and skills that are programs, are kept as they were when they were read.
     scripts: PathBuf,
     /// Where skills are, unless the configuration says otherwise.
@@ -110,9 +116,11 @@ impl Capabilities {
         let limits = &config.global_limits;
         let workspace = ground::workspace(config, data)?;
         let profile = ground::profile(config, &workspace);
-        ground::check(&profile, data.path(), file)?;
-        tools::check_own_tools(&profile, config)?;
-        let launcher = launcher(config)?;
+        let protected = Protected::new(data, &workspace, file);
+        ground::check(config, &profile, &protected)?;
+        let widest = ground::widest(config, &profile);
+        tools::check_own_tools(&widest, config)?;
+        let launcher = launcher(config, Some(&protected))?;
         if config.workspace.is_none() {
             let shared = launcher.share(&workspace);
             shared.with_context(|| format!("cannot share {}", workspace.display()))?;
@@ -145,13 +153,33 @@ impl Capabilities {
                 per_agent: limits.max_queries_per_agent,
                 ..SqliteLimits::default()
             },
-            scripts: data.path().join("scripts"),
+            protected,
+            widest: RwLock::new(widest),
+            scripts: ground::scripts(data),
             own_skills: data.path().join("skills"),
             shelf: OnceLock::new(),
             forest: Arc::default(),
             #[cfg(feature = "mcp")]
             fleet: Arc::default(),
         })
+    }
+
+    /// Checks the profiles of a configuration, which may be another than the one at the start.
+    ///
+    /// # Errors
+    /// If a program could reach what it must not.
+    pub(crate) fn check(&self, config: &Config) -> Result<()> {
+        let profile = &self.workplace.profile;
+        ground::check(config, profile, &self.protected)?;
+        let mut widest = self.widest.write().unwrap_or_else(PoisonError::into_inner);
+        *widest = ground::widest(config, profile);
+        Ok(())
+    }
+
+    /// The profile of everything that the configuration has run, taken together.
+    fn widest(&self) -> Profile {
+        let widest = self.widest.read();
+        widest.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The tools there are.

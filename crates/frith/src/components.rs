@@ -38,17 +38,18 @@ impl Loader {
         Arc::clone(&self.components)
     }
 
-    /// Loads components, and compares them with what was approved.
+    /// Loads components, and compares them with what was approved. They run in the first profile; nothing that
+    /// runs in the second, the widest there is, may change them.
     pub(crate) async fn load_all(
         &self,
         wanted: &[ComponentTool],
-        profile: &Profile,
+        (profile, widest): (&Profile, &Profile),
         pinning: &Pinning,
         tell: &(dyn Fn(String) + Send + Sync),
     ) -> Result<Vec<(Source, Admitted)>> {
         let mut all = Vec::new();
         for one in wanted {
-            check(one, profile)?;
+            check(one, widest)?;
             let size = fs::metadata(&one.path).map_or(0, |found| found.len());
             if size >= LARGE {
                 let megabytes = size / 1_000_000;

@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let file = arguments.config.file()?;
     let config = arguments.config.load(file.as_deref())?;
-    let launcher = capabilities::launcher(&config)?;
+    let launcher = capabilities::launcher(&config, None)?;
     let guards = block_on(async { Ok(report(&launcher).await) })
         .context("cannot try the guards of the sandbox")?;
     match as_json {

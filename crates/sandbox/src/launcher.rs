@@ -224,7 +224,7 @@ impl Guards {
         Ok(Confinement {
             identity,
             network: profile.network,
-            mounts: layout::mounts(profile, &self.settings.hidden)?,
+            mounts: layout::mounts(profile, &self.settings.hidden, &self.settings.shown)?,
             limits: limits.clone(),
             memory: self.settings.memory,
             landlock: self.settings.landlock,

@@ -14,11 +14,12 @@ const OWN: [&str; 2] = ["/proc", "/dev"];
 const MOST_LINKS: usize = 40;
 
 /// What to put where, outer folders first.
-pub(crate) fn mounts(profile: &Profile, hidden: &[PathBuf]) -> Result<Vec<Mount>, Error> {
-    let hidden: Vec<PathBuf> = hidden
-        .iter()
-        .filter_map(|path| fs::canonicalize(path).ok())
-        .collect();
+pub(crate) fn mounts(
+    profile: &Profile,
+    hidden: &[PathBuf],
+    shown: &[PathBuf],
+) -> Result<Vec<Mount>, Error> {
+    let (hidden, shown) = (existing(hidden), existing(shown));
     let mut binds: BTreeMap<PathBuf, (bool, Kind)> = BTreeMap::new();
     let mut links = BTreeSet::new();
     let mut plain = BTreeSet::new();
@@ -30,7 +31,8 @@ pub(crate) fn mounts(profile: &Profile, hidden: &[PathBuf]) -> Result<Vec<Mount>
             path: path.clone(),
             why,
         })?;
-        if hidden.iter().any(|hidden| real.starts_with(hidden)) {
+        let is_below = |all: &[PathBuf]| all.iter().any(|it| real.starts_with(it));
+        if is_below(&hidden) && !is_below(&shown) {
             return Err(Error::Path {
                 path: path.clone(),
                 why: "it is hidden from all commands".into(),
@@ -53,6 +55,17 @@ pub(crate) fn mounts(profile: &Profile, hidden: &[PathBuf]) -> Result<Vec<Mount>
     mounts.extend(links.into_iter().map(|(at, to)| Mount::Link { at, to }));
     for path in hidden {
         if path.ancestors().any(|above| binds.contains_key(above)) {
+            // What covers it would cover this too.
+            if let Some(inside) = binds.keys().find(|bound| bound.starts_with(&path)) {
+                return Err(Error::Path {
+                    path: inside.clone(),
+                    why: format!(
+                        "it lies in {}, which is hidden from all commands, and so does a \
+                                  folder above that; leave out one of them",
+                        path.display()
+                    ),
+                });
+            }
             let kind = kind(&path).map_err(|why| Error::Path {
                 path: path.clone(),
                 why: why.to_string(),
@@ -61,6 +74,12 @@ pub(crate) fn mounts(profile: &Profile, hidden: &[PathBuf]) -> Result<Vec<Mount>
         }
     }
     Ok(mounts)
+}
+
+/// Those that are there, where they really are.
+fn existing(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let real = paths.iter().filter_map(|path| fs::canonicalize(path).ok());
+    real.collect()
 }
 
 /// Where a path really is, what is there, and the symbolic links that lead there. The paths of a

@@ -16,6 +16,8 @@ pub struct Settings {
     pub group: u32,
     /// Files and folders that no command sees, whatever its profile: the data directory.
     pub hidden: Vec<PathBuf>,
+    /// Folders inside of hidden ones that a profile may name: the workspace.
+    pub shown: Vec<PathBuf>,
     /// The program that calls [`enter_if_asked`](crate::enter_if_asked), if it is not this one.
     pub supervisor: Option<PathBuf>,
 }
@@ -43,6 +45,7 @@ impl Default for Settings {
             uids: 2_100_000_000..2_100_065_536,
             group: 2_100_065_536,
             hidden: Vec::new(),
+            shown: Vec::new(),
             supervisor: None,
         }
     }

@@ -52,7 +52,7 @@ impl Capabilities {
             .filter(|path| path.is_absolute());
         for file in files.map(real) {
             let is_open = |open: &&PathBuf| file.starts_with(real(open));
-            if let Some(open) = self.workplace.profile.writable.iter().find(is_open) {
+            if let Some(open) = self.widest().writable.iter().find(is_open) {
                 bail!(
                     "agents could rewrite a program of `multi_agent`: {} lies in {}, which is open \
                      to them; move one of them",

@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use a2e_runtime::DataDir;
-use a2e_runtime::config::{Config, Network, Sandbox};
+use a2e_runtime::config::{Config, McpCommand, McpPlace, Network, PluginKind, Sandbox};
 use anyhow::{Context, Result, bail};
 use sandbox::{Launcher, MemoryLevel, Profile, Settings};
 
@@ -25,10 +25,36 @@ pub(super) fn workspace(config: &Config, data: &DataDir) -> Result<PathBuf> {
     found.with_context(|| format!("`workspace` is no folder: {}", path.display()))
 }
 
+/// What no program in the sandbox may reach, and what it may not change.
+#[derive(Debug)]
+pub(crate) struct Protected {
+    /// The data directory.
+    data: PathBuf,
+    /// What programs see of it nevertheless: the workspace, and copies of scripts.
+    shown: Vec<PathBuf>,
+    /// The configuration.
+    file: Option<PathBuf>,
+}
+
+impl Protected {
+    pub(super) fn new(data: &DataDir, workspace: &Path, file: Option<&Path>) -> Self {
+        Self {
+            data: data.path().to_owned(),
+            shown: vec![workspace.to_owned(), scripts(data)],
+            file: file.map(Path::to_owned),
+        }
+    }
+}
+
+/// Where scripts, and skills that are programs, are kept as they were when they were read.
+pub(super) fn scripts(data: &DataDir) -> PathBuf {
+    data.path().join("scripts")
+}
+
 /// What starts programs of agents, with the guards that the configuration asks for. They are put up for
 /// each program, or it is not started; whether they can be is found out by
 /// [`Capabilities::try_guards`](super::Capabilities::try_guards).
-pub(crate) fn launcher(config: &Config) -> Result<Launcher> {
+pub(crate) fn launcher(config: &Config, protected: Option<&Protected>) -> Result<Launcher> {
     let Sandbox::Guarded(guarded) = &config.sandbox else {
         tracing::warn!("`sandbox: none`: what agents run has all rights of this process");
         return Ok(Launcher::none()?);
@@ -39,6 +65,8 @@ pub(crate) fn launcher(config: &Config) -> Result<Launcher> {
             true => MemoryLevel::Tree,
             false => MemoryLevel::Process,
         },
+        hidden: protected.map(|it| it.data.clone()).into_iter().collect(),
+        shown: protected.map(|it| it.shown.clone()).unwrap_or_default(),
         ..Settings::default()
     };
     Launcher::untried(settings).context(NO_SANDBOX)
@@ -74,33 +102,89 @@ pub(super) fn profile(config: &Config, workspace: &Path) -> Profile {
     profile
 }
 
-/// An agent must not be able to rewrite its own rules, nor read what keeps others out.
-pub(super) fn check(profile: &Profile, data: &Path, file: Option<&Path>) -> Result<()> {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let data = real(data);
-    for path in profile.readable.iter().chain(&profile.writable) {
-        if data.starts_with(real(path)) {
+/// The profile of everything that a configuration has run, taken together: what agents run, and each MCP
+/// server with what is open to it beside that. What is checked for it holds for each of them.
+pub(super) fn widest(config: &Config, profile: &Profile) -> Profile {
+    let mut widest = profile.clone();
+    for (_, command) in server_commands(config) {
+        widest.readable.extend(command.readable.iter().cloned());
+        widest.writable.extend(command.writable.iter().cloned());
+    }
+    widest
+}
+
+/// The MCP servers of a configuration that are programs, by name.
+fn server_commands(config: &Config) -> impl Iterator<Item = (&str, &McpCommand)> {
+    let enabled = config.plugins.iter().filter(|plugin| plugin.enabled);
+    let plugins = enabled.filter_map(|plugin| {
+        let PluginKind::Mcp(mcp) = &plugin.kind else {
+            return None;
+        };
+        Some(mcp)
+    });
+    let servers = config
+        .mcp
+        .iter()
+        .chain(plugins)
+        .flat_map(|mcp| &mcp.servers);
+    servers.filter_map(|server| match &server.place {
+        McpPlace::Command(command) => Some((server.name.as_str(), command)),
+        McpPlace::Http(_) | McpPlace::Sse(_) => None,
+    })
+}
+
+/// No program may rewrite its own rules, nor read what keeps others out: neither what agents run nor a
+/// server. Each profile of a configuration is checked here.
+pub(super) fn check(config: &Config, profile: &Profile, protected: &Protected) -> Result<()> {
+    let all = "`workspace`, `sandbox.readable` or `sandbox.writable`";
+    check_one(
+        &profile.readable,
+        &profile.writable,
+        protected,
+        "agents",
+        all,
+    )?;
+    for (name, command) in server_commands(config) {
+        let who = format!("the MCP server `{name}`");
+        let keys = format!("`readable` or `writable` of `{name}`");
+        check_one(&command.readable, &command.writable, protected, &who, &keys)?;
+    }
+    Ok(())
+}
+
+fn check_one(
+    readable: &[PathBuf],
+    writable: &[PathBuf],
+    protected: &Protected,
+    who: &str,
+    keys: &str,
+) -> Result<()> {
+    let data = real(&protected.data);
+    let is_shown = |path: &Path| protected.shown.iter().any(|it| path.starts_with(real(it)));
+    for path in readable.iter().chain(writable) {
+        let open = real(path);
+        if data.starts_with(&open) || (open.starts_with(&data) && !is_shown(&open)) {
             bail!(
-                "agents could read the data directory {}, since {} is open to what they run; \
-                 change `workspace`, `sandbox.readable` or `sandbox.writable`, or move it (--data)",
+                "{who} could read the data directory {}, since {} is open to what they run; \
+                 change {keys}, or move it (--data)",
                 data.display(),
                 path.display()
             );
         }
     }
-    let Some(file) = file.map(real) else {
+    let Some(file) = protected.file.as_deref().map(real) else {
         return Ok(());
     };
-    if let Some(path) = profile
-        .writable
-        .iter()
-        .find(|path| file.starts_with(real(path)))
-    {
+    if let Some(path) = writable.iter().find(|path| file.starts_with(real(path))) {
         bail!(
-            "agents could rewrite the configuration {}, since {} is open to them; move one of them",
+            "{who} could rewrite the configuration {}, since {} is open to them; move one of them",
             file.display(),
             path.display()
         );
     }
     Ok(())
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -89,7 +89,7 @@ impl Capabilities {
         (mcp, described): (&Mcp, &mut Described),
         (pinning, vault): (Pinning, &Vault),
     ) -> Result<HostBuilder> {
-        check_mcp(&self.workplace.profile, mcp)?;
+        check_mcp(&self.widest(), mcp)?;
         let web = Web::new(Arc::clone(&self.web), &mcp.private_hosts)?;
         let fleet = self.fleet.get_or_init(|| {
             let (workplace, catalogue) = (Arc::clone(&self.workplace), self.catalogue());

@@ -44,7 +44,7 @@ impl Capabilities {
 
     fn chain_tool(&self, tool: &ChainTool, limits: Limits) -> Result<Arc<dyn Tool>> {
         if let Some(file) = &tool.file {
-            check(&self.workplace.profile, file)?;
+            check(&self.widest(), file)?;
         }
         Ok(chains::tool(tool, limits)?)
     }

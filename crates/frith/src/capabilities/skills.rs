@@ -31,7 +31,7 @@ impl Capabilities {
             None => vec![self.own_skills.clone()],
         };
         for folder in &folders {
-            check(&self.workplace.profile, folder, config.folders.is_some())?;
+            check(&self.widest(), folder, config.folders.is_some())?;
         }
         let shelf = self
             .shelf

@@ -28,7 +28,8 @@ impl Capabilities {
         let mut all = Described::default();
         let whose = || format!("the tools of the plugin `{}`", plugin.name);
         // The configuration may be another than the one at the start.
-        check_own(&self.workplace.profile, own)?;
+        let widest = self.widest();
+        check_own(&widest, own)?;
         let web = Web::new(Arc::clone(&self.web), &own.private_hosts).with_context(whose)?;
         let described = self.described(own, &web).with_context(whose)?;
         all.add(Source::Config, Admitted::all(described));
@@ -58,8 +59,10 @@ impl Capabilities {
             }
             all.add(Source::Scripts, admitted);
         }
-        let (profile, components) = (&self.workplace.profile, &own.components);
-        let loaded = self.components.load_all(components, profile, pinning, tell);
+        let (profiles, components) = ((&self.workplace.profile, &widest), &own.components);
+        let loaded = self
+            .components
+            .load_all(components, profiles, pinning, tell);
         for (source, admitted) in loaded.await.with_context(whose)? {
             all.add(source, admitted);
         }

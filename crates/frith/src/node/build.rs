@@ -28,6 +28,7 @@ pub(crate) async fn builder(
 ) -> Result<(HostBuilder, Described)> {
     let mut builder = bare(config, shared);
     let capabilities = &shared.capabilities;
+    capabilities.check(config)?;
     let enabled = || config.plugins.iter().filter(|plugin| plugin.enabled);
     // First of all: no other host may have tools that are taken for these.
     let pinning = Pinning::new(shared.definitions.clone());

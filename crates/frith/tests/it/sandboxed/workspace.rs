@@ -83,6 +83,7 @@ fn the_workspace_must_not_hold_the_node() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let data = path.join("data");
+    std::fs::create_dir(path.join("skills")).unwrap();
     for (config, complaint) in [
         ("workspace: .", "agents could read the data directory"),
         (
@@ -90,6 +91,31 @@ fn the_workspace_must_not_hold_the_node() {
             "agents could read the data directory",
         ),
         ("workspace: nowhere", "`workspace` is no folder"),
+        (
+            "sandbox: {readable: [data/token]}",
+            "agents could read the data directory",
+        ),
+        (
+            "mcp: {servers: {sly: {command: [cat], readable: [.]}}}",
+            "the MCP server `sly` could read the data directory",
+        ),
+        (
+            "mcp: {servers: {sly: {command: [cat], writable: [data/store.key]}}}",
+            "change `readable` or `writable` of `sly`",
+        ),
+        (
+            "plugins: [{name: mcp, type: mcp, servers: {sly: {command: [cat], readable: [data]}}}]",
+            "the MCP server `sly` could read the data directory",
+        ),
+        (
+            "mcp: {servers: {sly: {command: [cat], writable: [frith.yaml]}}}",
+            "the MCP server `sly` could rewrite the configuration",
+        ),
+        (
+            "plugins: [{name: s, type: skills, folders: [skills]}, \
+             {name: mcp, type: mcp, servers: {sly: {command: [cat], writable: [skills]}}}]",
+            "agents could rewrite skills",
+        ),
     ] {
         let file = path.join("frith.yaml");
         std::fs::write(&file, config).unwrap();
@@ -133,4 +159,32 @@ fn the_workspace_must_not_hold_the_node() {
         error.contains("agents could rewrite the configuration"),
         "{error}"
     );
+}
+
+/// What a server may read is looked at when it starts, too: what is at a path may have become another.
+#[test]
+fn a_path_that_comes_to_lead_into_the_data_directory_is_hidden_from_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    let server = json!({"command": ["cat", link], "readable": [link]});
+    let config = json!({"plugins": [{"name": "tools", "type": "tools"},
+        {"name": "mcp", "type": "mcp", "servers": {"sly": server}}]});
+    let node = Node::start(folder.path(), &config.to_string());
+    std::os::unix::fs::symlink(node.data().join("token"), &link).unwrap();
+    let mut wire = crate::mcp_servers::agent(&node);
+    let mut number = 0;
+    // The node has tried it before there was such a path.
+    let refused = loop {
+        number += 1;
+        let refused = crate::mcp_servers::wake(&mut wire, &format!("w{number}"), "sly");
+        if !refused["message"]
+            .as_str()
+            .unwrap()
+            .contains("No such file")
+        {
+            break refused;
+        }
+    };
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("hidden from all commands"), "{refused}");
 }
