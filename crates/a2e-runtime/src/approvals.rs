@@ -142,6 +142,28 @@ impl Approvals {
         Ok(())
     }
 
+    /// Withdraws every call of these agents that waits: what asked has ended.
+    pub(crate) async fn withdraw_all(
+        &self,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Result<(), store::Error> {
+        loop {
+            // Of very many, a part is listed at a time.
+            let waiting = self.list().await?;
+            let all = waiting.len();
+            let meant: Vec<_> = waiting.iter().filter(|it| is_meant(&it.agent)).collect();
+            for call in &meant {
+                let agent = AgentId::new(&call.agent)?;
+                let calls = self.store.for_agent(&agent).held_calls();
+                calls.withdraw(call.hash).await?;
+            }
+            self.tell();
+            if meant.is_empty() || all < store::MAX_LISTED {
+                return Ok(());
+            }
+        }
+    }
+
     fn tell(&self) {
         self.decided
             .send_modify(|count| *count = count.wrapping_add(1));

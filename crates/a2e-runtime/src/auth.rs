@@ -7,6 +7,7 @@ use a2e_wire::messages::base::HandshakeReason;
 use policy::TrustLevel;
 use serde::{Deserialize, Serialize};
 
+use crate::access::AccessHolder;
 use crate::plugin::BoxFuture;
 
 pub use a2e_session::Login;
@@ -61,6 +62,16 @@ pub(crate) struct Owner {
     /// The DID it has proved. Whoever comes back must prove it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) did: Option<String>,
+}
+
+impl Owner {
+    /// Whose access its session has.
+    pub(crate) fn holder(&self) -> AccessHolder {
+        AccessHolder {
+            agent: self.agent.clone(),
+            did: self.did.clone(),
+        }
+    }
 }
 
 /// Where a connection comes from.

@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
+use crate::access::Access;
 use crate::approvals::{Approvals, MAX_SHOWN, Question, Word};
 use crate::auth::Identity;
 use crate::clock::random_id;
@@ -99,6 +100,7 @@ impl Host {
             hash: audit::session_hash(&key).to_string(),
             is_passing: true,
             retention,
+            access: self.inner.access.enter(&identity),
         };
         let commands = self.inner.nobody.clone();
         StandIn {
@@ -109,6 +111,18 @@ impl Host {
 }
 
 impl StandIn {
+    /// The access of whom it asks for.
+    #[must_use]
+    pub fn access(&self) -> &Access {
+        self.session.access()
+    }
+
+    /// The agent in whose name it asks.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.session.identity().agent
+    }
+
     /// The same, whose results are not cut: it does not stay to read the rest of them.
     #[must_use]
     pub const fn taking_any_size(mut self) -> Self {
@@ -176,7 +190,21 @@ impl Request {
         }
     }
 
+    /// Does it, unless the access of its identity is revoked.
     async fn run(
+        self,
+        allowed: impl FnOnce() -> Result<(), Failure> + Send,
+    ) -> Result<Body<'static>, Failure> {
+        let namespace = namespace(&self.message.body);
+        let access = self.session.access().clone();
+        tokio::select! {
+            biased;
+            () = access.revoked().cancelled() => Err(revoked(namespace)),
+            outcome = self.decided_and_recorded(allowed) => outcome,
+        }
+    }
+
+    async fn decided_and_recorded(
         self,
         allowed: impl FnOnce() -> Result<(), Failure> + Send,
     ) -> Result<Body<'static>, Failure> {
@@ -439,6 +467,12 @@ impl Drop for Withdrawal {
 
 fn namespace(body: &Body<'_>) -> Namespace {
     body.tag().map_or(Namespace::Base, a2e_wire::Tag::namespace)
+}
+
+fn revoked(namespace: Namespace) -> Failure {
+    let text =
+        "the access of this agent to the host was revoked; ask its operator for a new credential";
+    Failure::new(ErrorCode::Unauthorized, namespace, text)
 }
 
 fn too_deep(namespace: Namespace) -> Failure {

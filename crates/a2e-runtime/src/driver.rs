@@ -82,8 +82,6 @@ pub(crate) enum Command {
     Decided(Token, Box<Result<Word, store::Error>>),
     /// The agent is back, over another link.
     Attach(Box<Attach>),
-    /// The session is to end at once: its agent is welcome no longer.
-    End,
 }
 
 /// An agent that is back.
@@ -117,8 +115,8 @@ pub(crate) struct Driver {
     wants: Option<Resume<'static>>,
     /// Who was let in by the handshake that is being answered.
     identity: Option<Identity>,
-    /// How often sessions had been ended when it was checked.
-    ended: u64,
+    /// How often access had been revoked when its credential was checked.
+    revocations: u64,
     /// The agent, after its handshake.
     known: Option<Known>,
     hand_over: Option<HandOver>,
@@ -144,6 +142,8 @@ pub(crate) struct Driver {
     closed: Option<CloseReason>,
     alarm: Alarm,
     stopping: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// The access of the agent is revoked.
+    revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     /// Counted until the agent is known.
     newcomer: Option<Newcomer>,
     /// The agent has become known, and the link was not told.
@@ -197,7 +197,7 @@ impl Driver {
             lacks_room: false,
             wants: None,
             identity: None,
-            ended: 0,
+            revocations: 0,
             known: None,
             hand_over: None,
             work: Vec::new(),
@@ -214,6 +214,7 @@ impl Driver {
             closed: None,
             alarm: Alarm::default(),
             stopping: Some(Box::pin(stopping)),
+            revoked: None,
             newcomer: admission.newcomer,
             greets: false,
             _place: admission.place,
@@ -283,6 +284,13 @@ impl Driver {
         {
             self.stopping = None;
             self.session.shutdown(now, self.settings.drain);
+            happened = true;
+        }
+        if let Some(revoked) = &mut self.revoked
+            && revoked.as_mut().poll(cx).is_ready()
+        {
+            self.revoked = None;
+            self.session.shutdown(now, Duration::ZERO);
             happened = true;
         }
         match happened {

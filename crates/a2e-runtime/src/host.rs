@@ -10,8 +10,9 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::access::{AccessHolder, AccessTable, Entry};
 use crate::approvals::Approvals;
-use crate::auth::{Authenticator, Open, Source};
+use crate::auth::{Authenticator, Open, Owner, Source};
 use crate::clock::{Clock, system_random};
 use crate::decision::Counters;
 use crate::driver::{Command, Driver};
@@ -36,6 +37,7 @@ pub(crate) struct Inner {
     settings: RwLock<Arc<Settings>>,
     pub(crate) clock: Clock,
     pub(crate) sessions: Sessions,
+    pub(crate) access: AccessTable,
     newcomers: Newcomers,
     /// Places for those who were refused and have not gone.
     leaving: Semaphore,
@@ -211,6 +213,7 @@ impl HostBuilder {
                 settings: RwLock::new(Arc::new(self.finish())),
                 clock: Clock::start(),
                 sessions: Sessions::default(),
+                access: AccessTable::default(),
                 newcomers: Newcomers::default(),
                 leaving: Semaphore::new(MAX_LEAVING),
                 retries: Retries::default(),
@@ -373,35 +376,62 @@ impl Host {
         }
     }
 
-    /// Ends all sessions of an agent, those included that wait for its return: what they run is cut
-    /// off, and nobody goes on with them. Says how many there were.
+    /// Ends everything that acts for these identities: sessions, those included that wait for their
+    /// agents or are only on record; what asks in their names without a session; calls that wait for
+    /// the operator; and whatever plugins have kept their [`Access`](crate::Access) for. Returns the number of sessions
+    /// once all of it has ended, or has not within some seconds.
+    ///
+    /// Their credentials must not be good any more, or they come in again.
     ///
     /// # Errors
-    /// If the records of its sessions cannot be removed; those that run have ended nevertheless.
-    pub async fn end_sessions(&self, agent: &str) -> std::io::Result<usize> {
+    /// If what is on record of them cannot be removed; what ran has ended nevertheless.
+    pub async fn revoke_access(
+        &self,
+        is_meant: impl Fn(&AccessHolder) -> bool + Send + Sync + 'static,
+    ) -> std::io::Result<usize> {
+        let is_meant = Arc::new(is_meant);
+        let running = self
+            .inner
+            .sessions
+            .count_of(|owner| is_meant(&owner.holder()));
+        let revoked = self.inner.access.revoke(&*is_meant);
         let removed = match self.settings().snapshots.clone() {
             Some(store) => {
-                let agent = agent.to_owned();
-                let remove = move || journal::remove_all(&*store, &agent);
+                let is_meant = Arc::clone(&is_meant);
+                let is_meant = move |owner: &Owner| is_meant(&owner.holder());
+                let remove = move || journal::remove_all(&*store, is_meant);
                 tokio::task::spawn_blocking(remove).await?
             }
             None => Ok(0),
         };
-        let open = self.inner.sessions.of(agent);
-        let running = open.len();
-        for entry in &open {
-            // One that cannot be told has ended.
-            let _ = entry.commands.send(Command::End).await;
+        if let Some(approvals) = &self.inner.approvals {
+            let withdrawn = approvals.withdraw_all(|agent| {
+                let agent = agent.to_owned();
+                is_meant(&AccessHolder { agent, did: None })
+            });
+            withdrawn.await.map_err(std::io::Error::other)?;
         }
         let ended = async {
-            for entry in open {
-                entry.commands.closed().await;
+            for entry in &revoked {
+                entry.ended().await;
             }
         };
         // They have that long to write their last words.
-        let _ = tokio::time::timeout(END, ended).await;
+        if tokio::time::timeout(END, ended).await.is_err() {
+            let left: usize = revoked.iter().map(Entry::left).sum();
+            tracing::warn!(
+                left,
+                "some of what acted for a revoked identity has not ended yet"
+            );
+        }
         // Those that run are on record too, if any are.
         removed.map(|removed| removed.max(running))
+    }
+
+    /// How much acts for these identities at the moment: sessions, and what goes on beside them.
+    #[must_use]
+    pub fn acting(&self, is_meant: impl Fn(&AccessHolder) -> bool) -> usize {
+        self.inner.access.acting(is_meant)
     }
 
     /// Ends when the host is told to stop.

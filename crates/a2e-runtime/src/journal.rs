@@ -293,15 +293,18 @@ pub(crate) fn load(
     Ok(read(&record))
 }
 
-/// Removes the records of all sessions of an agent; says how many there were.
-pub(crate) fn remove_all(store: &dyn SnapshotStore, agent: &str) -> io::Result<usize> {
+/// Removes the records of all sessions of these; returns how many there were.
+pub(crate) fn remove_all(
+    store: &dyn SnapshotStore,
+    is_meant: impl Fn(&Owner) -> bool,
+) -> io::Result<usize> {
     let mut removed = 0_usize;
     for key in store.keys()? {
         let Some(record) = store.get(&key)? else {
             continue;
         };
         let mut lines = record.split_inclusive(|byte| *byte == b'\n');
-        if read_head(&mut lines).is_some_and(|head| head.owner.agent == agent) {
+        if read_head(&mut lines).is_some_and(|head| is_meant(&head.owner)) {
             store.remove(&key)?;
             removed = removed.saturating_add(1);
         }

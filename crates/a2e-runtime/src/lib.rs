@@ -59,6 +59,7 @@
 //! Reading order: [`plugin`](Plugin), `registry`, [`host`](Host), `driver`, [`client`](Client),
 //! [`demo`] for a plugin to copy from.
 
+mod access;
 mod approvals;
 mod attempts;
 mod auth;
@@ -97,6 +98,7 @@ mod tokens;
 mod trace;
 
 pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits};
+pub use access::{Access, AccessHolder};
 pub use approvals::Approvals;
 pub use attempts::Limited;
 pub use auth::{Authenticator, Identity, Login, Open, Proven, Source};

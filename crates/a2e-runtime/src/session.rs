@@ -9,6 +9,7 @@ use a2e_wire::{Body, Message};
 use policy::Retention;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::access::Access;
 use crate::auth::Identity;
 use crate::driver::Command;
 use crate::host::{Host, Settings};
@@ -35,6 +36,8 @@ pub(crate) struct At {
     pub(crate) is_passing: bool,
     /// How long what is in its requests and answers may be kept.
     pub(crate) retention: Retention,
+    /// That of its identity.
+    pub(crate) access: Access,
 }
 
 impl std::fmt::Debug for At {
@@ -70,6 +73,13 @@ impl Session {
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// The access of its identity to this host: to be kept by whatever goes on for it beside its
+    /// requests, and to end with.
+    #[must_use]
+    pub const fn access(&self) -> &Access {
+        &self.at.access
     }
 
     pub(crate) const fn at(&self) -> &At {

@@ -1,7 +1,7 @@
 //! The sessions of a host, by their ids.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2e_wire::SessionId;
@@ -14,8 +14,6 @@ use crate::driver::Command;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     by_id: Mutex<HashMap<SessionId<'static>, Entry>>,
-    /// How often sessions of some agent were ended from outside.
-    ended: AtomicU64,
     places: Arc<Places>,
 }
 
@@ -73,27 +71,15 @@ impl Sessions {
         }
     }
 
-    /// How often sessions were ended by [`Sessions::of`]: to be remembered before somebody is let in.
-    pub(crate) fn ended(&self) -> u64 {
-        self.ended.load(Ordering::Acquire)
+    /// Takes a session.
+    pub(crate) fn insert(&self, id: SessionId<'static>, entry: Entry) {
+        self.lock().insert(id, entry);
     }
 
-    /// Takes a session of somebody who was let in when `ended` was so; says whether he may still stay.
-    pub(crate) fn insert(&self, id: SessionId<'static>, entry: Entry, ended: u64) -> bool {
-        let mut by_id = self.lock();
-        by_id.insert(id, entry);
-        self.ended() == ended
-    }
-
-    /// The sessions of an agent, which are to end.
-    pub(crate) fn of(&self, agent: &str) -> Vec<Entry> {
+    /// How many sessions belong to these.
+    pub(crate) fn count_of(&self, is_meant: impl Fn(&Owner) -> bool) -> usize {
         let by_id = self.lock();
-        // Who is being let in just now finds out with his session's id.
-        self.ended.fetch_add(1, Ordering::AcqRel);
-        let all = by_id.values();
-        all.filter(|entry| entry.owner.agent == agent)
-            .cloned()
-            .collect()
+        by_id.values().filter(|it| is_meant(&it.owner)).count()
     }
 
     pub(crate) fn remove(&self, id: &SessionId<'static>) {

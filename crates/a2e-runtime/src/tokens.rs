@@ -66,6 +66,9 @@ pub struct Revoked {
     /// Whose they were.
     #[serde(default)]
     pub agents: Vec<String>,
+    /// The DIDs that are blocked for it.
+    #[serde(default)]
+    pub dids: Vec<String>,
     /// How many sessions of theirs were ended for it.
     #[serde(default)]
     pub sessions: usize,
@@ -132,16 +135,18 @@ impl TokenStore {
     }
 
     /// Changes where the default agent's first token comes from, as [`TokenStore::open`] does: for
-    /// a configuration that was read again.
+    /// a configuration that was read again. Returns whether it is another token than before.
     ///
     /// # Errors
     /// As [`TokenStore::open`]; what held before holds on.
-    pub fn configure(&self, configured: Option<&Secret>) -> Result<(), TokenError> {
+    pub fn configure(&self, configured: Option<&Secret>) -> Result<bool, TokenError> {
         let _change = self.change.lock().unwrap_or_else(PoisonError::into_inner);
         let first = first_entry(self.claim.as_ref(), configured)?;
-        let made = self.current().made.clone();
+        let before = self.current();
+        let is_other = before.first.hash != first.hash;
+        let made = before.made.clone();
         self.replace(Tokens { first, made });
-        Ok(())
+        Ok(is_other)
     }
 
     /// Makes a further token for an agent, new or known.

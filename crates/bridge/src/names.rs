@@ -26,6 +26,16 @@ impl Names {
         self.0.load().get(did).cloned()
     }
 
+    /// The DIDs of an agent, which is named by its name or by one of them.
+    #[must_use]
+    pub fn dids_of(&self, agent_or_did: &str) -> Vec<String> {
+        let names = self.0.load();
+        let is_meant =
+            |(did, agent): &(&String, &String)| *did == agent_or_did || *agent == agent_or_did;
+        let meant = names.iter().filter(is_meant);
+        meant.map(|(did, _)| did.clone()).collect()
+    }
+
     /// Who proved to be this DID: the agent that has it, or one that is called by it.
     pub(crate) fn identity(&self, did: &str, trust: TrustLevel) -> Identity {
         let agent = self.agent(did).unwrap_or_else(|| did.to_owned());

@@ -12,7 +12,7 @@ use canonical::base64url;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::node::Agents;
+use crate::node::AccessControl;
 
 /// The books of a node, and the file that one of them is kept in.
 pub(crate) struct BookFile {
@@ -251,46 +251,37 @@ impl BookFile {
 pub(crate) fn serve(
     operations: Operations,
     file: &Arc<BookFile>,
-    agents: Option<&Arc<Agents>>,
+    access: &AccessControl,
 ) -> Operations {
     let listing = Arc::clone(file);
     let operations = operations.add(LIST, move |_: Nothing| {
         std::future::ready(Ok::<_, String>(listing.list()))
     });
-    let operations = serve_change::<AddPeer>(operations, file, agents);
-    let operations = serve_change::<RemovePeer>(operations, file, agents);
-    let operations = serve_change::<AddAnchor>(operations, file, agents);
-    let operations = serve_change::<RemoveAnchor>(operations, file, agents);
-    let operations = serve_change::<AddPin>(operations, file, agents);
-    let operations = serve_change::<RemovePin>(operations, file, agents);
-    let operations = serve_change::<AddBlock>(operations, file, agents);
-    serve_change::<RemoveBlock>(operations, file, agents)
+    let operations = serve_change::<AddPeer>(operations, access);
+    let operations = serve_change::<RemovePeer>(operations, access);
+    let operations = serve_change::<AddAnchor>(operations, access);
+    let operations = serve_change::<RemoveAnchor>(operations, access);
+    let operations = serve_change::<AddPin>(operations, access);
+    let operations = serve_change::<RemovePin>(operations, access);
+    let operations = serve_change::<AddBlock>(operations, access);
+    serve_change::<RemoveBlock>(operations, access)
 }
 
-fn serve_change<C: Change>(
-    operations: Operations,
-    file: &Arc<BookFile>,
-    agents: Option<&Arc<Agents>>,
-) -> Operations {
-    let (file, agents) = (Arc::clone(file), agents.map(Arc::clone));
+fn serve_change<C: Change>(operations: Operations, access: &AccessControl) -> Operations {
+    let access = access.clone();
     operations.add(C::OPERATION, move |change: C| {
-        let (file, agents) = (Arc::clone(&file), agents.clone());
+        let access = access.clone();
         async move {
+            let changing = access.clone();
             // A file is written, which may take a while.
-            let done = tokio::task::spawn_blocking(move || {
-                file.change(change, |pages| {
-                    if let Some(agents) = &agents {
-                        agents.activate(pages);
-                    }
-                })
-            });
-            let done = done.await;
-            match done {
-                Ok(done) => done
-                    .map(|()| Nothing {})
-                    .map_err(|error| format!("{error:#}")),
-                Err(error) => Err(format!("the operation broke off: {error}")),
-            }
+            let done = tokio::task::spawn_blocking(move || changing.change(change)).await;
+            let done = done.map_err(|error| format!("the operation broke off: {error}"))?;
+            done.map_err(|error| format!("{error:#}"))?;
+            let ended = access.end_unwelcome().await;
+            ended.map_err(|error| {
+                format!("it holds, but old sessions of blocked agents stay on record: {error}")
+            })?;
+            Ok(Nothing {})
         }
     })
 }

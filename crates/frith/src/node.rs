@@ -1,5 +1,6 @@
 //! A running node: its host, its listeners, and the files that say where it is.
 
+mod access;
 mod agents;
 mod build;
 mod chains;
@@ -41,6 +42,7 @@ use crate::capabilities::Capabilities;
 use crate::config::Applied;
 use crate::vault;
 
+pub(crate) use access::AccessControl;
 pub(crate) use agents::Agents;
 use agents::Needs;
 use bridge::Names;
@@ -68,6 +70,8 @@ pub(crate) struct Node {
     joined: Option<Joined>,
     /// Which agents have a DID.
     names: Names,
+    /// Ends what acts for those who may come in no longer.
+    access: AccessControl,
     /// Who it is to others.
     who: NodeIdentity,
     /// What it was started with, or what of a later one was taken.
@@ -158,7 +162,7 @@ impl Node {
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         endpoints.did = identity.identity.did().to_string();
         let (apply, applies) = mpsc::channel(1);
-        let operations = operations(&shared, &approvals, &tokens, &host, apply);
+        let operations = operations(&shared, &approvals, apply);
         let agents = Agents::start(Needs {
             config,
             data,
@@ -178,12 +182,14 @@ impl Node {
             Joined::new(agents, &host, &names)
         });
         joined::take(plan, &names, joined.as_ref());
-        let operations = book::serve(operations, &book, agents.as_ref());
+        let access = AccessControl::new(&host, &names, &book, agents.as_ref());
+        let operations = book::serve(access.serve(operations, &tokens), &book, &access);
         let place = (data, endpoints.to_json());
         let sources = Sources::new(&host, &shared, &approvals, agents.as_ref(), place);
+        // First, so that an agent that is revoked has none of them left.
+        chains::resume(&shared.chains, &host, left_open);
         let operator = serve_operator(&claim, sources.serve(operations), agents.as_ref())?;
         keep_tidy(config, &shared, &operator);
-        chains::resume(&shared.chains, &host, left_open);
         guards.await??;
         claim.write_endpoints(&endpoints.to_json())?;
         Ok(Self {
@@ -196,6 +202,7 @@ impl Node {
             agents,
             joined,
             names,
+            access,
             who,
             config: std::sync::Mutex::new(config.clone()),
             applies: Mutex::new(applies),

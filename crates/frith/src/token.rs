@@ -53,9 +53,10 @@ enum Action {
     },
     /// List all tokens: their ids, not the tokens themselves
     List,
-    /// Revoke one token by its id, or all tokens of an agent, and end the agent's sessions
+    /// Revoke one token by its id, or all that lets an agent in (its DID is blocked), and end everything
+    /// that acts for the agent: sessions, chains, sub-agents, MCP servers, processes
     Revoke {
-        /// An agent's name, or a token's id from the list
+        /// An agent's name or its DID, or a token's id from the list
         agent_or_id: String,
     },
 }
@@ -181,8 +182,17 @@ async fn revoke(dir: &DataDir, agent_or_id: &str, as_json: bool) -> Result<Outco
     for id in &revoked.ids {
         print(&format!("revoked {id}"))?;
     }
+    for did in &revoked.dids {
+        print(&format!(
+            "blocked {did}; `frith trust unblock {did}` lets it in again"
+        ))?;
+    }
     if revoked.sessions > 0 {
-        let (count, agents) = (revoked.sessions, revoked.agents.join("`, `"));
+        let agents = match revoked.agents.is_empty() {
+            true => agent_or_id.to_owned(),
+            false => revoked.agents.join("`, `"),
+        };
+        let count = revoked.sessions;
         let plural = if count == 1 { "" } else { "s" };
         print(&format!("ended {count} session{plural} of `{agents}`"))?;
     }

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use a2e_runtime::{Context, Host, Identity, custom_body};
+use a2e_runtime::{Context, Host, Identity, StandIn, custom_body};
 use a2e_wire::Body;
 use a2e_wire::messages::chain::ChainRequest;
 use canonical::Digest;
-use store::{AgentId, Chains, Error, Store, UnixMillis};
+use store::{AgentId, ChainState, Chains, Error, Store, UnixMillis};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +44,14 @@ struct Earlier {
     request: Digest,
 }
 
+/// A chain that an earlier process has left open.
+struct LeftOpen {
+    stand_in: StandIn,
+    chains: Arc<dyn Chains>,
+    turns: Arc<Semaphore>,
+    number: i64,
+}
+
 /// A chain that runs; it does so as long as this is there.
 #[derive(Debug)]
 pub(super) struct Entered {
@@ -52,6 +61,8 @@ pub(super) struct Entered {
 
 /// Chains that are taken up again at a time.
 const AT_A_TIME: usize = 4;
+/// What is kept of a chain that was cancelled while it did not run.
+pub(super) const CANCELLED: &[u8] = br#"{"response":null,"failed":{}}"#;
 /// Chains of an agent that are looked at: as many as there may be.
 const MAX_CHAINS: usize = 1000;
 /// Agents of which is known what an earlier process has left.
@@ -79,16 +90,26 @@ impl Keeper {
         self.store.open_chains().await
     }
 
-    /// Goes on with what was left open, in the name of the agents it belongs to.
-    pub async fn resume(&self, host: &Host, left_open: Vec<(AgentId, i64)>) {
-        let mut going = JoinSet::new();
-        for (agent, number) in left_open {
-            while going.len() >= AT_A_TIME {
-                going.join_next().await;
-            }
-            going.spawn(go_on(host.clone(), agent, number));
+    /// Goes on with what was left open, in the name of the agents it belongs to. Each chain has its
+    /// agent's access from now on, also while it waits for its turn: it is cancelled when that is
+    /// revoked.
+    pub fn resume(
+        &self,
+        host: &Host,
+        left_open: Vec<(AgentId, i64)>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let turns = Arc::new(Semaphore::new(AT_A_TIME));
+        let left_open = left_open.into_iter().map(|(agent, number)| LeftOpen {
+            stand_in: host.stand_in(Identity::named(agent.as_str())),
+            chains: self.store.for_agent(&agent).chains(),
+            turns: Arc::clone(&turns),
+            number,
+        });
+        let left_open: Vec<LeftOpen> = left_open.collect();
+        async move {
+            let mut going: JoinSet<()> = left_open.into_iter().map(LeftOpen::go_on).collect();
+            while going.join_next().await.is_some() {}
         }
-        while going.join_next().await.is_some() {}
     }
 
     /// The chains of whoever asks.
@@ -202,26 +223,57 @@ impl Drop for Entered {
     }
 }
 
-async fn go_on(host: Host, agent: AgentId, number: i64) {
-    let asking = host.stand_in(Identity::named(agent.as_str()));
-    let request = Resume {
-        number,
-        by_itself: true,
-    };
-    let Ok(body) = custom_body(&request) else {
-        return;
-    };
-    tracing::info!(number, agent = agent.as_str(), "a chain goes on");
-    let why = match asking.ask(format!("chain-{number}"), body, None).await {
-        Ok(Body::Unknown(answer)) => match answer.raw.deserialize::<Resumed>() {
-            Ok(Resumed { error, .. }) => error,
-            Err(error) => error.to_string(),
-        },
-        Ok(_) => String::new(),
-        Err(failure) => failure.message,
-    };
-    if !why.is_empty() {
-        tracing::warn!(number, why, "a chain does not go on");
+impl LeftOpen {
+    /// Goes on with it when it is its turn.
+    async fn go_on(self) {
+        let revoked = self.stand_in.access().revoked();
+        tokio::select! {
+            biased;
+            () = revoked.cancelled() => {}
+            turn = self.turns.acquire() => {
+                if turn.is_ok() {
+                    self.resume().await;
+                }
+            }
+        }
+        if !revoked.is_cancelled() {
+            return;
+        }
+        // The next process must not go on with it either.
+        let (now, state) = (fresh::now(), ChainState::Cancelled);
+        let ended = self.chains.end(now, self.number, state, CANCELLED.to_vec());
+        match ended.await {
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(error) => {
+                let number = self.number;
+                tracing::warn!(%error, number, "the chain of a revoked agent stays open");
+            }
+        }
+    }
+
+    async fn resume(&self) {
+        let number = self.number;
+        let request = Resume {
+            number,
+            by_itself: true,
+        };
+        let Ok(body) = custom_body(&request) else {
+            return;
+        };
+        let agent = self.stand_in.agent();
+        tracing::info!(number, agent, "a chain goes on");
+        let id = format!("chain-{number}");
+        let why = match self.stand_in.ask(id, body, None).await {
+            Ok(Body::Unknown(answer)) => match answer.raw.deserialize::<Resumed>() {
+                Ok(Resumed { error, .. }) => error,
+                Err(error) => error.to_string(),
+            },
+            Ok(_) => String::new(),
+            Err(failure) => failure.message,
+        };
+        if !why.is_empty() {
+            tracing::warn!(number, why, "a chain does not go on");
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use store::{Chain, ChainHead, ChainState, Chains, Error};
 use super::Settings;
 use super::answer::{Broken, as_json};
 use super::journal::{Fate, Journal, Recalled, Wanted};
-use super::keeper::{ASKED_AGAIN, Keeper};
+use super::keeper::{ASKED_AGAIN, CANCELLED, Keeper};
 use super::messages::{
     Cancel, Cancelled, Details, Head, List, Listed, NodeState, Resume, Resumed, Show, Shown,
 };
@@ -105,7 +105,7 @@ impl Runs {
             }
             Some(_) if self.keeper.cancel(number) => String::new(),
             Some(_) => {
-                let outcome = br#"{"response":null,"failed":{}}"#.to_vec();
+                let outcome = CANCELLED.to_vec();
                 let state = ChainState::Cancelled;
                 let ended = chains.end(fresh::now(), number, state, outcome).await;
                 ended.map_err(failed)?;

@@ -45,7 +45,7 @@ impl Driver {
     pub(super) fn check_login(&mut self, login: Login) {
         let (settings, source) = (Arc::clone(&self.settings), self.source);
         self.wants = login.resume.clone();
-        self.ended = self.host.inner.sessions.ended();
+        self.revocations = self.host.inner.access.revocations();
         let mut check: BoxFuture<'static, _> =
             Box::pin(async move { settings.authenticator.authenticate(&login, source).await });
         let mut nobody = Waiting::from_waker(Waker::noop());
@@ -98,7 +98,7 @@ impl Driver {
         let owner = owner.filter(|_| self.known.is_none());
         let owner = owner.ok_or(HandshakeReason::AuthFailed)?;
         let (host, settings) = (&self.host, &self.settings);
-        let restore = || restore(host, settings, &resume.session_id, &owner);
+        let restore = || restore(host, settings, &resume.session_id, &owner, self.revocations);
         let entry = host
             .inner
             .sessions
@@ -215,10 +215,12 @@ impl Driver {
             self.journal = self.journal(&owner);
             let commands = self.commands.clone();
             let entry = Entry { owner, commands };
-            if !self.host.inner.sessions.insert(id, entry, self.ended) {
-                // Perhaps this very credential was revoked since it was checked.
-                self.session.shutdown(self.now, Duration::ZERO);
-            }
+            self.host.inner.sessions.insert(id, entry);
+        }
+        let known = self.known.as_ref();
+        if known.is_some_and(|known| known.session.access().is_revoked()) {
+            // Perhaps this very credential was revoked since it was checked.
+            self.session.shutdown(self.now, Duration::ZERO);
         }
     }
 
@@ -229,6 +231,10 @@ impl Driver {
             false => Arc::default(),
         };
         let key = journal::key(&id);
+        let inner = &self.host.inner;
+        let access = inner.access.enter_since(&identity, self.revocations);
+        let revoked = access.revoked().clone().cancelled_owned();
+        self.revoked = Some(Box::pin(revoked));
         self.known = Some(Known {
             session: Arc::new(Session::new(
                 At {
@@ -237,6 +243,7 @@ impl Driver {
                     hash: audit::session_hash(id.as_str()).to_string(),
                     is_passing: false,
                     retention: Retention::Permanent,
+                    access,
                 },
                 identity,
                 key,
@@ -361,6 +368,7 @@ fn restore(
     settings: &Arc<Settings>,
     id: &SessionId<'static>,
     owner: &Owner,
+    revocations: u64,
 ) -> Option<Entry> {
     let store = settings.snapshots.as_ref()?;
     let restored = match journal::load(&**store, id) {
@@ -385,6 +393,7 @@ fn restore(
             newcomer: None,
         },
     );
+    driver.revocations = revocations;
     driver.adopt(restored);
     let commands = driver.commands.clone();
     let span = session_span(Source::Own);

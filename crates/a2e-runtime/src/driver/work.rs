@@ -285,7 +285,6 @@ impl Driver {
             Command::Held(token, approval) => self.tell_held(token, &approval),
             Command::Decided(token, word) => self.decided(token, *word),
             Command::Attach(attach) => self.attach(*attach),
-            Command::End => self.session.shutdown(now, Duration::ZERO),
         }
     }
 

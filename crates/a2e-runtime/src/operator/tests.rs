@@ -23,7 +23,8 @@ fn node() -> Node {
     let folder = tempfile::tempdir().unwrap();
     let claim = DataDir::new(folder.path().join("data")).claim().unwrap();
     let tokens = Arc::new(TokenStore::open(&claim, None).unwrap());
-    let operations = Operations::new().with_tokens(&tokens, &crate::Host::builder().build());
+    let operations =
+        Operations::new().with_tokens(&tokens, &crate::Host::builder().build(), |_| Ok(Vec::new()));
     let server = Server::bind(&claim, operations).unwrap();
     let stop = CancellationToken::new();
     Node {

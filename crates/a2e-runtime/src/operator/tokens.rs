@@ -39,7 +39,7 @@ pub struct Listed {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Revoke {
-    /// An agent, for all its tokens, or the id of one token.
+    /// An agent by its name or its DID, for all that lets it in, or the id of one token.
     pub target: String,
 }
 
@@ -52,15 +52,23 @@ impl std::fmt::Debug for Created {
 }
 
 impl Operations {
-    /// Adds the operations on tokens. Who loses a token loses the sessions of this host too.
+    /// Adds the operations on tokens. Who loses a token loses everything that acts for it at this host.
+    ///
+    /// `withdraw` makes everything else invalid that lets an agent in, which is named by its name or by
+    /// its DID, and returns the DIDs that are good no longer.
     #[must_use]
-    pub fn with_tokens(self, tokens: &Arc<TokenStore>, host: &Host) -> Self {
+    pub fn with_tokens(
+        self,
+        tokens: &Arc<TokenStore>,
+        host: &Host,
+        withdraw: impl Fn(&str) -> Result<Vec<String>, String> + Send + Sync + 'static,
+    ) -> Self {
         let (creating, listing, revoking) = (tokens.clone(), tokens.clone(), tokens.clone());
-        let host = host.clone();
+        let (host, withdraw) = (host.clone(), Arc::new(withdraw));
         self.add("token.new", move |request: Create| {
             in_background(creating.clone(), move |tokens| {
-                let new = tokens.create(&request.agent, &request.label)?;
-                Ok(Created {
+                let new = tokens.create(&request.agent, &request.label);
+                new.map(|new| Created {
                     id: new.id,
                     token: new.token.reveal().to_owned(),
                 })
@@ -71,27 +79,56 @@ impl Operations {
             std::future::ready(Ok(Listed { tokens }))
         })
         .add("token.revoke", move |request: Revoke| {
-            revoke(revoking.clone(), host.clone(), request.target)
+            let (tokens, host) = (revoking.clone(), host.clone());
+            let withdraw = Arc::clone(&withdraw);
+            async move {
+                let target = request.target.clone();
+                let revoked = in_background(tokens, move |tokens| {
+                    withdraw_all(tokens, &*withdraw, &target)
+                });
+                end(&host, revoked.await?, request.target).await
+            }
         })
     }
 }
 
-async fn revoke(tokens: Arc<TokenStore>, host: Host, target: String) -> Result<Revoked, String> {
-    let mut revoked = in_background(tokens, move |tokens| tokens.revoke(&target)).await?;
-    for agent in &revoked.agents {
-        let ended = host.end_sessions(agent).await;
-        let ended = ended.map_err(|error| {
-            format!("the token is revoked, but old sessions of `{agent}` stay on record: {error}")
-        })?;
-        revoked.sessions = revoked.sessions.saturating_add(ended);
+/// Makes invalid what lets an agent in: a token by its id, or all that a name or a DID has.
+fn withdraw_all(
+    tokens: &TokenStore,
+    withdraw: &(impl Fn(&str) -> Result<Vec<String>, String> + ?Sized),
+    target: &str,
+) -> Result<Revoked, String> {
+    let revoked = match tokens.revoke(target) {
+        Err(error @ TokenError::Unknown(_)) => Err(error),
+        revoked => Ok(revoked.map_err(|error| error.to_string())?),
+    };
+    let dids = withdraw(target)?;
+    match revoked {
+        Err(error) if dids.is_empty() => Err(error.to_string()),
+        revoked => Ok(Revoked {
+            dids,
+            ..revoked.unwrap_or_default()
+        }),
     }
+}
+
+/// Ends what acts for those who were revoked.
+async fn end(host: &Host, mut revoked: Revoked, target: String) -> Result<Revoked, String> {
+    let (agents, dids) = (revoked.agents.clone(), revoked.dids.clone());
+    let ended = host.revoke_access(move |holder| {
+        let has_did = holder.did.as_ref().is_some_and(|did| dids.contains(did));
+        has_did || holder.agent == target || agents.contains(&holder.agent)
+    });
+    revoked.sessions = ended.await.map_err(|error| {
+        format!("what was asked for is revoked, but old sessions stay on record: {error}")
+    })?;
     Ok(revoked)
 }
 
 /// Files are written, which may take a while.
-async fn in_background<R: Send + 'static>(
+async fn in_background<R: Send + 'static, E: ToString + Send + 'static>(
     tokens: Arc<TokenStore>,
-    act: impl FnOnce(&TokenStore) -> Result<R, TokenError> + Send + 'static,
+    act: impl FnOnce(&TokenStore) -> Result<R, E> + Send + 'static,
 ) -> Result<R, String> {
     match tokio::task::spawn_blocking(move || act(&tokens)).await {
         Ok(result) => result.map_err(|error| error.to_string()),

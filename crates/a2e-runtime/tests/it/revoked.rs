@@ -56,7 +56,7 @@ async fn open_sessions_end() {
         assert_eq!(ada.ask(&ping).await["type"], "pong");
 
         assert_eq!(tokens.revoke(&old.id).unwrap().agents, ["ada"]);
-        let (ended, answer) = tokio::join!(host.end_sessions("ada"), ada.hear());
+        let (ended, answer) = tokio::join!(host.revoke_access(|it| it.agent == "ada"), ada.hear());
         assert_eq!(ended.unwrap(), 2, "{transport:?}");
         let answer = answer.unwrap();
         assert_eq!(
@@ -91,7 +91,10 @@ async fn sessions_on_record_end() {
     let (_default, his) = session(&before, TOKEN).await;
     let after = host();
     let place = Transport::Memory.place(&after).await;
-    assert_eq!(after.end_sessions("ada").await.unwrap(), 1);
+    assert_eq!(
+        after.revoke_access(|it| it.agent == "ada").await.unwrap(),
+        1
+    );
     for (token, id, resumed) in [(token.token.reveal(), hers, false), (TOKEN, his, true)] {
         let answer = place.wire().await.ask(&hello(token, Some(&id))).await;
         assert_eq!(answer["ok"], resumed, "{answer}");
@@ -109,7 +112,12 @@ async fn a_session_that_takes_its_time() {
     wire.say(&json!({"type": "shutdown", "id": "s", "timeout": 3000}).to_string());
     let refused = wire.ask(&json!({"type": "tool/list/req", "id": "l"})).await;
     assert_eq!(refused["detail"]["reason"], "closing");
-    assert_eq!(host.end_sessions("default").await.unwrap(), 1);
+    assert_eq!(
+        host.revoke_access(|it| it.agent == "default")
+            .await
+            .unwrap(),
+        1
+    );
     assert_eq!(wire.hear().await.unwrap()["req_id"], "w");
     assert_eq!(wire.hear().await, None);
 }

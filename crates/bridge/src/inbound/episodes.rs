@@ -15,6 +15,7 @@ use a2e_wire::{Body, ErrorCode, Namespace, Object, Timestamp};
 use base::{Limits, Table};
 use canonical::Value;
 use policy::{IntentName, Retention};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::mapping::to_object;
@@ -47,9 +48,9 @@ const VERBS: [(&str, &[&str]); 7] = [
 /// The A2E sessions of peers in environments, each with the episodes that were begun in it. Those of
 /// one intent are not seen by another: what is offered is one environment, and not all of them.
 #[derive(Debug)]
-pub(super) struct Episodes(Mutex<Sessions>);
+pub(super) struct Episodes(Arc<Mutex<Sessions>>);
 
-/// A peer and an intent.
+/// A peer by its DID, and the intent it asks by.
 type Key = (String, IntentName);
 
 #[derive(Debug)]
@@ -65,6 +66,8 @@ struct KeptSession {
     terms: Terms,
     stand_in: Arc<StandIn>,
     used: Instant,
+    /// Removes this when the peer's access is revoked.
+    watch: AbortHandle,
 }
 
 /// What a session begins with. A peer for which this is otherwise than before begins anew.
@@ -85,10 +88,10 @@ pub(super) struct SessionLease {
 
 impl Default for Episodes {
     fn default() -> Self {
-        Self(Mutex::new(Sessions {
+        Self(Arc::new(Mutex::new(Sessions {
             kept: Table::new(LIMITS),
             undecided: BTreeMap::new(),
-        }))
+        })))
     }
 }
 
@@ -114,7 +117,10 @@ impl Episodes {
         // What goes is dropped when nobody waits for the lock: plugins clean up then.
         let mut all = self.lock();
         let gone = all.expire(now);
-        let kept = all.kept.get_mut(&key).filter(|it| it.terms == terms);
+        let kept = all
+            .kept
+            .get_mut(&key)
+            .filter(|it| it.terms == terms && !it.stand_in.access().is_revoked());
         let known = match kept {
             Some(kept) => {
                 kept.used = now;
@@ -122,7 +128,8 @@ impl Episodes {
             }
             None => {
                 let undecided = all.undecided.get(&key).filter(|(it, _)| *it == terms);
-                undecided.and_then(|(_, session)| session.upgrade())
+                let session = undecided.and_then(|(_, session)| session.upgrade());
+                session.filter(|it| !it.access().is_revoked())
             }
         };
         all.kept.touch(&key);
@@ -168,6 +175,7 @@ impl Episodes {
             terms: terms.clone(),
             stand_in: Arc::clone(stand_in),
             used: now,
+            watch: self.watch(stand_in, key.clone()),
         };
         let inserted = all.kept.insert(*holder, holder.class(), key.clone(), kept);
         drop(all);
@@ -193,9 +201,40 @@ impl Episodes {
         drop(gone);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Sessions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Forgets a peer's session when its access is revoked.
+    fn watch(&self, stand_in: &Arc<StandIn>, key: Key) -> AbortHandle {
+        let revoked = stand_in.access().revoked().clone();
+        let (all, stand_in) = (Arc::downgrade(&self.0), Arc::downgrade(stand_in));
+        let watching = async move {
+            revoked.cancelled().await;
+            let Some(all) = all.upgrade() else { return };
+            let mut all = lock(&all);
+            let is_it =
+                |kept: &KeptSession| Weak::ptr_eq(&Arc::downgrade(&kept.stand_in), &stand_in);
+            let gone = all
+                .kept
+                .get(&key)
+                .is_some_and(is_it)
+                .then(|| all.kept.remove(&key));
+            drop(all);
+            drop(gone);
+        };
+        tokio::spawn(watching).abort_handle()
     }
+
+    fn lock(&self) -> MutexGuard<'_, Sessions> {
+        lock(&self.0)
+    }
+}
+
+impl Drop for KeptSession {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}
+
+fn lock(all: &Mutex<Sessions>) -> MutexGuard<'_, Sessions> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sessions {
@@ -406,6 +445,21 @@ mod tests {
         tokio::time::advance(IDLE).await;
         find("c", "y");
         assert!(other.upgrade().is_none(), "nobody came back");
+    }
+
+    #[tokio::test]
+    async fn episodes_of_a_revoked_peer_are_forgotten() {
+        let (host, episodes) = (Host::builder().build(), Episodes::default());
+        let find = |did: &str| {
+            let held = allowed(&episodes, &host, (did, "x"), known(did), TrustLevel::Own);
+            held.unwrap().stand_in
+        };
+        let kept = ["a", "b"].map(|did| Arc::downgrade(&find(did)));
+        let revoked = host.revoke_access(|it| it.did.as_deref() == Some("a"));
+        revoked.await.unwrap();
+        assert_eq!(kept.map(|it| it.upgrade().is_some()), [false, true]);
+        assert_eq!(host.acting(|it| it.agent == "a"), 0);
+        assert!(!find("a").access().is_revoked());
     }
 
     #[tokio::test(start_paused = true)]

@@ -26,14 +26,14 @@ pub(super) async fn left_open(
     Ok(open)
 }
 
-/// Goes on with them until the node stops; what is not done then is left open again.
+/// Goes on with them until the node stops; what is not done then is left open again. To be called
+/// before the operator is served, who may revoke an agent that has some.
 pub(super) fn resume(keeper: &Arc<Keeper>, host: &Host, left_open: Vec<(AgentId, i64)>) {
     if left_open.is_empty() {
         return;
     }
-    let (keeper, host) = (Arc::clone(keeper), host.clone());
+    let (resumed, stopping) = (keeper.resume(host, left_open), host.stopping());
     tokio::spawn(async move {
-        let resumed = keeper.resume(&host, left_open);
-        host.stopping().run_until_cancelled(resumed).await;
+        stopping.run_until_cancelled(resumed).await;
     });
 }

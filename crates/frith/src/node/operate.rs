@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2e_runtime::operator::{News, Nothing, Operations, Server};
-use a2e_runtime::{Approvals, Claim, Host, TokenStore};
+use a2e_runtime::{Approvals, Claim};
 use anyhow::Result;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -19,15 +19,12 @@ use crate::mcp;
 pub(super) fn operations(
     shared: &Shared,
     approvals: &Approvals,
-    tokens: &Arc<TokenStore>,
-    host: &Host,
     apply: mpsc::Sender<Apply>,
 ) -> Operations {
     let operations = agents::serve(Operations::new(), &shared.capabilities.forest());
     #[cfg(feature = "mcp")]
     let operations = mcp::serve(operations, shared.capabilities.fleet());
     operations
-        .with_tokens(tokens, host)
         .with_approvals(approvals)
         .with_definitions(&shared.definitions, {
             let catalogue = shared.capabilities.catalogue();

@@ -6,6 +6,7 @@ use a2e_runtime::config::Config;
 use a2e_runtime::{HostBuilder, Policies, Tls};
 use anyhow::{Context, Result, anyhow};
 
+use super::access::DefaultCredential;
 use super::agents;
 use super::doors::keep_doors;
 use super::joined::{self, Plan};
@@ -28,6 +29,7 @@ struct Ready {
     agents: agents::Policies,
     /// What other agents are told about the node, if it speaks with any.
     identity: Option<Identity>,
+    credential: DefaultCredential,
 }
 
 impl Node {
@@ -51,7 +53,13 @@ impl Node {
         // What takes long comes first.
         let made = builder(&config, &self.shared, tell).await?;
         let ready = self.prepare(made, &config, consent, &mut kept)?;
+        let credential = ready.credential;
         self.take(ready, config, consent);
+        // Also when the new configuration says nothing of them: what it no longer says may be what let
+        // them in.
+        if let Err(error) = self.access.end(credential).await {
+            tracing::error!(%error, "old sessions of revoked agents stay on record");
+        }
         for kept in &kept {
             tracing::error!("{kept}");
         }
@@ -99,7 +107,9 @@ impl Node {
         let tls = self.tls.as_ref().map(Tls::reload).transpose();
         tls.context("the certificate")?;
         let token = self.tokens.configure(config.auth_token.as_ref());
-        token.context("`auth_token`")?;
+        let is_other_token = token.context("`auth_token`")?;
+        let was_open = self.current().server.allow_unauthenticated;
+        let is_closed = was_open && !config.server.allow_unauthenticated;
         Ok(Ready {
             builder,
             described,
@@ -108,6 +118,10 @@ impl Node {
             plan,
             agents,
             identity,
+            credential: match is_other_token || is_closed {
+                true => DefaultCredential::Changed,
+                false => DefaultCredential::Same,
+            },
         })
     }
 

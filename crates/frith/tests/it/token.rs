@@ -27,8 +27,11 @@ impl Node {
         let claim = DataDir::new(folder.path()).claim().unwrap();
         let tokens = Arc::new(TokenStore::open(&claim, None).unwrap());
         runtime.block_on(async {
-            let operations =
-                Operations::new().with_tokens(&tokens, &a2e_runtime::Host::builder().build());
+            let operations = Operations::new().with_tokens(
+                &tokens,
+                &a2e_runtime::Host::builder().build(),
+                |_| Ok(Vec::new()),
+            );
             let server = Server::bind(&claim, operations).unwrap();
             tokio::spawn(server.run(CancellationToken::new()));
         });

@@ -247,6 +247,42 @@ impl Plugin for Endless {
     }
 }
 
+/// What runs is cut off, and nothing more is done. Who comes in by the same name later has its own access.
+#[tokio::test]
+async fn requests_of_a_stand_in_end_when_its_access_is_revoked() {
+    let (started, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let host = Host::builder()
+        .plugin(Endless {
+            started: Arc::clone(&started),
+            ended: Arc::clone(&ended),
+        })
+        .build();
+    let did = "did:key:peer";
+    let stand_in = host.stand_in(Identity::proven("peer", did, TrustLevel::Own));
+    let other = host.stand_in(Identity::named("peer"));
+    let revoked = async {
+        started.notified().await;
+        host.revoke_access(move |it| it.did.as_deref() == Some(did))
+            .await
+    };
+    // The revocation waits until the stand-in is gone, too.
+    let asking = async move {
+        let asked = stand_in.ask("1", tool_call("endless", "{}"), None);
+        let failure = asked.await.unwrap_err();
+        let again = stand_in.ask("2", tool_call("endless", "{}"), None);
+        assert_eq!(again.await.unwrap_err().code, ErrorCode::Unauthorized);
+        failure
+    };
+    let (failure, ended_sessions) = tokio::join!(asking, revoked);
+    assert_eq!(failure.code, ErrorCode::Unauthorized);
+    assert_eq!(ended_sessions.unwrap(), 0);
+    ended.notified().await;
+    assert_eq!(host.acting(|it| it.did.is_some()), 0);
+    assert!(!other.access().is_revoked());
+    let later = host.stand_in(Identity::proven("peer", did, TrustLevel::Own));
+    assert!(!later.access().is_revoked());
+}
+
 /// Rules of an agent hold for whoever asks in its name.
 #[tokio::test]
 async fn a_stand_in_has_the_rights_of_its_agent() {

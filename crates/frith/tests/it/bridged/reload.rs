@@ -69,3 +69,26 @@ fn a_policy_for_others_holds_from_the_next_request_on() {
     );
     intact(&[&pair.a, &pair.b]);
 }
+
+/// What a peer has asked for runs in the name of an agent without a session of it. It ends all the same.
+#[test]
+fn an_intent_of_a_peer_ends_when_it_is_that_agent_no_longer() {
+    let pair = Pair::start("", "");
+    let file = pair.folders[1].path().join("frith.yaml");
+    let before = fs::read_to_string(&file).unwrap();
+    let apply = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let (status, out, error) = at(&pair.b, &["config", "apply"]);
+        assert_eq!(status, 0, "{out}{error}");
+    };
+    let did = pair.a.at("did");
+    apply(&format!("{before}agents: [{{name: eve, did: '{did}'}}]\n"));
+    let mut wire = agent(&pair.a);
+    wire.say(&call_of("w", "peer:beta:demo.wait", &json!({})));
+    let started = wire.hear().unwrap();
+    assert_eq!(started["type"], "tool/event", "{started}");
+    apply(&before);
+    let (_, answered) = answer(&mut wire);
+    assert_eq!(answered["type"], "error", "{answered}");
+    assert_eq!(says(&pair, "c1")["data"]["success"], true);
+}
