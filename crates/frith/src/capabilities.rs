@@ -47,6 +47,7 @@ use crate::components::Loader;
 pub(crate) use chains::{chains, planning};
 use ground::Protected;
 pub(crate) use ground::launcher;
+pub(crate) use mcp::ServerState;
 
 /// What the built-in capabilities stand on. It stays when the configuration is read again.
 pub(crate) struct Capabilities {

@@ -55,7 +55,7 @@ pub(crate) struct NodeStatus {
     pub(crate) pending_tools: usize,
     /// Nothing, if there is none around what agents run.
     pub(crate) sandbox: Option<Guards>,
-    /// The MCP servers of the configuration.
+    /// The MCP servers: those of the configuration, and those that agents have registered.
     #[serde(default)]
     pub(crate) servers: Vec<McpServer>,
     /// Nothing, if it speaks with no other agents.
@@ -82,6 +82,9 @@ pub(crate) struct McpServer {
     pub(crate) tools: i64,
     /// Why it cannot be used, since it last could.
     pub(crate) problem: Option<String>,
+    /// The agent that has registered it; none for one of the configuration.
+    #[serde(default)]
+    pub(crate) agent: Option<String>,
 }
 
 /// Other agents.
@@ -225,13 +228,22 @@ fn servers(servers: &[McpServer]) -> Vec<String> {
     if servers.is_empty() {
         return Vec::new();
     }
-    let failed: Vec<_> = servers.iter().filter(|it| it.problem.is_some()).collect();
+    // What is wrong with an agent's own server is told to the agent.
+    let failed = servers
+        .iter()
+        .filter(|it| it.problem.is_some() && it.agent.is_none());
+    let failed: Vec<_> = failed.collect();
     let all = count(
         u64::try_from(servers.len()).unwrap_or(u64::MAX),
         "MCP server",
         "MCP servers",
     );
     let mut lines = vec![format!("{all}, {} not there", failed.len())];
+    for server in servers.iter().filter(|it| it.agent.is_some()) {
+        let agent = server.agent.as_deref().unwrap_or_default();
+        let (name, state) = (&server.name, &server.state);
+        lines.push(format!("{name} ({state}): registered by `{agent}`"));
+    }
     for McpServer {
         name,
         state,
@@ -318,6 +330,7 @@ mod tests {
             state: problem.map_or("ready", |_| "error").to_owned(),
             tools: 1,
             problem: problem.map(str::to_owned),
+            agent: None,
         }
     }
 

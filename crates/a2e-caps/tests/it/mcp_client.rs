@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use a2e_caps::Placement;
 use a2e_caps::http::{Client as HttpClient, Reach, Settings as HttpSettings, Web};
@@ -83,6 +84,10 @@ fn web(reach: Reach, private: &[SocketAddr]) -> Web {
 
 /// Servers that are reached so, whose tools go into a catalogue.
 pub(crate) fn servers(catalogue: &Arc<Catalogue>, web: Web) -> Mcp {
+    Mcp::new(fleet(catalogue, web), Placement::named("mcp"))
+}
+
+fn fleet(catalogue: &Arc<Catalogue>, web: Web) -> Arc<Fleet> {
     // This process starts none, and need not be told how.
     sandbox::enter_if_asked();
     let folder = std::env::temp_dir();
@@ -95,7 +100,7 @@ pub(crate) fn servers(catalogue: &Arc<Catalogue>, web: Web) -> Mcp {
     let store = Store::new(Memory::new(Limits::default()));
     let pinning = Pinning::new(Definitions::new(&store).unwrap());
     let ground = Ground::new(workplace, web, Arc::clone(catalogue), pinning);
-    Mcp::new(Fleet::new(ground), Placement::named("mcp"))
+    Fleet::new(ground)
 }
 
 /// An agent of a host whose servers may be on this machine.
@@ -105,8 +110,13 @@ async fn agent() -> Client {
 
 /// An agent of a host that reaches servers so.
 async fn agent_with(web: Web) -> Client {
+    agent_and_fleet(web).await.0
+}
+
+async fn agent_and_fleet(web: Web) -> (Client, Arc<Fleet>) {
     let catalogue = Arc::new(Catalogue::default());
-    let mcp = servers(&catalogue, web);
+    let fleet = fleet(&catalogue, web);
+    let mcp = Mcp::new(Arc::clone(&fleet), Placement::named("mcp"));
     let tools = Tools::new(catalogue, Settings::default()).unwrap();
     let host = Host::builder().plugin(tools).plugin(mcp).build();
     let config = AgentConfig {
@@ -114,7 +124,8 @@ async fn agent_with(web: Web) -> Client {
         ..AgentConfig::default()
     };
     let source = a2e_runtime::Source::Own;
-    host.connect(config, source, Handler::none()).await.unwrap()
+    let agent = host.connect(config, source, Handler::none()).await;
+    (agent.unwrap(), fleet)
 }
 
 async fn register(
@@ -171,6 +182,28 @@ async fn tools_of_a_server_are_listed_called_and_gone() {
         again.to_string().contains("there is no MCP server"),
         "{again}"
     );
+}
+
+/// Its subscription does not keep the connection open either: it ends with the session.
+#[tokio::test]
+async fn a_server_whose_agent_has_left_is_not_kept_connected() {
+    let remote = Remote::start(vec![constant(defined("look"), json!(1))]).await;
+    let (agent, fleet) = agent_and_fleet(loopback()).await;
+    register(&agent, remote.config("there")).await.unwrap();
+    assert_eq!(fleet.states().len(), 1);
+    drop(agent);
+    // Half an hour, and then some.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31 * 60)).await;
+    loop {
+        let states = fleet.states();
+        let (owner, info) = states.first().unwrap();
+        assert_eq!(owner.as_deref(), Some("default"));
+        if info.status == McpServerStatus::Disconnected {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

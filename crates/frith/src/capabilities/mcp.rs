@@ -24,6 +24,9 @@ use store::Vault;
 use super::placement;
 use super::{Capabilities, Described};
 
+/// How an MCP server is, and the agent that has registered it, if one has.
+pub(crate) type ServerState = (Option<String>, McpServerInfo<'static>);
+
 impl Capabilities {
     /// Adds MCP servers.
     #[cfg(feature = "mcp")]
@@ -107,16 +110,16 @@ impl Capabilities {
         Arc::clone(&self.fleet)
     }
 
-    /// How the operator's servers are, whenever that is asked.
+    /// How the servers are, whenever that is asked.
     #[cfg(feature = "mcp")]
-    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<McpServerInfo<'static>> + use<> {
+    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<ServerState> + use<> {
         let fleet = self.fleet();
         move || fleet.get().map(|fleet| fleet.states()).unwrap_or_default()
     }
 
     /// There are none.
     #[cfg(not(feature = "mcp"))]
-    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<McpServerInfo<'static>> + use<> {
+    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<ServerState> + use<> {
         Vec::new
     }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::operator::{Nothing, Operations};
 use a2e_runtime::{Approvals, DataDir, Host};
-use a2e_wire::messages::mcp::McpServerInfo;
 use sandbox::{MemoryLevel, Settings};
 use serde_json::Value;
 
 use super::{Agents, Shared};
 use crate::audit::head::HeadFile;
+use crate::capabilities::ServerState;
 use crate::keystore::now;
 use crate::status::{
     AuditHead, Guards, McpServer, NodeStatus, OPERATION, Peers, Signed, StoreFiles,
@@ -25,7 +25,7 @@ pub(super) struct Sources {
     audit: Option<audit::Log>,
     agents: Option<Arc<Agents>>,
     guards: Option<Settings>,
-    servers: Box<dyn Fn() -> Vec<McpServerInfo<'static>> + Send + Sync>,
+    servers: Box<dyn Fn() -> Vec<ServerState> + Send + Sync>,
     data: DataDir,
     endpoints: Value,
     started_at: u64,
@@ -81,7 +81,7 @@ impl Sources {
                 landlock: settings.landlock,
                 tree_memory: settings.memory == MemoryLevel::Tree,
             }),
-            servers: (self.servers)().iter().map(server).collect(),
+            servers: (self.servers)().into_iter().map(server).collect(),
             peers: match &self.agents {
                 Some(agents) => Some(peers(agents).await),
                 None => None,
@@ -95,8 +95,9 @@ impl Sources {
     }
 }
 
-fn server(info: &McpServerInfo<'_>) -> McpServer {
+fn server((agent, info): ServerState) -> McpServer {
     McpServer {
+        agent,
         name: info.server_id.as_str().to_owned(),
         state: info.status.as_str().to_owned(),
         tools: info.tools_count,

@@ -45,6 +45,7 @@ mod peers;
 mod pinned;
 mod planning;
 mod readme;
+mod revoked;
 mod sandboxed;
 mod secrets;
 mod seed004;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2e_runtime::Access;
 use a2e_runtime::config::{McpCommand, Network};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -12,6 +13,7 @@ use rmcp::transport::Transport;
 use sandbox::{Child, Command, Input, Output, Profile};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
+use super::server::Owner;
 use super::streams::{Direct, Streams};
 use crate::shares::Share;
 use crate::workplace::Workplace;
@@ -22,6 +24,8 @@ pub(super) struct ChildTransport {
     child: Child,
     /// It is one of the programs of its agent, if it has one.
     _share: Option<Share>,
+    /// That of its agent, which it acts for until it has ended.
+    access: Option<Access>,
 }
 
 /// How long a program may take to end when its input has.
@@ -38,10 +42,10 @@ impl ChildTransport {
     pub(super) async fn start(
         name: &str,
         told: &McpCommand,
-        owner: Option<&Arc<str>>,
+        owner: Option<&Owner>,
         workplace: &Workplace,
     ) -> Result<Self, String> {
-        let share = owner.map(|agent| workplace.commands.take(agent));
+        let share = owner.map(|owner| workplace.commands.take(&owner.agent));
         let share = share.transpose().map_err(|busy| busy.to_string())?;
         let [program, args @ ..] = told.words.as_slice() else {
             return Err("its command is empty".to_owned());
@@ -84,6 +88,7 @@ impl ChildTransport {
             streams: Streams::new(stdout, stdin),
             child,
             _share: share,
+            access: owner.map(|owner| owner.access.clone()),
         })
     }
 }
@@ -144,8 +149,17 @@ impl Transport<RoleClient> for ChildTransport {
 
     async fn close(&mut self) -> Result<(), std::io::Error> {
         self.streams.close().await;
-        // Dropping it ends it, with all it has started.
-        let _ = tokio::time::timeout(ENDING, self.child.wait()).await;
+        // Dropping it ends it, with all it has started. One of a revoked agent has no time left.
+        let revoked = async {
+            match &self.access {
+                Some(access) => access.revoked().cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = revoked => {}
+            _ = tokio::time::timeout(ENDING, self.child.wait()) => {}
+        }
         Ok(())
     }
 }

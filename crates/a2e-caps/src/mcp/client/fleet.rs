@@ -1,12 +1,13 @@
 //! All MCP servers there are: the operator's, and those that agents have registered.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use a2e_runtime::Session;
 use a2e_runtime::config::{McpPlace, McpServer};
 use a2e_wire::messages::mcp::McpServerInfo;
 
 use super::Ground;
-use super::server::Server;
+use super::server::{Owner, Server};
 use crate::http::Web;
 use crate::skills::Shelf;
 
@@ -77,8 +78,13 @@ impl Fleet {
         }
     }
 
-    /// Adds a server of an agent's.
-    pub(super) fn add(&self, agent: &str, settings: McpServer) -> Result<Arc<Server>, NotAdded> {
+    /// Adds a server of the agent of a session. It ends when the agent's access is revoked.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        session: &Session,
+        settings: McpServer,
+    ) -> Result<Arc<Server>, NotAdded> {
+        let agent = session.identity().agent.as_str();
         let mut servers = self.lock();
         let is_known =
             |server: &Arc<Server>| server.is_for(agent) && server.settings.name == settings.name;
@@ -86,14 +92,17 @@ impl Fleet {
             return Err(NotAdded::Known);
         }
         let owned = servers.iter().filter(|server| server.owner.is_some());
-        let own = owned
-            .clone()
-            .filter(|server| server.owner.as_deref() == Some(agent));
+        let own = owned.clone().filter(|server| server.agent() == Some(agent));
         if own.count() >= MAX_OWN_SERVERS || owned.count() >= MAX_AGENTS_SERVERS {
             return Err(NotAdded::TooMany);
         }
-        let server = Server::new(settings, Some(agent.into()), Arc::clone(&self.ground));
+        let owner = Owner {
+            agent: agent.into(),
+            access: session.access().clone(),
+        };
+        let server = Server::new(settings, Some(owner), Arc::clone(&self.ground));
         servers.push(Arc::clone(&server));
+        tokio::spawn(end_with_access(Arc::downgrade(self), Arc::clone(&server)));
         Ok(server)
     }
 
@@ -101,7 +110,7 @@ impl Fleet {
     pub(super) fn remove(&self, agent: &str, name: &str) -> Option<Arc<Server>> {
         let mut servers = self.lock();
         let is_it = |server: &mut Arc<Server>| {
-            server.owner.as_deref() == Some(agent) && server.settings.name == name
+            server.agent() == Some(agent) && server.settings.name == name
         };
         let mut removed = servers.extract_if(.., is_it);
         let found = removed.next();
@@ -109,18 +118,6 @@ impl Fleet {
             remove(server);
         }
         found
-    }
-
-    /// Ends what runs for an agent that may use this host no more: its servers, and what it has
-    /// subscribed to. Returns how many servers it had.
-    pub async fn end_agent(&self, agent: &str) -> usize {
-        let is_its = |server: &mut Arc<Server>| server.owner.as_deref() == Some(agent);
-        let ended: Vec<_> = self.lock().extract_if(.., is_its).collect();
-        for server in &ended {
-            remove(server);
-            server.release().await;
-        }
-        ended.len()
     }
 
     /// The servers that an agent may use, the operator's first.
@@ -135,11 +132,13 @@ impl Fleet {
         found
     }
 
-    /// How the operator's servers are.
+    /// How the servers are: those of the operator, and those of agents with who has registered them.
     #[must_use]
-    pub fn states(&self) -> Vec<McpServerInfo<'static>> {
-        let servers = self.operators();
-        servers.iter().map(|server| server.info()).collect()
+    pub fn states(&self) -> Vec<(Option<String>, McpServerInfo<'static>)> {
+        let mut servers = self.lock().clone();
+        servers.sort_by_key(|server| server.owner.is_some());
+        let state = |server: Arc<Server>| (server.agent().map(str::to_owned), server.info());
+        servers.into_iter().map(state).collect()
     }
 
     /// Those of the operator.
@@ -170,6 +169,21 @@ async fn begin(server: Arc<Server>) {
         tracing::warn!("{error}");
         server.come_back().await;
     }
+}
+
+/// Ends a server when the access of its agent is revoked.
+async fn end_with_access(fleet: Weak<Fleet>, server: Arc<Server>) {
+    server.over.cancelled().await;
+    let is_revoked = |owner: &Owner| owner.access.is_revoked();
+    // Else its agent has taken it away.
+    if !server.owner.as_ref().is_some_and(is_revoked) {
+        return;
+    }
+    if let Some(fleet) = fleet.upgrade() {
+        fleet.lock().retain(|known| !Arc::ptr_eq(known, &server));
+    }
+    remove(&server);
+    server.release().await;
 }
 
 fn remove(server: &Server) {

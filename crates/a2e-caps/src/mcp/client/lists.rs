@@ -165,7 +165,10 @@ impl Server {
         let source = self.source();
         let pinning = &self.ground.pinning;
         let admitted = match &self.owner {
-            Some(agent) => pinning.admit_owned(&owned(agent), &source, tools).await,
+            Some(owner) => {
+                let agent = &owner.agent;
+                pinning.admit_owned(&owned(agent), &source, tools).await
+            }
             None => pinning.admit(&source, tools).await,
         };
         let admitted = match admitted {
@@ -180,7 +183,7 @@ impl Server {
     fn put(&self, source: Source, admitted: Admitted) {
         let catalogue = &self.ground.catalogue;
         let clashes = match &self.owner {
-            Some(agent) => catalogue.set_admitted_for(agent, source, admitted),
+            Some(owner) => catalogue.set_admitted_for(&owner.agent, source, admitted),
             None => catalogue.set_admitted(source, admitted),
         };
         for clash in clashes {
@@ -242,7 +245,7 @@ impl Server {
     /// What its tools are approved under. Each agent's own are apart from everybody's.
     fn source(&self) -> Source {
         Source::Mcp(match &self.owner {
-            Some(agent) => format!("{}{}", folder(agent), self.name()),
+            Some(owner) => format!("{}{}", folder(&owner.agent), self.name()),
             None => self.name().to_owned(),
         })
     }

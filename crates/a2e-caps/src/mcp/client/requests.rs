@@ -33,7 +33,7 @@ impl Mcp {
     ) -> Result<McpServerRegisterResponse<'static>, Failure> {
         let settings = self.settings(&request.config)?;
         let agent = &context.identity().agent;
-        let added = self.fleet.add(agent, settings);
+        let added = self.fleet.add(context.session(), settings);
         let server = added.map_err(|error| {
             Failure::new(ErrorCode::InvalidMessage, Namespace::Mcp, error.to_string())
         })?;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use a2e_runtime::BoxFuture;
 use a2e_runtime::config::{McpPlace, McpServer};
+use a2e_runtime::{Access, BoxFuture};
 use a2e_wire::messages::mcp::McpServerStatus;
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
@@ -25,8 +25,8 @@ use super::told::Told;
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) settings: McpServer,
-    /// The agent who has registered it; nobody for those of the configuration.
-    pub(super) owner: Option<Arc<str>>,
+    /// Who has registered it; none for those of the configuration.
+    pub(super) owner: Option<Owner>,
     pub(super) ground: Arc<Ground>,
     pub(super) calls: Arc<Calls>,
     /// Places for notifications that are being passed on.
@@ -37,8 +37,15 @@ pub(super) struct Server {
     pub(super) login: Option<Arc<Login>>,
     link: tokio::sync::Mutex<Link>,
     pub(super) told: Mutex<Told>,
-    /// Ends when it is removed.
+    /// Ends when it is removed, or the access of its agent is revoked.
     pub(super) over: CancellationToken,
+}
+
+/// An agent that has registered a server.
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) agent: Arc<str>,
+    pub(super) access: Access,
 }
 
 /// The connection, and when there may be another.
@@ -87,15 +94,15 @@ const MAX_TELLING: usize = 16;
 pub(super) const IDLE: Duration = Duration::from_secs(30 * 60);
 
 impl Server {
-    pub(super) fn new(
-        settings: McpServer,
-        owner: Option<Arc<str>>,
-        ground: Arc<Ground>,
-    ) -> Arc<Self> {
+    pub(super) fn new(settings: McpServer, owner: Option<Owner>, ground: Arc<Ground>) -> Arc<Self> {
         // What agents register is asked for nothing that is the operator's.
         let login = match owner {
             Some(_) => None,
             None => Login::to(&settings, &ground),
+        };
+        let over = match &owner {
+            Some(owner) => owner.access.revoked().child_token(),
+            None => CancellationToken::new(),
         };
         Arc::new(Self {
             login,
@@ -107,7 +114,7 @@ impl Server {
             subscribed: Subscribed::default(),
             link: tokio::sync::Mutex::default(),
             told: Mutex::default(),
-            over: CancellationToken::new(),
+            over,
         })
     }
 
@@ -117,14 +124,23 @@ impl Server {
 
     /// Whether an agent may use it.
     pub(super) fn is_for(&self, agent: &str) -> bool {
-        self.owner.as_deref().is_none_or(|owner| owner == agent)
+        self.agent().is_none_or(|owner| owner == agent)
     }
 
-    /// The connection; a new one if there is none. One that has just failed is not tried at once
-    /// again.
+    /// The agent that has registered it.
+    pub(super) fn agent(&self) -> Option<&str> {
+        self.owner.as_ref().map(|owner| &*owner.agent)
+    }
+
+    /// The connection, for somebody who uses it; a new one if there is none. One that has just failed
+    /// is not tried at once again.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, Unavailable> {
-        let mut link = self.link.lock().await;
         self.told().last_used = Some(Instant::now());
+        self.connect().await
+    }
+
+    async fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, Unavailable> {
+        let mut link = self.link.lock().await;
         if let Some(connection) = link.connection.as_ref().filter(|it| !it.has_ended()) {
             return Ok(Arc::clone(connection));
         }
@@ -142,7 +158,11 @@ impl Server {
         }
         self.told().status = Some(McpServerStatus::Connecting);
         let patience = START.min(self.settings.timeout);
-        let connected = match tokio::time::timeout(patience, self.dial()).await {
+        let dialed = tokio::time::timeout(patience, self.dial());
+        let Some(dialed) = self.over.run_until_cancelled(dialed).await else {
+            return Err(self.unavailable("it was removed"));
+        };
+        let connected = match dialed {
             Ok(connected) => connected,
             Err(_) => Err(format!("it did not answer within {} s", patience.as_secs())),
         };
@@ -240,7 +260,9 @@ impl Server {
 
     /// Waits until a connection is over, or of no more use.
     async fn watch(&self, connection: &Connection) -> Next {
+        // What agents have registered is kept open for nobody, wherever it is.
         let is_program = matches!(self.settings.place, McpPlace::Command(_));
+        let ends_idle = is_program || self.owner.is_some();
         loop {
             let idle = self.told().last_used.unwrap_or_else(Instant::now) + IDLE;
             let look = self.next_look();
@@ -257,7 +279,7 @@ impl Server {
                     connection.end();
                     return Next::ComeBack;
                 }
-                () = tokio::time::sleep_until(idle), if is_program => {}
+                () = tokio::time::sleep_until(idle), if ends_idle => {}
             }
             let last_used = self.told().last_used.unwrap_or_else(Instant::now);
             let is_needed = !self.calls.are_none() || !self.subscribed.is_empty();
@@ -282,11 +304,21 @@ impl Server {
                 () = tokio::time::sleep(wait) => {}
                 () = self.over.cancelled() => return,
             }
-            match self.connection().await {
+            if self.is_unused() {
+                return;
+            }
+            match self.connect().await {
                 Ok(_) => return,
                 Err(error) => tracing::warn!("{error}"),
             }
         }
+    }
+
+    /// Whether it is an agent's, and has not been used for so long that it is not connected to again
+    /// before it is.
+    fn is_unused(&self) -> bool {
+        let last_used = self.told().last_used;
+        self.owner.is_some() && last_used.is_some_and(|at| at.elapsed() >= IDLE)
     }
 
     fn unavailable(&self, why: &str) -> Unavailable {
