@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use a2e_wire::{Body, Message};
+use a2e_wire::{Body, Charset, Envelope, Message, MessageId};
 use policy::Retention;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::access::Access;
 use crate::auth::Identity;
+use crate::decision::{Asked, still};
 use crate::driver::Command;
 use crate::host::{Host, Settings};
 use crate::plugin::SendError;
@@ -165,6 +166,19 @@ impl Session {
         self.command(Command::Ask { body, answered }).await?;
         let answer = tokio::time::timeout(timeout, answer).await;
         answer.map_err(|_| SendError)?.map_err(|_| SendError)
+    }
+
+    /// Whether the rules let its agent ask for this at the moment, if perhaps with the operator's
+    /// approval. Nothing is counted: this is for what an agent is told without having asked.
+    #[must_use]
+    pub fn permits(&self, body: impl Into<Body<'static>>) -> bool {
+        let host = &self.at.host;
+        let envelope = Envelope::new(MessageId::default(), host.inner.clock.now().unix);
+        let message: Message<'static> = Message::new(envelope, body.into());
+        let mut line = Vec::new();
+        message.encode_to(&mut line, Charset::Utf8);
+        let asked = Asked::new(self, &message, &line);
+        still(host.policies().of(asked.agent()), asked).is_ok()
     }
 
     /// Says something that may as well not be heard.

@@ -175,7 +175,7 @@ impl Plugin for Mcp {
     }
 
     fn clear(&self, session: &Session) {
-        self.fleet.ground.listeners.remove(session);
+        self.fleet.leave(session);
     }
 
     fn teardown(&self) -> BoxFuture<'_, ()> {

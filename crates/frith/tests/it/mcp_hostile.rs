@@ -88,6 +88,10 @@ for line in sys.stdin:
         if how == "floods":
             for n in range(20000):
                 say(method="notifications/message", params={"level": "info", "data": "x" * 100})
+        if how == "logs":
+            text = m["params"]["arguments"]["text"]
+            say(method="notifications/message", params={"level": "info", "data": text})
+            say(method="notifications/own", params={"text": text})
         if how == "changes":
             open(state + "changed", "w").close()
             say(method="notifications/tools/list_changed")
@@ -168,11 +172,8 @@ fn a_server_that_is_silent_is_not_waited_for() {
     }
 }
 
-/// A server that works for two agents at once cannot have one of them answer for the other.
-#[test]
-fn what_a_server_asks_for_one_agent_is_not_told_to_another() {
-    let folder = tempfile::tempdir().unwrap();
-    let (node, mut first) = hostile(folder.path(), "confides", &json!({}));
+/// Another agent of the node.
+fn other_agent(node: &Node) -> Wire {
     let data = node.data();
     let words = [
         "--json",
@@ -185,10 +186,117 @@ fn what_a_server_asks_for_one_agent_is_not_told_to_another() {
     let (status, made, error) = frith(&words, "");
     assert_eq!(status, 0, "{error}");
     let made: Value = serde_json::from_str(&made).unwrap();
-    let mut second = node.wire();
+    let mut wire = node.wire();
     let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools", "mcp"],
         "auth_token": made["token"]});
-    assert_eq!(second.ask(&hello)["ok"], true);
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    wire
+}
+
+/// What a server has told a session by now, before its next answer.
+fn told(wire: &mut Wire, id: &str) -> Vec<Value> {
+    wire.say(&json!({"type": "mcp/server/list/req", "id": id}));
+    let heard = std::iter::from_fn(|| wire.hear()).take_while(|it| it["req_id"] != id);
+    heard.filter(|it| it["server_id"] == "bad").collect()
+}
+
+fn push(wire: &mut Wire) -> Value {
+    let mut heard = std::iter::from_fn(|| wire.hear());
+    heard.find(|it| it["type"] == "mcp/server/push").unwrap()
+}
+
+/// What it logs, or says in words of its own, may have in it what a call has brought.
+#[test]
+fn what_a_server_logs_is_told_to_the_agent_whose_calls_alone_are_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, mut first) = hostile(folder.path(), "logs", &json!({}));
+    let mut second = other_agent(&node);
+    // Both listen.
+    assert!(told(&mut second, "1").is_empty());
+    let call = json!({"type": "tool/call/req", "id": "c", "tool_name": "bad__t",
+        "arguments": {"text": "a secret of the first"}, "timeout": 60});
+    first.say(&call);
+    let mut methods = [push(&mut first), push(&mut first)].map(|it| {
+        assert!(it.to_string().contains("a secret"), "{it}");
+        it["method"].as_str().unwrap().to_owned()
+    });
+    methods.sort();
+    assert_eq!(methods, ["notifications/message", "notifications/own"]);
+    assert_eq!(told(&mut second, "2"), [] as [Value; 0]);
+}
+
+#[test]
+fn updates_of_a_resource_are_told_to_the_session_that_has_subscribed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, mut first) = hostile(folder.path(), "good", &json!({}));
+    let mut second = other_agent(&node);
+    assert!(told(&mut second, "1").is_empty());
+    first.say(
+        &json!({"type": "mcp/resource/subscribe/req", "id": "s", "server_id": "bad",
+        "uri": "x://one"}),
+    );
+    let updated = push(&mut first);
+    assert_eq!(updated["params"]["uri"], "x://one", "{updated}");
+    assert_eq!(told(&mut second, "2"), [] as [Value; 0]);
+}
+
+/// One agent takes nothing from another, and what a session has taken goes with it.
+#[test]
+fn subscriptions_are_counted_for_their_agent_and_end_with_their_session() {
+    const MOST: usize = 256;
+    let folder = tempfile::tempdir().unwrap();
+    let (node, mut first) = hostile(folder.path(), "good", &json!({}));
+    let subscribe = |wire: &mut Wire, number: usize| {
+        let id = format!("s{number}");
+        ask(
+            wire,
+            &json!({"type": "mcp/resource/subscribe/req", "id": id, "server_id": "bad",
+            "uri": format!("x://{number}")}),
+        )
+    };
+    for number in 0..MOST {
+        let subscribed = subscribe(&mut first, number);
+        assert_eq!(subscribed["ok"], true, "{subscribed}");
+    }
+    let refused = subscribe(&mut first, MOST);
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("its share is used up"), "{refused}");
+    // The same once more is no other.
+    assert_eq!(subscribe(&mut first, 0)["ok"], true);
+    // Another session of the same agent has no share of its own; another agent has.
+    let mut same = agent(&node);
+    assert_eq!(subscribe(&mut same, MOST)["type"], "error");
+    assert_eq!(subscribe(&mut other_agent(&node), MOST)["ok"], true);
+    first.say(&json!({"type": "shutdown", "id": "end"}));
+    while first.hear().is_some() {}
+    assert!((MOST + 1..).any(|number| subscribe(&mut same, number)["ok"] == true));
+}
+
+/// Not even that its lists have changed.
+#[test]
+fn an_agent_whom_the_rules_deny_a_server_is_told_nothing_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config: Value =
+        serde_json::from_str(&config(folder.path(), "changes", &json!({"args": ["./"]}))).unwrap();
+    let rule = json!({"id": "no", "capability": "mcp", "when": "server_id == 'bad'",
+        "then": "deny"});
+    config["agents"] = json!([{"name": "other", "policy": {"rules": [rule]}}]);
+    let node = Node::start(folder.path(), &config.to_string());
+    let (mut first, mut second) = (agent(&node), other_agent(&node));
+    wake(&mut first, "w", "bad");
+    assert_eq!(wake(&mut second, "w", "bad")["detail"]["rule"], "no");
+    assert!(told(&mut second, "1").is_empty());
+    first.say(&json!({"type": "tool/call/req", "id": "c", "tool_name": "bad__t"}));
+    while push(&mut first)["server_id"] != "bad" {}
+    assert_eq!(told(&mut second, "2"), [] as [Value; 0]);
+}
+
+/// A server that works for two agents at once cannot have one of them answer for the other.
+#[test]
+fn what_a_server_asks_for_one_agent_is_not_told_to_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, mut first) = hostile(folder.path(), "confides", &json!({}));
+    let mut second = other_agent(&node);
     let request = json!({"type": "tool/call/req", "id": "1", "tool_name": "bad__t", "timeout": 60});
     first.say(&request);
     // Now the server has it.

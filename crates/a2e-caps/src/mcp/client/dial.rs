@@ -124,7 +124,7 @@ impl Server {
     where
         T: Transport<RoleClient> + Send + 'static,
     {
-        let (transport, ended) = Watched::new(transport, Arc::clone(&self.calls));
+        let (transport, ended) = Watched::new(transport, self);
         let handler = Handler::of(self);
         let running = handler.serve_with_lifecycle(transport, lifecycle).await;
         let running = running.map_err(|error| match error {

@@ -141,6 +141,17 @@ impl Fleet {
         servers.into_iter().map(state).collect()
     }
 
+    /// A session has ended: it is told nothing any more, and nothing is kept open for it.
+    pub(super) fn leave(&self, session: &Session) {
+        if !self.ground.listeners.remove(session) {
+            return;
+        }
+        let servers = self.lock().clone();
+        for server in servers {
+            server.unsubscribe_all(session);
+        }
+    }
+
     /// Those of the operator.
     pub(super) fn operators(&self) -> Vec<Arc<Server>> {
         let servers = self.lock();

@@ -8,17 +8,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use a2e_runtime::Session;
+use a2e_wire::Body;
 use a2e_wire::messages::mcp::{McpNotification, McpSampleRequest};
-use a2e_wire::{Body, Object};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
-    CustomNotification, ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData,
-    Implementation, InputRequest, ListRootsResult, LoggingMessageNotificationParam,
-    ProtocolVersion, RequestMetaObject, ResourceUpdatedNotificationParam, Root,
+    ElicitRequestParams, ElicitResult, ElicitationAction, ErrorCode, ErrorData, Implementation,
+    InputRequest, ListRootsResult, ProtocolVersion, RequestMetaObject,
+    ResourceUpdatedNotificationParam, Root,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::server::Server;
@@ -124,11 +124,10 @@ impl Handler {
         }
     }
 
-    /// Passes a notification on to agents.
-    fn tell(&self, method: McpNotification<'static>, params: &Value) {
+    /// Passes on that a list has changed.
+    fn tell(&self, method: McpNotification<'static>) {
         if let Some(server) = self.server.upgrade() {
-            let params = Object::from_serialize(params).unwrap_or_default();
-            server.tell(method, params);
+            server.tell_changed(method);
         }
     }
 }
@@ -170,47 +169,28 @@ impl ClientHandler for Handler {
         Ok(ElicitResult::new(ElicitationAction::Decline))
     }
 
-    async fn on_logging_message(
-        &self,
-        params: LoggingMessageNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        self.tell(McpNotification::Message, &json!(params));
-    }
-
     async fn on_resource_updated(
         &self,
         params: ResourceUpdatedNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.tell(McpNotification::ResourcesUpdated, &json!(params));
+        if let Some(server) = self.server.upgrade() {
+            server.tell_updated(&params);
+        }
     }
 
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tell(McpNotification::ResourcesListChanged, &json!({}));
+        self.tell(McpNotification::ResourcesListChanged);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tell(McpNotification::ToolsListChanged, &json!({}));
+        self.tell(McpNotification::ToolsListChanged);
     }
 
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tell(McpNotification::PromptsListChanged, &json!({}));
-    }
-
-    async fn on_custom_notification(
-        &self,
-        notification: CustomNotification,
-        _: NotificationContext<RoleClient>,
-    ) {
-        let method: String = notification.method.chars().take(MAX_METHOD).collect();
-        let params = notification.params.unwrap_or_else(|| Map::new().into());
-        self.tell(method.into(), &params);
+        self.tell(McpNotification::PromptsListChanged);
     }
 }
-
-/// How much of the name of an unknown notification is passed on.
-const MAX_METHOD: usize = 128;
 
 /// A server's wish for a completion, in the words of A2E.
 fn sample_request(

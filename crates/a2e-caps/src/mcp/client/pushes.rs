@@ -6,8 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use a2e_runtime::Session;
-use a2e_wire::Object;
-use a2e_wire::messages::mcp::{McpNotification, McpServerPush};
+use a2e_wire::messages::mcp::{
+    McpNotification, McpPromptListRequest, McpResourceListRequest, McpResourceSubscribeRequest,
+    McpServerPush,
+};
+use a2e_wire::{Body, Object};
+use rmcp::model::ResourceUpdatedNotificationParam;
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::Ground;
@@ -32,6 +37,14 @@ enum Changed {
     Prompts,
 }
 
+/// Who is told of a notification.
+#[derive(Debug)]
+enum Audience {
+    These(Vec<Arc<Session>>),
+    /// All who listen, and whom the rules let ask for this.
+    Permitted(Body<'static>),
+}
+
 /// How long an agent that is behind may keep others waiting.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -51,14 +64,19 @@ impl Listeners {
         self.lock().insert(session.key().to_owned(), listener);
     }
 
-    pub(super) fn remove(&self, session: &Session) {
-        self.lock().remove(session.key());
+    /// Returns whether it was there.
+    pub(super) fn remove(&self, session: &Session) -> bool {
+        self.lock().remove(session.key()).is_some()
     }
 
-    /// Those who may hear of a server.
-    fn of(&self, server: &Server) -> Vec<Arc<Session>> {
+    /// Those who may hear of a server: it is theirs, or the operator's and the rules let them ask it for
+    /// this.
+    fn of(&self, server: &Server, asks: &Body<'static>) -> Vec<Arc<Session>> {
         let mut all = self.all();
-        all.retain(|session| server.is_for(&session.identity().agent));
+        let may_hear = |session: &Arc<Session>| {
+            server.is_for(&session.identity().agent) && session.permits(asks.clone())
+        };
+        all.retain(may_hear);
         all
     }
 
@@ -118,6 +136,14 @@ impl Ground {
     }
 }
 
+/// The request of an agent that may hear of a server.
+fn resource_list(server: &Server) -> McpResourceListRequest<'static> {
+    McpResourceListRequest {
+        server_id: server.name().to_owned().into(),
+        ..McpResourceListRequest::new()
+    }
+}
+
 /// A change of what this host has itself: it is no server's.
 async fn tell_of(session: &Session, method: McpNotification<'static>) {
     let push = McpServerPush {
@@ -160,7 +186,8 @@ impl Server {
     pub(super) fn asked_of(&self) -> Result<Arc<Session>, &'static str> {
         let mut sessions = self.calls.callers();
         if sessions.is_empty() {
-            sessions = self.ground.listeners.of(self);
+            let asks = resource_list(self).into();
+            sessions = self.ground.listeners.of(self, &asks);
         }
         let last = sessions.pop().ok_or("there is no agent to ask")?;
         let agent = &last.identity().agent;
@@ -172,12 +199,59 @@ impl Server {
         }
     }
 
-    /// Tells agents of a notification, and looks again at what has changed. A server that tells more
-    /// than can be passed on is not heard in between.
-    pub(super) fn tell(
+    /// Tells sessions that a list has changed, and looks at it again: those whom the rules let ask for it.
+    pub(super) fn tell_changed(self: &Arc<Self>, method: McpNotification<'static>) {
+        let asks = match method {
+            McpNotification::PromptsListChanged => McpPromptListRequest {
+                server_id: self.name().to_owned().into(),
+                ..McpPromptListRequest::new()
+            }
+            .into(),
+            _ => resource_list(self).into(),
+        };
+        self.tell(method, Object::default(), Audience::Permitted(asks));
+    }
+
+    /// Tells the sessions that have subscribed to a resource, if the rules still let them, that it has
+    /// changed.
+    pub(super) fn tell_updated(self: &Arc<Self>, updated: &ResourceUpdatedNotificationParam) {
+        let params = Object::from_serialize(&json!(updated)).unwrap_or_default();
+        let asks = McpResourceSubscribeRequest {
+            server_id: self.name().to_owned().into(),
+            uri: updated.uri.clone().into(),
+            ..McpResourceSubscribeRequest::new()
+        };
+        let mut sessions = self.subscriptions.of(&updated.uri);
+        sessions.retain(|session| session.permits(asks.clone()));
+        let method = McpNotification::ResourcesUpdated;
+        self.tell(method, params, Audience::These(sessions));
+    }
+
+    /// Tells the agent whose calls alone are running. What a server says of its own accord, such as what it
+    /// logs, may have in it what any of the calls has brought.
+    pub(super) fn tell_caller(
         self: &Arc<Self>,
         method: McpNotification<'static>,
         params: Object<'static>,
+    ) {
+        let mut sessions = self.calls.callers();
+        sessions.sort_by(|one, other| one.key().cmp(other.key()));
+        sessions.dedup_by(|one, other| one.key() == other.key());
+        let agent = sessions.first().map(|it| it.identity().agent.clone());
+        let is_one = |it: &Arc<Session>| Some(&it.identity().agent) == agent.as_ref();
+        if !sessions.iter().all(is_one) {
+            sessions.clear();
+        }
+        self.tell(method, params, Audience::These(sessions));
+    }
+
+    /// Tells sessions of a notification, and looks again at what has changed. A server that tells more
+    /// than can be passed on is not heard in between.
+    fn tell(
+        self: &Arc<Self>,
+        method: McpNotification<'static>,
+        params: Object<'static>,
+        audience: Audience,
     ) {
         if params.raw().as_str().len() > MAX_PUSH {
             return tracing::warn!(server = self.name(), "a notification is too large");
@@ -188,12 +262,16 @@ impl Server {
         let server = Arc::clone(self);
         tokio::spawn(async move {
             server.look_again(&method).await;
+            let sessions = match audience {
+                Audience::These(sessions) => sessions,
+                Audience::Permitted(asks) => server.ground.listeners.of(&server, &asks),
+            };
             let push = McpServerPush {
                 server_id: server.name().to_owned().into(),
                 method,
                 params,
             };
-            for session in server.ground.listeners.of(&server) {
+            for session in sessions {
                 let _ = tokio::time::timeout(PATIENCE, session.push(push.clone())).await;
             }
             drop(place);

@@ -187,10 +187,19 @@ impl Mcp {
         let (server, connection) = self
             .with_resource(request.server_id.as_str(), &request.uri, context)
             .await?;
-        let subscribed = server.subscribe(&connection, &request.uri);
-        let subscribed = server.in_time(subscribed).await;
+        let subscriber = server.add_subscriber(context.session(), &request.uri);
+        let subscriber = subscriber.map_err(|exceeded| {
+            let text = format!(
+                "`{}`: {exceeded}; close a session that is subscribed to what it no longer needs",
+                server.name()
+            );
+            failed(ErrorCode::RuntimeError, &text)
+        })?;
+        let subscribed = server.in_time(server.subscribe(&connection, &request.uri));
         subscribed
+            .await
             .map_err(|error| service_failed(&server, &error, ErrorCode::McpResourceNotFound))?;
+        subscriber.keep();
         Ok(McpResourceSubscribeResponse {
             ok: true,
             error: Cow::Borrowed(""),

@@ -18,7 +18,7 @@ use super::calls::Calls;
 use super::handler::Handler;
 use super::login::Login;
 use super::streams::Direct;
-use super::subscribe::Subscribed;
+use super::subscribe::Subscriptions;
 use super::told::Told;
 
 /// An MCP server. It is connected to when it is added, or when it is needed if it is known what it has.
@@ -31,8 +31,8 @@ pub(super) struct Server {
     pub(super) calls: Arc<Calls>,
     /// Places for notifications that are being passed on.
     pub(super) telling: Arc<Semaphore>,
-    /// What of its resources agents are told of.
-    pub(super) subscribed: Subscribed,
+    /// The resources that sessions are told of.
+    pub(super) subscriptions: Subscriptions,
     /// How the operator logs in to it, if that can be.
     pub(super) login: Option<Arc<Login>>,
     link: tokio::sync::Mutex<Link>,
@@ -111,7 +111,7 @@ impl Server {
             ground,
             calls: Arc::default(),
             telling: Arc::new(Semaphore::new(MAX_TELLING)),
-            subscribed: Subscribed::default(),
+            subscriptions: Subscriptions::default(),
             link: tokio::sync::Mutex::default(),
             told: Mutex::default(),
             over,
@@ -174,7 +174,7 @@ impl Server {
                     ..Link::default()
                 };
                 let took = now.elapsed();
-                let wanted = self.subscribed.all();
+                let wanted = self.subscriptions.begin_anew();
                 self.listen_to_lists(&connection).await;
                 // Whoever waits for the connection finds the tools there.
                 self.welcome(&connection, took).await;
@@ -282,7 +282,7 @@ impl Server {
                 () = tokio::time::sleep_until(idle), if ends_idle => {}
             }
             let last_used = self.told().last_used.unwrap_or_else(Instant::now);
-            let is_needed = !self.calls.are_none() || !self.subscribed.is_empty();
+            let is_needed = !self.calls.are_none() || !self.subscriptions.is_empty();
             if !is_needed && last_used + IDLE <= Instant::now() {
                 self.told().status = Some(McpServerStatus::Disconnected);
                 return Next::Leave;
