@@ -142,6 +142,56 @@ fn an_endpoint_is_a_tool() {
     assert!(told.contains("`private_hosts`"), "{told}");
 }
 
+/// `private_hosts` is for what the operator describes. Nothing that agents configure, register or fetch goes there.
+#[test]
+fn private_hosts_are_out_of_reach_of_everything_that_agents_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve("{}");
+    let host = format!("127.0.0.1:{}", server.port);
+    let config = format!(
+        "plugins:
+- {{name: tools, type: tools, private_hosts: ['{host}'], endpoints: [{{name: mine, description: x, url: 'http://{host}/mine'}}]}}
+- {{name: toolkits, type: toolkits}}
+- {{name: mcp, type: mcp, private_hosts: ['{host}']}}
+- {{name: env, type: env}}
+"
+    );
+    let node = Node::start(folder.path(), &config);
+    let mut wire = node.wire();
+    let caps = ["tools", "toolkits", "mcp", "env"];
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": caps,
+        "auth_token": node.token});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    let configure = json!({"type": "toolkit/configure/req", "id": "k", "toolkit_name": "http",
+        "config": {"hosts": [{"host": host}]}});
+    let url = format!("http://{host}/theirs");
+    let call = |tool: &str| {
+        json!({"type": "tool/call/req", "id": tool, "tool_name": tool,
+            "arguments": {"url": url}})
+    };
+    let server_config = json!({"server_id": "x", "transport": "http", "url": url});
+    let register = json!({"type": "mcp/server/register/req", "id": "m", "config": server_config});
+    let reset = json!({"type": "env/reset/req", "id": "e", "env_name": "http",
+        "options": {"url": url}});
+    for request in [
+        configure,
+        call("http_api_get"),
+        call("http_get"),
+        register,
+        reset,
+    ] {
+        let answer = crate::mcp_servers::ask(&mut wire, &request);
+        // The toolkit is configured; what it is used for is refused.
+        let is_refused = answer["type"] == "error" || answer["data"]["success"] == false;
+        assert!(is_refused || request["id"] == "k", "{request}: {answer}");
+    }
+    // Whoever asked first was the operator's tool.
+    let (status, out, error) = self::call(&node, "mine", &json!({}));
+    assert_eq!(status, 0, "{out}{error}");
+    let asked = server.asked.recv().unwrap().to_lowercase();
+    assert!(asked.starts_with("get /mine "), "{asked}");
+}
+
 #[test]
 fn an_openapi_document_is_tools() {
     let folder = tempfile::tempdir().unwrap();
