@@ -164,6 +164,14 @@ pub mod failures {
         Failure::new(ErrorCode::Timeout, namespace, text).because("withdrawn")
     }
 
+    /// A request that waited or was held when another session began on its connection.
+    #[must_use]
+    pub fn superseded(namespace: Namespace) -> Failure {
+        let text = "another handshake began a new session on this connection before the request was \
+                    started; send it again in this one";
+        Failure::new(ErrorCode::RuntimeError, namespace, text).because("withdrawn")
+    }
+
     /// A request that the end of its session cut off.
     #[must_use]
     pub fn closing(namespace: Namespace) -> Failure {

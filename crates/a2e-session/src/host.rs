@@ -119,6 +119,7 @@ impl HostSession {
             .negotiate(login.wanted.iter().map(String::as_str))
         {
             Ok(negotiated) => {
+                self.withdraw_unstarted(now);
                 self.state = State::Active {
                     accepted: negotiated.accepted,
                 };

@@ -202,6 +202,12 @@ impl Requests {
         self.unanswered().map(|running| running.token).collect()
     }
 
+    /// All that are held.
+    pub(crate) fn held(&self) -> Vec<Token> {
+        let held = self.held.iter();
+        held.map(|held| held.running.token).collect()
+    }
+
     /// Takes all that wait.
     pub(crate) fn take_waiting(&mut self) -> impl Iterator<Item = Request> + use<> {
         let waiting = std::mem::take(&mut self.waiting);

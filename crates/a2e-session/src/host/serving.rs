@@ -89,6 +89,24 @@ impl HostSession {
         true
     }
 
+    /// Another session begins on this connection: what waits or is held was asked in the one before, and
+    /// is not done in this one. What runs is finished.
+    pub(super) fn withdraw_unstarted(&mut self, now: Now) {
+        for Request { token, message, .. } in self.requests.take_waiting() {
+            let namespace = message.body.tag().map_or(Namespace::Base, Tag::namespace);
+            let failure = failures::superseded(namespace).into_message();
+            self.send(now, message.envelope.id, failure.into());
+            // Also one that waits may have begun: it was held, and let go on.
+            let withdrawn = HostEvent::Cancel(token, CancelReason::Withdrawn);
+            self.events.push_back(withdrawn);
+        }
+        for token in self.requests.held() {
+            self.fail(now, token, failures::superseded);
+            let withdrawn = HostEvent::Cancel(token, CancelReason::Withdrawn);
+            self.events.push_back(withdrawn);
+        }
+    }
+
     /// Sends an event of a request, numbered behind its earlier ones.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use a2e_wire::Namespace;
 use a2e_wire::messages::tool::ToolEvent;
 use serde_json::json;
 
-use crate::support::{Host, call, kinds, list};
+use crate::support::{Host, call, handshake, kinds, list};
 
 fn limits() -> Limits {
     Limits {
@@ -158,4 +158,43 @@ fn a_request_can_be_withdrawn() {
     // There is nothing more to withdraw, nor is nothing a request.
     assert!(host.say(&withdraw("3")).is_empty());
     assert!(host.say(&withdraw("")).is_empty());
+}
+
+/// Another session begins on the connection: what has not run is not for it.
+#[test]
+fn a_second_handshake_withdraws_what_waits_or_is_held() {
+    let mut host = Host::active(limits());
+    host.say(&call("1"));
+    let request = host.started().remove(0);
+    let token = request.token;
+    let now = host.now();
+    host.session.hold(now, request).unwrap();
+    host.say(&call("2"));
+    let running = host.started().remove(0);
+    host.say(&call("3"));
+    let heard = host.say(&handshake(&["tools"]));
+    let of = |id: &str| heard.iter().find(|it| it["req_id"] == id);
+    for id in ["1", "3"] {
+        assert_eq!(
+            of(id).unwrap()["detail"]["reason"],
+            "withdrawn",
+            "{heard:?}"
+        );
+    }
+    assert!(of("2").is_none(), "{heard:?}");
+    let cancelled: Vec<_> = std::mem::take(&mut host.events)
+        .into_iter()
+        .filter_map(|event| match event {
+            HostEvent::Cancel(token, reason) => Some((token, reason)),
+            _ => None,
+        })
+        .collect();
+    assert!(cancelled.contains(&(token, CancelReason::Withdrawn)));
+    assert!(!cancelled.iter().any(|(token, _)| *token == running.token));
+    // Nothing of it comes back.
+    let now = host.now();
+    host.session.release(now, token);
+    host.drain();
+    assert!(host.started().is_empty());
+    assert_eq!(kinds(&host.respond(running.token, list())).len(), 1);
 }
