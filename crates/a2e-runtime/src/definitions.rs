@@ -73,6 +73,13 @@ impl Standing {
     }
 }
 
+/// Who has added a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Operator,
+    Agent,
+}
+
 /// A tool that waits for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
@@ -117,7 +124,7 @@ impl Definitions {
     /// If the store fails; then the tool may not be called.
     pub async fn compare(&self, shown: Shown<'_>) -> Result<Standing, Error> {
         let known = &mut *self.known.lock().await;
-        self.compare_one(known, shown, true).await
+        self.compare_one(known, shown, true, Owner::Operator).await
     }
 
     async fn compare_one(
@@ -125,6 +132,7 @@ impl Definitions {
         all: &mut Known,
         shown: Shown<'_>,
         may_be_new: bool,
+        owner: Owner,
     ) -> Result<Standing, Error> {
         let (pin, now) = (pin(shown.source, shown.name), now());
         let offered = Digest::of(shown.text.as_bytes());
@@ -132,14 +140,16 @@ impl Definitions {
         let known = self.pins.get(&pin).await?;
         let waiting = known.and_then(|known| known.offered);
         let Some(pinned) = known.and_then(|known| known.pinned) else {
-            if known.is_none() && !self.has_room(all, shown.source).await? {
+            // What agents add was counted for its agent, and its names are nobody else's.
+            let is_operators = owner == Owner::Operator;
+            if is_operators && known.is_none() && !self.has_room(all, shown.source).await? {
                 tracing::warn!(pin, "a tool is not served: its source has {MAX_PINNED}");
                 return Ok(Standing::TooMany);
             }
             if may_be_new {
                 self.pins.pin(now, &pin, hash).await?;
                 self.keep_text(now, &pin, offered, shown.text).await;
-                if let Some(names) = &mut all.names {
+                if let Some(names) = all.names.as_mut().filter(|_| is_operators) {
                     names.add(shown.source, shown.name);
                 }
                 return Ok(Standing::Approved);
@@ -307,6 +317,9 @@ impl Definitions {
         }
     }
 }
+
+/// What the names of sources begin with that agents have added: `@` and the agent, behind their kind.
+pub const OWNED: &str = "mcp:@";
 
 /// What a tool of a source is approved under.
 #[must_use]

@@ -195,6 +195,12 @@ impl Catalogue {
         own.merged(self).clashes_of(&source)
     }
 
+    /// Removes all that a source has for one agent alone.
+    pub fn remove_for(&self, agent: &str, source: &Source) {
+        self.agents.own(agent).remove(source);
+        self.tell();
+    }
+
     /// Whether a source has set tools for an agent alone.
     pub async fn is_set_for(&self, agent: &str, source: &Source) -> bool {
         let own = self.agents.find(agent).await;

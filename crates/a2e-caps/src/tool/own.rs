@@ -106,6 +106,12 @@ impl Own {
         state.merged = None;
     }
 
+    pub(super) fn remove(&self, source: &Source) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.sources.retain(|(known, _)| known != source);
+        state.merged = None;
+    }
+
     fn is_empty(&self) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.sources.is_empty()
@@ -170,5 +176,18 @@ mod tests {
         assert_eq!(count(), 3);
         assert!(agents.known("kept").is_some());
         assert!(Arc::ptr_eq(&agents.known("used").unwrap(), &used));
+    }
+
+    /// An agent may register a server under another name each time.
+    #[test]
+    fn removed_sources_leave_no_entry() {
+        let own = Own::default();
+        for number in 0..100 {
+            let source = Source::Mcp(format!("@eve/{number}"));
+            own.set(source.clone(), Offered::default());
+            assert!(own.has(&source));
+            own.remove(&source);
+        }
+        assert!(own.is_empty());
     }
 }

@@ -283,13 +283,14 @@ impl Reader<'_> {
     }
 }
 
-const NAME: &str = "must have a name of 1 to 64 letters, digits, `-`, `.` and single `_`: its tools have it in theirs";
+const NAME: &str = "must have a name of 1 to 64 letters, digits, `-`, `.` and single `_`, not of signs alone: its tools have it in theirs";
 
 /// Whether tools can have it before their names, and it can be told from them.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    !name.is_empty() && name.len() <= 64 && name.bytes().all(is_letter) && !name.contains("__")
+    let is_word = name.bytes().any(|byte| byte.is_ascii_alphanumeric());
+    is_word && name.len() <= 64 && name.bytes().all(is_letter) && !name.contains("__")
 }
 
 /// What of a `.mcp.json` cannot be used.

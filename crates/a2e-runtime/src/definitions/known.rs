@@ -7,7 +7,7 @@ use canonical::Digest;
 use store::{Error, Hash};
 
 use super::names::{self, Names};
-use super::{Definitions, Shown, Standing, now, pin};
+use super::{Definitions, OWNED, Owner, Shown, Standing, now, pin};
 
 /// What is known of all sources.
 #[derive(Debug, Default)]
@@ -72,7 +72,10 @@ impl Definitions {
                 true => !self.is_doubtful(&mut known, *shown).await?,
                 false => false,
             };
-            standings.push(self.compare_one(&mut known, *shown, may_be_new).await?);
+            standings.push(
+                self.compare_one(&mut known, *shown, may_be_new, Owner::Operator)
+                    .await?,
+            );
         }
         if is_first {
             self.mark_seen(&mut known, source).await?;
@@ -135,6 +138,10 @@ impl Definitions {
         if known.names.is_none() {
             let mut names = Names::default();
             for (pin, state) in self.pins.list().await? {
+                // An agent's own tools are seen by that agent alone: they are taken for nobody else's.
+                if pin.starts_with(OWNED) {
+                    continue;
+                }
                 if let (Some(_), Some((source, name))) = (state.pinned, pin.split_once('/')) {
                     names.add(source, name);
                 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use store::{Error, Pin};
 
-use super::{Definitions, MAX_OWN_PINNED, Shown, Standing, pin};
+use super::{Definitions, MAX_OWN_PINNED, Owner, Shown, Standing, pin};
 
 impl Definitions {
     /// Compares all tools of a source that an agent has added; `owner` is what the names of all its
@@ -44,7 +44,8 @@ impl Definitions {
                 continue;
             }
             *count = count.saturating_add(usize::from(is_new));
-            standings.push(self.compare_one(known, *shown, true).await?);
+            let standing = self.compare_one(known, *shown, true, Owner::Agent);
+            standings.push(standing.await?);
         }
         Ok(standings)
     }
@@ -67,7 +68,6 @@ impl Definitions {
         own.sort_by_key(|(_, state)| state.at);
         for (name, state) in own.iter().take(missing) {
             self.forget(name, *state).await?;
-            known.counts.remove(source(owner, name));
             known.names = None;
             count = count.saturating_sub(1);
         }

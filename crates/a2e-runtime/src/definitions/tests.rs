@@ -280,3 +280,50 @@ async fn what_was_released_is_compared_while_there_is_room() {
     let approved = Digest::of(b"harmless");
     assert_eq!(standings.unwrap(), [Standing::Changed { approved }]);
 }
+
+/// An agent may register a server under another name each time.
+#[tokio::test]
+async fn servers_of_an_agent_leave_one_entry_for_the_agent() {
+    let definitions = definitions();
+    for number in 0..100 {
+        let source = format!("mcp:@eve/{number}");
+        let shown = own(&definitions, &source, 0..1).await;
+        assert_eq!(shown, [Standing::Approved]);
+        definitions.release(&source).await;
+    }
+    let known = definitions.known.lock().await;
+    assert_eq!(known.counts.len(), 1);
+    assert!(known.held.is_empty());
+}
+
+/// An agent's own tools are seen by that agent alone, so no other source is taken for them, whatever the
+/// agent has called its server.
+#[tokio::test]
+async fn names_of_an_agents_tools_quarantine_nothing_of_others() {
+    let store = Store::new(Memory::new(Limits::default()));
+    let definitions = Definitions::new(&store).unwrap();
+    // Names that have been read are added to, others are read later.
+    all(&definitions, "mounted:first", &["other"]).await;
+    for (server, tool) in [("-", "-__shout"), ("w", "w__ipe")] {
+        let source = format!("mcp:@eve/{server}");
+        let shown = Shown {
+            source: &source,
+            name: tool,
+            text: "x",
+        };
+        let standings = definitions.compare_owned("mcp:@eve/", &[shown]).await;
+        assert_eq!(standings.unwrap(), [Standing::Approved]);
+    }
+    for definitions in [definitions, Definitions::new(&store).unwrap()] {
+        let source = format!("mounted:{}", definitions.known.lock().await.counts.len());
+        let standings = all(&definitions, &source, &["shout", "wipe"]).await;
+        assert_eq!(standings, [Standing::Approved; 2], "{source}");
+        for tool in ["shout", "wipe"] {
+            store
+                .pins(&PinKind::TOOL)
+                .remove(&pin(&source, tool))
+                .await
+                .unwrap();
+        }
+    }
+}

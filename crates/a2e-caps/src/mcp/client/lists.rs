@@ -177,6 +177,10 @@ impl Server {
                 return tracing::error!(%error, server = self.name(), "its tools cannot be served");
             }
         };
+        // It may have been removed while its tools were looked at, and another may have its name by now.
+        if self.over.is_cancelled() {
+            return self.release().await;
+        }
         self.put(source, admitted);
     }
 
@@ -224,7 +228,7 @@ impl Server {
     /// Takes its tools away.
     pub(super) fn withdraw(&self) {
         match &self.owner {
-            Some(_) => self.put(self.source(), Admitted::default()),
+            Some(agent) => self.ground.catalogue.remove_for(agent, &self.source()),
             None => self.ground.catalogue.remove(&self.source()),
         }
     }

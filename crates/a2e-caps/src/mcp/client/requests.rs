@@ -39,6 +39,7 @@ impl Mcp {
         })?;
         if let Err(error) = server.connection().await {
             self.fleet.remove(agent, server.name());
+            server.release().await;
             return Err(failed(ErrorCode::McpTransportError, error.why()));
         }
         Ok(McpServerRegisterResponse {
@@ -54,7 +55,7 @@ impl Mcp {
         let name = config.server_id.as_str();
         if !is_server_name(name) {
             return Err(wrong(
-                "`server_id` must be 1 to 64 letters, digits, `-`, `.` and single `_`",
+                "`server_id` must be 1 to 64 letters, digits, `-`, `.` and single `_`, not signs alone",
             ));
         }
         let pairs = |map: &a2e_wire::Map<'_, Cow<'_, str>>| {
