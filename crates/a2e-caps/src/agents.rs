@@ -21,11 +21,12 @@ use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use a2e_runtime::{BoxFuture, Context, Errand, Failure, Outcome, Plugin, Serves, Session};
+use a2e_wire::messages::proc::ProcSpawnRequest;
 use a2e_wire::messages::subagent::{
     SubagentEvent, SubagentMergeRequest, SubagentMergeResponse, SubagentMessageRequest,
     SubagentStatus,
 };
-use a2e_wire::{Capability, Message, Namespace, Object, Tag};
+use a2e_wire::{Body, Capability, Message, Namespace, Object, Tag};
 use serde_json::{Value, json};
 
 use crate::fresh;
@@ -291,6 +292,21 @@ impl Plugin for Agents {
             Tag::SubagentTerminateRequest,
             Tag::SubagentMergeRequest,
         ])
+    }
+
+    /// A sub-agent may be a program of the operator's.
+    fn executes(&self, request: &Message<'_>) -> Option<ProcSpawnRequest<'static>> {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else starts one")]
+        let model = match &request.body {
+            Body::MultiAgentSpawnRequest(spawn) => &*spawn.model,
+            Body::SubagentSpawnRequest(spawn) => &*spawn.agent.model,
+            _ => return None,
+        };
+        let words = self.shop.commands.get(model)?;
+        Some(ProcSpawnRequest {
+            cmd: words.iter().map(|word| word.clone().into()).collect(),
+            ..ProcSpawnRequest::new()
+        })
     }
 
     fn handle(

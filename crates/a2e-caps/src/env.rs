@@ -27,7 +27,7 @@ mod web;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Resolution, Serves, Session};
 use a2e_wire::messages::env::{
     EnvBatchStepRequest, EnvBatchStepResponse, EnvCloseRequest, EnvCloseResponse, EnvObservation,
     EnvObserveRequest, EnvObserveResponse, EnvPlanRequest, EnvPlanResponse, EnvRenderMode,
@@ -258,13 +258,15 @@ impl Environments {
     async fn plan(
         &self,
         request: EnvPlanRequest<'static>,
-        session: &Session,
+        context: &Context,
     ) -> Result<Outcome, Failure> {
-        let table = session.state::<Table>();
+        let table = context.session().state::<Table>();
         let id = request.episode_id.filter(|id| !id.is_empty());
-        let episode = match &id {
-            Some(id) => table.find(id),
-            None => table.latest(),
+        let episode = match (&id, context.resolved::<Episodes>()) {
+            (Some(id), _) => table.find(id),
+            // The one that the decision was about.
+            (None, Some(decided)) => decided.0.first().cloned(),
+            (None, None) => table.latest(),
         };
         let suggested_actions = match (&episode, id) {
             (None, Some(_)) => return Ok(Outcome::Pass),
@@ -312,6 +314,30 @@ impl Plugin for Environments {
         false
     }
 
+    fn resolve<'a>(
+        &'a self,
+        request: &'a Message<'static>,
+        session: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        let table = session.state::<Table>();
+        #[expect(clippy::wildcard_enum_match_arm, reason = "others name their episode")]
+        let episodes = match &request.body {
+            Body::EnvPlanRequest(request) if request.episode_id.is_none() => {
+                Some(table.latest().into_iter().collect())
+            }
+            Body::EnvExpListRequest(request) if request.episode_id.is_empty() => Some(table.all()),
+            _ => None,
+        };
+        let resolution = episodes.map(|episodes: Vec<Arc<Episode>>| {
+            let ids = episodes
+                .iter()
+                .map(|episode| episode.id.as_str().to_owned());
+            let resolution = Resolution::of_all("episode_id", ids.collect());
+            resolution.object(Arc::new(Episodes(episodes)))
+        });
+        Box::pin(std::future::ready(Ok(resolution)))
+    }
+
     fn handle(
         &self,
         request: Box<Message<'static>>,
@@ -330,8 +356,8 @@ impl Plugin for Environments {
                 Body::EnvCloseRequest(request) => self.close(request, session).await,
                 Body::EnvSpaceRequest(request) => Ok(self.space(&request)),
                 Body::EnvRenderRequest(request) => self.render(request, session).await,
-                Body::EnvPlanRequest(request) => self.plan(request, session).await,
-                Body::EnvExpListRequest(request) => recorded::list(request, session).await,
+                Body::EnvPlanRequest(request) => self.plan(request, &context).await,
+                Body::EnvExpListRequest(request) => recorded::list(request, &context).await,
                 _ => Ok(Outcome::Pass),
             }
         })
@@ -343,6 +369,10 @@ impl Plugin for Environments {
         }
     }
 }
+
+/// The episodes that a request is about which names none, as they were decided about.
+#[derive(Debug)]
+struct Episodes(Vec<Arc<Episode>>);
 
 /// The id of one of the answers to a request.
 fn part_id(id: &MessageId<'_>, index: usize) -> String {

@@ -20,7 +20,9 @@ mod transcript;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Learner, NEUTRAL, Outcome, Plugin, Serves};
+use a2e_runtime::{
+    BoxFuture, Context, Failure, Learner, NEUTRAL, Outcome, Plugin, Resolution, Serves, Session,
+};
 use a2e_wire::messages::learn::{
     AdaptStrategy, Experience, Feedback, LearnAdaptRequest, LearnAdaptResponse,
     LearnExperienceRequest, LearnExperienceResponse, LearnFeedbackRequest, LearnFeedbackResponse,
@@ -251,6 +253,28 @@ impl Plugin for Learning {
             Tag::LearnRefinementRollbackRequest,
             Tag::LearnRefinementHistoryRequest,
         ])
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        request: &'a Message<'static>,
+        session: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        Box::pin(async move {
+            #[expect(clippy::wildcard_enum_match_arm, reason = "others name no component")]
+            let named = match &request.body {
+                Body::LearnStatsRequest(request) => &request.component_name,
+                Body::LearnAdaptRequest(request) => &request.component_name,
+                Body::LearnRefinementPlanRequest(request) => &request.component_name,
+                _ => return Ok(None),
+            };
+            if !named.is_empty() {
+                return Ok(None);
+            }
+            let ledger = self.ledgers.of(&session.identity().agent).await?;
+            let names = ledger.names().await;
+            Ok(Some(Resolution::of_all("component_name", names)))
+        })
     }
 
     fn handle(

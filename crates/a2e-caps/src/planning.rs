@@ -9,9 +9,10 @@ mod removal;
 mod view;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves};
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Resolution, Serves, Session};
 use a2e_wire::messages::planning::{
     DEFAULT_COLUMNS, PlanBoardRequest, PlanBoardResponse, PlanCreateRequest, PlanCreateResponse,
     PlanListResponse, TaskAddRequest, TaskAddResponse, TaskListRequest, TaskListResponse,
@@ -62,8 +63,8 @@ struct Desk {
 }
 
 impl Shelf {
-    fn desk(&self, context: &Context) -> Result<Desk, Failure> {
-        let agent = context.identity().agent.clone();
+    fn desk(&self, session: &Session) -> Result<Desk, Failure> {
+        let agent = session.identity().agent.clone();
         let scope = match self.sharing {
             Sharing::All => self.store.node(),
             Sharing::Own => self.store.for_agent(&AgentId::new(&agent).map_err(failed)?),
@@ -219,12 +220,12 @@ impl Desk {
     async fn tasks(
         &self,
         request: TaskListRequest<'_>,
+        decided: Option<&PlanIds>,
     ) -> Result<TaskListResponse<'static>, Failure> {
         let mut size = Size::default();
         let mut tasks = Vec::new();
         for (plan, _) in self.plans.list().await.map_err(failed)? {
-            let is_meant = request.plan_id.is_empty() || request.plan_id.as_str() == plan.id;
-            if !is_meant {
+            if !is_meant(request.plan_id.as_str(), decided, &plan) {
                 continue;
             }
             let mut listed = self.listed_of(plan).await?;
@@ -256,11 +257,12 @@ impl Desk {
     async fn board(
         &self,
         request: PlanBoardRequest<'_>,
+        decided: Option<&PlanIds>,
     ) -> Result<PlanBoardResponse<'static>, Failure> {
         let mut size = Size::default();
         let mut boards = Vec::new();
         for (plan, _) in self.plans.list().await.map_err(failed)? {
-            if !request.plan_id.is_empty() && request.plan_id.as_str() != plan.id {
+            if !is_meant(request.plan_id.as_str(), decided, &plan) {
                 continue;
             }
             let listed = self.listed_of(plan).await?;
@@ -281,6 +283,19 @@ impl Desk {
     async fn listed_of(&self, plan: Plan) -> Result<Listed, Failure> {
         let tasks = self.plans.tasks(&plan.id).await.map_err(failed)?;
         Ok(Listed::new(plan, tasks))
+    }
+}
+
+/// The plans that a request is about which names none, as they were decided about.
+#[derive(Debug)]
+struct PlanIds(HashSet<String>);
+
+/// Whether a request that names this plan, or none, is about one of the plans there are.
+fn is_meant(named: &str, decided: Option<&PlanIds>, plan: &Plan) -> bool {
+    match (named, decided) {
+        ("", Some(PlanIds(decided))) => decided.contains(&plan.id),
+        ("", None) => true,
+        (named, _) => named == plan.id,
     }
 }
 
@@ -355,21 +370,47 @@ impl Plugin for Planning {
         ])
     }
 
+    fn resolve<'a>(
+        &'a self,
+        request: &'a Message<'static>,
+        session: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        Box::pin(async move {
+            #[expect(clippy::wildcard_enum_match_arm, reason = "others name their plan")]
+            let named = match &request.body {
+                Body::TaskListRequest(request) => &request.plan_id,
+                Body::PlanBoardRequest(request) => &request.plan_id,
+                _ => return Ok(None),
+            };
+            if !named.is_empty() {
+                return Ok(None);
+            }
+            let plans = self.shelf.desk(session)?.plans.list().await;
+            let plans = plans.map_err(failed)?.into_iter();
+            let ids: Vec<String> = plans.map(|(plan, _)| plan.id).collect();
+            let decided = PlanIds(ids.iter().cloned().collect());
+            let resolution = Resolution::of_all("plan_id", ids);
+            Ok(Some(resolution.object(Arc::new(decided))))
+        })
+    }
+
     fn handle(
         &self,
         request: Box<Message<'static>>,
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {
-            let desk = self.shelf.desk(&context)?;
+            let desk = self.shelf.desk(context.session())?;
+            let decided = context.resolved::<PlanIds>();
+            let decided = decided.as_deref();
             #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
             Ok(match request.body {
                 Body::PlanCreateRequest(it) => Outcome::answer(desk.create(it).await?),
                 Body::PlanListRequest(_) => Outcome::answer(desk.list().await?),
                 Body::TaskAddRequest(it) => Outcome::answer(desk.add(it).await?),
                 Body::TaskUpdateRequest(it) => Outcome::answer(desk.update(it).await?),
-                Body::TaskListRequest(it) => Outcome::answer(desk.tasks(it).await?),
-                Body::PlanBoardRequest(it) => Outcome::answer(desk.board(it).await?),
+                Body::TaskListRequest(it) => Outcome::answer(desk.tasks(it, decided).await?),
+                Body::PlanBoardRequest(it) => Outcome::answer(desk.board(it, decided).await?),
                 _ => Outcome::Pass,
             })
         })

@@ -18,12 +18,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, nearest};
+use a2e_runtime::{
+    BoxFuture, Context, Failure, Outcome, Plugin, Resolution, Serves, Session, nearest,
+};
 use a2e_wire::messages::skill::{
     SkillCallRequest, SkillCallResponse, SkillDefinition, SkillDiscoverRequest,
     SkillDiscoverResponse, SkillResult,
 };
 use a2e_wire::{Body, Capability, ErrorCode, Message, MessageId, Namespace, Raw, Tag};
+use canonical::Digest;
 use serde_json::{Map, Value, json};
 
 use crate::model::Models;
@@ -136,7 +139,7 @@ impl Skills {
         context: Context,
     ) -> Result<SkillCallResponse<'static>, Failure> {
         let started = Instant::now();
-        let asked = self.asked(&request).await?;
+        let asked = self.asked(&request, context.resolved::<Skill>()).await?;
         let telling = Telling::new(context, asked.skill.name(), request.streaming);
         let limit = self.limit(&asked.skill, request.timeout);
         let run = tokio::time::timeout(limit, self.run(&asked, &request, &telling)).await;
@@ -174,9 +177,14 @@ impl Skills {
     }
 
     /// The skill that is called, if it can be, with arguments that fit it.
-    async fn asked(&self, request: &SkillCallRequest<'static>) -> Result<Asked, Failure> {
+    async fn asked(
+        &self,
+        request: &SkillCallRequest<'static>,
+        approved: Option<Arc<Skill>>,
+    ) -> Result<Asked, Failure> {
         let snapshot = self.shelf.current().await?;
-        let Some(skill) = snapshot.find(&request.name) else {
+        // A call that the operator has approved is of the skill that was approved.
+        let Some(skill) = approved.as_ref().or_else(|| snapshot.find(&request.name)) else {
             let names = snapshot.all().iter().map(|skill| skill.name());
             return Err(unknown(&request.name, nearest(&request.name, names)));
         };
@@ -316,6 +324,27 @@ impl Plugin for Skills {
 
     fn serves(&self) -> Serves {
         Serves::Tags(vec![Tag::SkillDiscoverRequest, Tag::SkillCallRequest])
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        request: &'a Message<'static>,
+        _session: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        Box::pin(async move {
+            let Body::SkillCallRequest(call) = &request.body else {
+                return Ok(None);
+            };
+            let snapshot = self.shelf.current().await?;
+            let found = snapshot.find(&call.name).map(|skill| {
+                let digest = Digest::of(skill.text.as_bytes());
+                let shown = json!({"source": "skills", "skill": skill.path});
+                Resolution::default()
+                    .target(digest, shown)
+                    .object(Arc::clone(skill))
+            });
+            Ok(found)
+        })
     }
 
     fn handle(

@@ -4,6 +4,7 @@
 //! [`Catalogue`]; the plugin [`Tools`](crate::tools::Tools) checks arguments before and results after.
 
 mod catalogue;
+mod configuration;
 mod content;
 mod definition;
 mod own;
@@ -22,6 +23,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 pub use catalogue::{Catalogue, Clash, Entry, Snapshot, Source};
+pub use configuration::ToolConfiguration;
 pub use content::{Content, MAX_READABLE};
 pub use definition::{Definition, DefinitionError, MAX_DESCRIPTION, MAX_NAME};
 pub use own::{LoadError, Loaded, Loader};
@@ -39,6 +41,11 @@ pub trait Tool: Send + Sync + 'static {
     /// What runs, where that lies in a file that somebody could change. It is pinned with the
     /// definition; the tool itself makes sure that nothing else runs.
     fn content(&self) -> Option<Content> {
+        None
+    }
+
+    /// What it is configured with, where its definition does not say all that it does.
+    fn configuration(&self) -> Option<ToolConfiguration> {
         None
     }
 

@@ -14,7 +14,7 @@ mod sqlite;
 
 use std::sync::Arc;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves};
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, redact};
 use a2e_wire::messages::toolkit::{ToolkitDefinition, ToolkitListRequest, ToolkitListResponse};
 use a2e_wire::{Body, Capability, Message, Tag};
 use serde_json::Value;
@@ -35,6 +35,14 @@ pub use sqlite::{Limits as SqliteLimits, MAX_SQL, MAX_VALUE, Sqlite};
 pub trait Toolkit: Send + Sync + 'static {
     /// What it says of itself. The same each time.
     fn info(&self) -> &Info;
+
+    /// A configuration as the operator may see it, who is asked about a call of one of its tools: without
+    /// anything secret. Unless a toolkit says otherwise, all values are.
+    fn shown(&self, config: &Value) -> Value {
+        let mut shown = config.clone();
+        redact(&mut shown);
+        shown
+    }
 
     /// Its tools for a configuration that fits its schema. May wait for the disk.
     ///

@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use a2e_runtime::definitions::quarantined;
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session, Weights};
+use a2e_runtime::{
+    BoxFuture, Context, Failure, Outcome, Plugin, Resolution, Serves, Session, Weights,
+};
 use a2e_wire::messages::tool::{
     ToolCallRequest, ToolCallResponse, ToolDefinition, ToolListRequest, ToolListResponse,
     ToolResult,
@@ -27,7 +29,8 @@ use serde_json::json;
 use crate::placement::{Placement, placed};
 use crate::ranking;
 use crate::tool::{
-    Call, Caller, Catalogue, Definition, DefinitionError, Output, Progress, Source, Violation,
+    Call, Caller, Catalogue, Definition, DefinitionError, Output, Progress, Snapshot, Source,
+    Violation,
 };
 
 pub use artifacts::{Artifacts, MAX_ARTIFACT_BYTES};
@@ -132,7 +135,11 @@ impl Tools {
     ) -> Result<Outcome, Failure> {
         let started = Instant::now();
         let agent = &context.identity().agent;
-        let snapshot = self.catalogue.current_for(agent).await;
+        // A call that the operator has approved is of the tool that was approved.
+        let snapshot = match context.resolved::<Snapshot>() {
+            Some(snapshot) => snapshot,
+            None => self.catalogue.current_for(agent).await,
+        };
         let Some(entry) = snapshot.find(&call.tool_name) else {
             return match snapshot.quarantined(&call.tool_name) {
                 Some(one) => Err(quarantined(one.name(), &one.pin)),
@@ -264,6 +271,28 @@ impl Plugin for Tools {
         let snapshot = self.catalogue.current();
         let entry = snapshot.find(&call.tool_name);
         entry.is_none_or(|entry| entry.tool.definition().changes_others())
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        request: &'a Message<'static>,
+        session: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        Box::pin(async move {
+            let Body::ToolCallRequest(call) = &request.body else {
+                return Ok(None);
+            };
+            let snapshot = self.catalogue.current_for(&session.identity().agent).await;
+            if let Some(entry) = snapshot.find(&call.tool_name) {
+                let (digest, shown) = entry.identity();
+                let resolution = Resolution::default().target(digest, shown);
+                return Ok(Some(resolution.object(snapshot)));
+            }
+            match snapshot.quarantined(&call.tool_name) {
+                Some(one) => Err(quarantined(one.name(), &one.pin)),
+                None => Ok(None),
+            }
+        })
     }
 
     fn handle(

@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use a2e_session::Failure;
 use canonical::Digest;
 use store::{AgentId, Approval, Call, Hash, Held, Store, UnixMillis, Verdict};
 use tokio::sync::watch;
 
 use crate::clock::random_id;
+use crate::decision::{Asked, ambiguous, too_large};
 
 /// The held calls of a host, and who is told when one is decided.
 #[derive(Debug, Clone)]
@@ -34,6 +36,8 @@ pub(crate) struct Question {
     pub(crate) text: Vec<u8>,
     /// Whether the store may have it; if not it is shown as long as somebody waits for the word.
     pub(crate) is_written: bool,
+    /// What it stands for, where that is more than its words.
+    pub(crate) resolved: Option<serde_json::Value>,
 }
 
 /// A call that requests wait for the operator's decision on.
@@ -66,7 +70,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 const NOT_WRITTEN: &[u8] = br#""not kept: the agreed data retention forbids it""#;
 
 /// What is shown to the operator, in bytes: who approves must have seen all of it.
-pub(crate) const MAX_SHOWN: usize = 64 * 1024;
+const MAX_SHOWN: usize = 64 * 1024;
 
 impl Approvals {
     /// Keeps held calls in a store.
@@ -244,6 +248,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Question {
+    /// The question about a call that a rule holds.
+    ///
+    /// # Errors
+    /// If the call cannot be told from others, or the operator could not see all of it.
+    pub(crate) fn new(asked: Asked<'_>, rule: &str, is_written: bool) -> Result<Self, Failure> {
+        let namespace = asked.namespace();
+        let (text, resolved) = (asked.shown(), asked.shown_resolution());
+        // Who approves of a call must have seen all of it.
+        let size = resolved.as_ref().map_or(0, |it| it.to_string().len());
+        if text.len().saturating_add(size) > MAX_SHOWN {
+            return Err(too_large(namespace, rule, MAX_SHOWN));
+        }
+        Ok(Self {
+            agent: asked.agent().to_owned(),
+            hash: asked.hash().ok_or_else(|| ambiguous(namespace, rule))?,
+            rule: rule.to_owned(),
+            text,
+            is_written,
+            resolved,
+        })
+    }
+
     fn call(&self, hash: Hash, expires: UnixMillis) -> Call {
         Call {
             id: random_id().chars().take(12).collect(),
@@ -261,6 +287,9 @@ impl Question {
         let rule = serde_json::Value::from(self.rule.as_str());
         let mut shown = format!("{{\"rule\":{rule},\"request\":").into_bytes();
         shown.extend_from_slice(text);
+        if let Some(resolved) = &self.resolved {
+            shown.extend_from_slice(format!(",\"resolved\":{resolved}").as_bytes());
+        }
         shown.push(b'}');
         shown
     }

@@ -38,19 +38,14 @@ pub(crate) struct Ruling<'r> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Verdict {
     Allow,
-    /// The operator is asked, if the call can be told from all others.
-    Hold(Holding),
+    /// The operator is asked, once it is known what the call stands for.
+    Hold(Repetition),
     Deny(Failure),
 }
 
-/// A call that the operator is asked about.
+/// What a call has in common with its repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Holding {
-    /// Exactly this call.
-    pub(crate) call: Digest,
-    /// What it has in common with its repetitions.
-    pub(crate) repetition: Digest,
-}
+pub(crate) struct Repetition(Digest);
 
 /// Agents that rates and repetitions are counted for.
 const AGENTS: usize = 100_000;
@@ -87,20 +82,11 @@ impl Counters {
         let rule = repeated.map_or(decision.rule, |_| REPEAT);
         let verdict = match effect {
             Effect::Allow => Verdict::Allow,
-            Effect::Hold => match asked.hash() {
-                Some(call) => Verdict::Hold(Holding {
-                    call,
-                    repetition: asked.repetition(),
-                }),
-                None => {
-                    let reason = "what cannot be written in one way only cannot be approved";
-                    Verdict::Deny(denied(namespace, rule, Some(reason)))
-                }
-            },
+            Effect::Hold => Verdict::Hold(Repetition(asked.repetition())),
             Effect::Deny => {
                 let reason = match repeated {
                     Some(_) => Some("the same call came too often".to_owned()),
-                    None => told(decision.reason),
+                    None => told(decision.reason, asked),
                 };
                 Verdict::Deny(denied(namespace, rule, reason.as_deref()))
             }
@@ -109,7 +95,7 @@ impl Counters {
     }
 
     /// The operator has approved of a call: it is no repetition any more.
-    pub(crate) fn approved(&self, agent: &str, call: &Digest) {
+    pub(crate) fn approved(&self, agent: &str, Repetition(call): Repetition) {
         if let Some(breaker) = lock(&self.breakers).get_mut(agent) {
             breaker.forget(call.as_bytes());
         }
@@ -142,7 +128,8 @@ impl Counters {
     }
 }
 
-/// What the rules say of a request, and of all that is inside it: the strictest counts.
+/// What the rules say of a request, of each that it stands for, and of all that is inside it: the
+/// strictest counts.
 fn ask<'r>(rules: &'r Rules, asked: Asked<'_>) -> Decision<'r> {
     let proven = asked.identity.proven.as_ref();
     let agent = Agent {
@@ -160,9 +147,16 @@ fn ask<'r>(rules: &'r Rules, asked: Asked<'_>) -> Decision<'r> {
     };
     let capability = asked.capability();
     let capability = capability.as_ref().map_or(CUSTOM, Capability::as_str);
-    let mut strictest = decide(capability, asked.name(), &asked);
+    let each = asked.each();
+    let decisions = each.map(|one| decide(capability, asked.name(), &one));
+    // Of equal ones the first.
+    let strictest = decisions.reduce(|strictest, other| match other.effect > strictest.effect {
+        true => other,
+        false => strictest,
+    });
+    let mut strictest = strictest.unwrap_or_else(|| decide(capability, asked.name(), &asked));
     for nested in asked.nested() {
-        let decision = decide(nested.capability, nested.name, &nested);
+        let decision = decide(nested.capability, &nested.name, &nested);
         // What comes as a request of its own is refused early if that is certain, and held when it comes.
         let is_certain = matches!(decision.reason, Reason::Rule(_) | Reason::Default);
         let counts = !asked.is_asked_again || (decision.effect == Effect::Deny && is_certain);
@@ -179,7 +173,7 @@ pub(crate) fn still(rules: &Rules, asked: Asked<'_>) -> Result<(), Failure> {
     match decision.effect {
         Effect::Allow | Effect::Hold => Ok(()),
         Effect::Deny => {
-            let reason = told(decision.reason);
+            let reason = told(decision.reason, asked);
             let reason = reason.as_deref();
             Err(denied(asked.namespace(), decision.rule, reason))
         }
@@ -187,11 +181,19 @@ pub(crate) fn still(rules: &Rules, asked: Asked<'_>) -> Result<(), Failure> {
 }
 
 /// Why a rule decides so, if there is more to say than that it does.
-fn told(reason: Reason<'_>) -> Option<String> {
-    match reason {
+fn told(reason: Reason<'_>, asked: Asked<'_>) -> Option<String> {
+    let why = match reason {
         Reason::Rule(None) => None,
         Reason::Rule(Some(_)) | Reason::Default | Reason::Condition(_) => Some(reason.to_string()),
-    }
+    };
+    let Some(member) = asked.left_out() else {
+        return why;
+    };
+    let why = why.map(|why| format!("{why}; ")).unwrap_or_default();
+    Some(format!(
+        "{why}the request names no `{member}`, so it stands for all there are, and the rule for one of \
+         them is this; name a `{member}`"
+    ))
 }
 
 /// A call that the rules refuse. Without an id, a rule goes by its place in the configuration.
@@ -214,6 +216,24 @@ pub(crate) fn too_large(namespace: Namespace, rule: &str, most: usize) -> Failur
     );
     let detail = json!({"rule": rule, "reason": "not_approved"});
     refusal(namespace, text, &detail)
+}
+
+/// A call that cannot be told from others.
+pub(crate) fn ambiguous(namespace: Namespace, rule: &str) -> Failure {
+    let reason = "what cannot be written in one way only cannot be approved";
+    denied(namespace, rule, Some(reason))
+}
+
+/// A call that the operator has approved of, and that is something else by now.
+pub(crate) fn changed(namespace: Namespace) -> Failure {
+    let text = "what the operator approved has changed since: the tool, the server or the skill behind \
+                this name is another, or is configured otherwise; send the call again, and the operator \
+                is asked about what it is now";
+    refusal(
+        namespace,
+        text.to_owned(),
+        &json!({"reason": "changed_since_approval"}),
+    )
 }
 
 /// A held call that the operator refused, or said nothing about.

@@ -10,20 +10,22 @@ use std::time::Duration;
 use a2e_session::{Failure, Now};
 use a2e_wire::{Body, Charset, Envelope, ErrorCode, Message, MessageId, Namespace};
 use audit::{Check, Verdict as Recorded};
+use canonical::Digest;
 use policy::{Retention, Rules};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::access::Access;
-use crate::approvals::{Approvals, MAX_SHOWN, Question, Word};
+use crate::approvals::{Approvals, Question, Word};
 use crate::auth::Identity;
 use crate::clock::random_id;
-use crate::decision::{Asked, Holding, Verdict, not_approved, still, too_large, unrecorded};
+use crate::decision::{Asked, Verdict, changed, not_approved, still, unrecorded};
 use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, note_failure, poll_caught, span_of};
 use crate::host::Host;
 use crate::metrics::Ended;
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, Takes};
+use crate::resolution::{Resolution, normalize, open_selector};
 use crate::session::{At, Session};
 
 pub use errand::Errand;
@@ -183,9 +185,11 @@ impl Request {
         asker: Asker,
     ) -> Self {
         let ts = session.at().host.inner.clock.now().unix;
+        let mut message = Box::new(Message::new(Envelope::new(id, ts), body));
+        normalize(&mut message);
         Self {
             session: Arc::clone(session),
-            message: Box::new(Message::new(Envelope::new(id, ts), body)),
+            message,
             asker,
         }
     }
@@ -213,7 +217,8 @@ impl Request {
         let now = host.inner.clock.now();
         let mut line = Vec::new();
         self.message.encode_to(&mut line, Charset::Utf8);
-        let asked = self.asked(&line);
+        let unresolved = Resolution::default();
+        let asked = self.asked(&line, &unresolved);
         let (namespace, tag) = (asked.namespace(), self.message.body.tag());
         let policies = host.policies();
         let rules = policies.of(asked.agent());
@@ -233,8 +238,9 @@ impl Request {
             started: now.monotonic,
         };
         let permitted = self.permit(rules, now, &line, &mut entry).await;
-        let outcome = match permitted.and_then(|()| allowed()) {
-            Ok(()) => self.serve().await,
+        let permitted = permitted.and_then(|resolution| allowed().map(|()| resolution));
+        let outcome = match permitted {
+            Ok(resolution) => self.serve(resolution).await,
             Err(failure) => {
                 entry.reject();
                 Err(failure)
@@ -254,33 +260,46 @@ impl Request {
         outcome.map(|message| message.body)
     }
 
-    fn asked<'a>(&'a self, line: &'a [u8]) -> Asked<'a> {
-        Asked::new(&self.session, &self.message, line)
+    fn asked<'a>(&'a self, line: &'a [u8], resolution: &'a Resolution) -> Asked<'a> {
+        Asked::new(&self.session, &self.message, line, resolution)
     }
 
-    /// Whether the rules let it be done, or the operator.
+    /// What it stands for.
+    async fn resolve(&self) -> Result<Resolution, Failure> {
+        let registry = &self.session.at().settings.registry;
+        registry.resolve(&self.message, &self.session).await
+    }
+
+    /// Whether the rules let it be done, or the operator; and what it stands for, as far as that matters.
     async fn permit(
         &self,
         rules: &Rules,
         now: Now,
         line: &[u8],
         entry: &mut OnRecord,
-    ) -> Result<(), Failure> {
-        let asked = self.asked(line);
+    ) -> Result<Resolution, Failure> {
+        let resolution = match open_selector(&self.message.body) {
+            Some(_) => self.resolve().await?,
+            None => Resolution::default(),
+        };
+        let asked = self.asked(line, &resolution);
         let inner = &self.session.at().host.inner;
         let ruling = inner.counters.decide(rules, now, asked);
         if let Some(note) = &mut entry.note {
             note.ruled(rules, &ruling);
         }
-        let holding = match ruling.verdict {
-            Verdict::Allow => return Ok(()),
+        let repetition = match ruling.verdict {
+            Verdict::Allow => return Ok(resolution),
             Verdict::Deny(failure) => return Err(failure),
-            Verdict::Hold(holding) => holding,
+            Verdict::Hold(repetition) => repetition,
         };
+        let resolution = self.resolve().await?;
+        let asked = self.asked(line, &resolution);
         if let Some(note) = &mut entry.note {
             note.set_aside();
         }
-        let word = self.hold(asked, holding, ruling.rule).await;
+        let approved = asked.hash();
+        let word = self.hold(asked, ruling.rule).await;
         let checked = match word.as_ref().is_ok_and(|word| word.is_granted) {
             true => Check::Passed,
             false => Check::Failed,
@@ -294,40 +313,34 @@ impl Request {
             let (namespace, rule) = (asked.namespace(), ruling.rule);
             return Err(not_approved(namespace, rule, Some(&id)));
         }
-        inner.counters.approved(asked.agent(), &holding.repetition);
-        // The rules may have become stricter while it was held.
+        inner.counters.approved(asked.agent(), repetition);
+        // What it stands for may have changed while it was held, and the rules may have become stricter.
+        let resolution = self.resolve().await?;
+        let asked = self.asked(line, &resolution);
+        if asked.hash() != approved {
+            return Err(changed(asked.namespace()));
+        }
         still(self.session.at().host.policies().of(asked.agent()), asked)?;
-        match &mut entry.note {
-            Some(note) => note.resume(inner.audit.as_ref()).map_err(|error| {
+        if let Some(note) = &mut entry.note {
+            note.resume(inner.audit.as_ref()).map_err(|error| {
                 tracing::debug!(%error, "an approved request is refused");
                 unrecorded(asked.namespace())
-            }),
-            None => Ok(()),
+            })?;
         }
+        Ok(resolution)
     }
 
     /// Asks the operator.
-    async fn hold(&self, asked: Asked<'_>, holding: Holding, rule: &str) -> Result<Word, Failure> {
+    async fn hold(&self, asked: Asked<'_>, rule: &str) -> Result<Word, Failure> {
         let namespace = asked.namespace();
-        let text = asked.shown();
-        // Who approves of a call must have seen all of it.
-        if text.len() > MAX_SHOWN {
-            return Err(too_large(namespace, rule, MAX_SHOWN));
-        }
+        let question = Question::new(asked, rule, !self.session.leaves_no_payload())?;
         let Some(approvals) = self.session.at().host.inner.approvals.clone() else {
             return Err(not_approved(namespace, rule, None));
         };
         let mut withdrawal = Withdrawal {
             approvals: Some(approvals.clone()),
             agent: asked.agent().to_owned(),
-            holding,
-        };
-        let question = Question {
-            agent: asked.agent().to_owned(),
-            hash: holding.call,
-            rule: rule.to_owned(),
-            text,
-            is_written: !self.session.leaves_no_payload(),
+            call: question.hash,
         };
         let outer = match &self.asker {
             Asker::Node { outer, .. } => outer.as_ref(),
@@ -350,14 +363,15 @@ impl Request {
     }
 
     /// Gives it to its plugin.
-    async fn serve(self) -> Result<Message<'static>, Failure> {
+    async fn serve(self, resolution: Resolution) -> Result<Message<'static>, Failure> {
         let Self {
             session,
             message,
             asker,
         } = self;
         let (namespace, envelope) = (namespace(&message.body), message.envelope.clone());
-        let context = Context::asked_by(Arc::clone(&session), envelope.id.clone(), asker);
+        let (asking, id) = (Arc::clone(&session), envelope.id.clone());
+        let context = Context::new(asking, id, asker, resolution);
         let _over = context.over_guard();
         let settings = Arc::clone(&session.at().settings);
         let span = span_of(&message, None);
@@ -449,13 +463,13 @@ impl Drop for OnRecord {
 struct Withdrawal {
     approvals: Option<Approvals>,
     agent: String,
-    holding: Holding,
+    call: Digest,
 }
 
 impl Drop for Withdrawal {
     fn drop(&mut self) {
         if let (Some(approvals), Ok(runtime)) = (self.approvals.take(), Handle::try_current()) {
-            let withdrawn = approvals.withdraw(std::mem::take(&mut self.agent), self.holding.call);
+            let withdrawn = approvals.withdraw(std::mem::take(&mut self.agent), self.call);
             runtime.spawn(async move {
                 if let Err(error) = withdrawn.await {
                     tracing::warn!(%error, "a call that nobody waits for still waits for a word");

@@ -7,6 +7,7 @@ mod decide;
 mod job;
 mod login;
 mod record;
+mod resolve;
 mod span;
 mod work;
 
@@ -31,6 +32,7 @@ use crate::link::{Link, Reader, Received};
 use crate::metrics::{add, subtract};
 use crate::newcomers::Newcomer;
 use crate::plugin::{Outcome, SendError};
+use crate::resolution::Resolution;
 use crate::retries::Piece;
 use crate::sessions::Place;
 
@@ -78,6 +80,8 @@ pub(crate) enum Command {
     EndStream(Token),
     /// A request is held; the operator sees it under this id.
     Held(Token, String),
+    /// It was found what a request stands for.
+    Resolved(Token, Box<Result<Resolution, Failure>>),
     /// The operator has spoken, or has not in time.
     Decided(Token, Box<Result<Word, store::Error>>),
     /// The agent is back, over another link.

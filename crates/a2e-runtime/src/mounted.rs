@@ -4,18 +4,24 @@ mod environments;
 mod failed;
 mod listed;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use a2e_session::Failure;
 use a2e_wire::{Body, Capability, Enumeration, Message, MessageKind, Namespace, Sender, Tag};
+use canonical::Digest;
+use serde_json::json;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::AgentConfig;
 use crate::client::{Address, CallOptions, Client, ClientError, Connector, Handler, Reply};
+use crate::clock::random_id;
+use crate::decision::changed;
 use crate::definitions::Definitions;
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
 use crate::registry::ENV_LIST_REQUEST;
+use crate::resolution::Resolution;
 use crate::secret::Secret;
 use crate::session::Session;
 
@@ -51,6 +57,44 @@ pub struct Mounted {
     part: Part,
     /// Room for more children, where there are any.
     children: Option<Arc<Semaphore>>,
+    configured: Arc<Configured>,
+}
+
+/// How often something was configured at another host: its tools say nothing of that, and all our agents
+/// may be one there.
+#[derive(Debug)]
+struct Configured {
+    /// A number of another process means nothing here.
+    process: String,
+    count: SyncMutex<u64>,
+}
+
+/// What forwarding a request has to do with how its host is configured.
+#[derive(Debug, Clone, Copy)]
+enum Gate {
+    Open,
+    /// The operator has approved of it as the host was configured then.
+    Approved(u64),
+    /// It configures the host.
+    Configures,
+}
+
+impl Configured {
+    fn count(&self) -> u64 {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a request: nothing that was configured since it was approved may have been sent before it.
+    /// Nothing is sent if something was.
+    fn send<T>(&self, gate: Gate, send: impl FnOnce() -> T) -> Option<T> {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        match gate {
+            Gate::Approved(approved) if approved != *count => return None,
+            Gate::Configures => *count = count.wrapping_add(1),
+            Gate::Open | Gate::Approved(_) => {}
+        }
+        Some(send())
+    }
 }
 
 /// What of another host a plugin is.
@@ -108,12 +152,17 @@ impl Mount {
         let most = mount.max_children.min(Semaphore::MAX_PERMITS);
         let children = mount.address.is_command().then(|| Semaphore::new(most));
         let children = children.map(Arc::new);
+        let configured = Arc::new(Configured {
+            process: random_id(),
+            count: SyncMutex::default(),
+        });
         let parts = capabilities.into_iter().map(Part::Capability);
         let parts = parts.chain(environments.map(Part::Environments));
         let mounted = parts.map(|part| Mounted {
             mount: Arc::clone(&mount),
             part,
             children: children.clone(),
+            configured: Arc::clone(&configured),
         });
         Ok(mounted.collect())
     }
@@ -214,18 +263,30 @@ impl Mounted {
         let failed = |error| failed::failure(&self.mount.name, namespace, error);
         let (client, listed) = self.client(context.session()).await.map_err(failed)?;
         let source = self.mount.source();
+        let gate = match context.resolved::<AsConfigured>() {
+            Some(approved) => Gate::Approved(approved.0),
+            None if configures(tag) => Gate::Configures,
+            None => Gate::Open,
+        };
         if let Body::ToolCallRequest(call) = &request.body {
             let judged = listed.judge(definitions, &source, &client, &call.tool_name);
             match judged.await.map_err(failed)? {
-                Call::Forward => {}
+                Call::Forward(_) => {}
                 Call::Unknown => return Ok(Outcome::Pass),
                 Call::Refuse(failure) => return Err(failure),
             }
         }
-        let mut outcome = self.forward(&client, request, context).await;
-        if tag == Some(Tag::ToolkitConfigureRequest) {
+        let outcome = self.forward(&client, request, context, gate).await;
+        if matches!(gate, Gate::Configures) {
+            // What was resolved while the host was at it is resolved again.
+            self.configured.send(gate, || ());
             listed.forget().await;
         }
+        let mut outcome = match outcome {
+            Ok(None) => return Err(changed(namespace)),
+            Ok(Some(outcome)) => Ok(outcome),
+            Err(error) => Err(error),
+        };
         if let Ok(Outcome::Answer(body)) = &mut outcome
             && let Body::ToolListResponse(list) = &mut **body
         {
@@ -235,12 +296,37 @@ impl Mounted {
         outcome.map_err(failed)
     }
 
+    /// What a call of a tool stands for: what the tool says, and how the host is configured at the moment.
+    async fn resolve_call(
+        &self,
+        name: &str,
+        session: &Arc<Session>,
+    ) -> Result<Option<Resolution>, Failure> {
+        let failed = |error| failed::failure(&self.mount.name, Namespace::Tool, error);
+        let (client, listed) = self.client(session).await.map_err(failed)?;
+        let (definitions, source) = (&self.mount.definitions, self.mount.source());
+        let judged = listed.judge(definitions, &source, &client, name).await;
+        let says = match judged.map_err(failed)? {
+            Call::Forward(says) => says,
+            Call::Unknown => return Ok(None),
+            Call::Refuse(failure) => return Err(failure),
+        };
+        let count = self.configured.count();
+        let all = json!([source, says.to_string(), self.configured.process, count]);
+        let shown = json!({"source": source, "definition": says.to_string()});
+        let resolution =
+            Resolution::default().target(Digest::of(all.to_string().as_bytes()), shown);
+        Ok(Some(resolution.object(Arc::new(AsConfigured(count)))))
+    }
+
+    /// Nothing if the host was configured since the request was approved.
     async fn forward(
         &self,
         client: &Client,
         request: Box<Message<'static>>,
         context: Context,
-    ) -> Result<Outcome, ClientError> {
+        gate: Gate,
+    ) -> Result<Option<Outcome>, ClientError> {
         let (events, mut happened) = mpsc::channel::<Body<'static>>(WAITING);
         let (overflow, mut overflowed) = mpsc::channel::<()>(1);
         let options = CallOptions {
@@ -254,31 +340,62 @@ impl Mounted {
         let tag = request.body.tag();
         if tag.is_some_and(|tag| tag.response().is_none()) {
             client.notify(request.body).await?;
-            return Ok(Outcome::Done);
+            return Ok(Some(Outcome::Done));
         }
         let call = client.rpc(request.body, options);
         tokio::pin!(call);
-        let outcome = loop {
-            tokio::select! {
-                biased;
-                Some(event) = happened.recv() => {
-                    // Nobody waits any more: this task is about to be dropped.
-                    let _ = context.event(event).await;
+        // Polled once, it is on its way.
+        let sent = std::future::poll_fn(|cx| {
+            let poll = || call.as_mut().poll(cx);
+            Poll::Ready(self.configured.send(gate, poll))
+        });
+        let answered = match sent.await {
+            None => return Ok(None),
+            Some(Poll::Ready(outcome)) => Some(outcome),
+            Some(Poll::Pending) => None,
+        };
+        let outcome = match answered {
+            Some(outcome) => outcome,
+            None => loop {
+                tokio::select! {
+                    biased;
+                    Some(event) = happened.recv() => {
+                        // Nobody waits any more: this task is about to be dropped.
+                        let _ = context.event(event).await;
+                    }
+                    Some(()) = overflowed.recv() => return Err(failed::too_many_events()),
+                    outcome = &mut call => break outcome,
                 }
-                Some(()) = overflowed.recv() => return Err(failed::too_many_events()),
-                outcome = &mut call => break outcome,
-            }
+            },
         };
         while let Ok(event) = happened.try_recv() {
             let _ = context.event(event).await;
         }
         match outcome {
-            Ok(message) => Ok(Outcome::answer(message.body)),
+            Ok(message) => Ok(Some(Outcome::answer(message.body))),
             // Another plugin may have it.
-            Err(ClientError::Host(error)) if failed::is_unknown(tag, &error) => Ok(Outcome::Pass),
+            Err(ClientError::Host(error)) if failed::is_unknown(tag, &error) => {
+                Ok(Some(Outcome::Pass))
+            }
             Err(error) => Err(error),
         }
     }
+}
+
+/// How often something had been configured when a call was resolved.
+#[derive(Debug)]
+struct AsConfigured(u64);
+
+/// Whether a request makes other tools of the same names.
+fn configures(tag: Option<Tag>) -> bool {
+    matches!(
+        tag,
+        Some(
+            Tag::ToolkitConfigureRequest
+                | Tag::McpServerRegisterRequest
+                | Tag::McpServerUnregisterRequest
+        )
+    )
 }
 
 impl Plugin for Mounted {
@@ -311,6 +428,19 @@ impl Plugin for Mounted {
                 && tag.namespace().capability().as_ref() == Some(capability)
         });
         Serves::Tags(served.copied().collect())
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        request: &'a Message<'static>,
+        session: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        match (&self.part, &request.body) {
+            (Part::Capability(_), Body::ToolCallRequest(call)) => {
+                Box::pin(self.resolve_call(&call.tool_name, session))
+            }
+            _ => Box::pin(std::future::ready(Ok(None))),
+        }
     }
 
     fn handle(

@@ -1,16 +1,19 @@
 //! What serves the requests of a host.
 
+use std::any::Any;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use a2e_session::{Failure, Token};
+use a2e_wire::messages::proc::ProcSpawnRequest;
 use a2e_wire::{Body, Capability, Message, MessageId, Raw, Tag};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Identity;
 use crate::driver::Command;
+use crate::resolution::Resolution;
 use crate::session::Session;
 
 /// A future that a trait object can return.
@@ -44,11 +47,29 @@ pub trait Plugin: Send + Sync + 'static {
         false
     }
 
+    /// The program that a request starts although it is none of `proc`: rules about programs decide about
+    /// that one too.
+    fn executes(&self, _request: &Message<'_>) -> Option<ProcSpawnRequest<'static>> {
+        None
+    }
+
     /// Whether what a request does may still be there when this process is gone. Such a request is put on
     /// record before it is begun, so that whoever sends it again after a restart does not have it done
     /// twice. Say no where it only reads, or changes only what ends with the process.
     fn outlives(&self, _request: &Message<'_>) -> bool {
         true
+    }
+
+    /// Finds what a request stands for. It is asked where the request leaves out what rules may be about
+    /// (the server, the plan, the episode), before they decide, and where the request is held: before the
+    /// operator is asked, and again when it goes on. Whatever can change meanwhile belongs into the digest.
+    /// Nothing if it is for the next plugin, or if the words of the request are all there is.
+    fn resolve<'a>(
+        &'a self,
+        _request: &'a Message<'static>,
+        _session: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Serves a request. The future is dropped when the request is cancelled. It runs on the
@@ -108,6 +129,8 @@ struct Asked {
     session: Arc<Session>,
     id: MessageId<'static>,
     asker: Asker,
+    /// What the request stands for, as far as it was resolved.
+    resolution: Resolution,
     /// How many requests were made for it.
     requests: AtomicU64,
     /// Made when somebody asks for it.
@@ -158,15 +181,17 @@ impl Outcome {
 }
 
 impl Context {
-    pub(crate) fn new(session: Arc<Session>, token: Token, id: MessageId<'static>) -> Self {
-        Self::asked_by(session, id, Asker::Agent(token))
-    }
-
-    pub(crate) fn asked_by(session: Arc<Session>, id: MessageId<'static>, asker: Asker) -> Self {
+    pub(crate) fn new(
+        session: Arc<Session>,
+        id: MessageId<'static>,
+        asker: Asker,
+        resolution: Resolution,
+    ) -> Self {
         Self(Arc::new(Asked {
             session,
             id,
             asker,
+            resolution,
             requests: AtomicU64::new(0),
             over: OnceLock::new(),
         }))
@@ -176,6 +201,17 @@ impl Context {
     #[must_use]
     pub fn id(&self) -> &MessageId<'static> {
         &self.0.id
+    }
+
+    /// What the plugin found when it [resolved](Plugin::resolve) the request: it must serve it with that and
+    /// nothing else. Nothing if the request was not resolved.
+    #[must_use]
+    pub fn resolved<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.0.resolution.get()
+    }
+
+    pub(crate) fn resolution(&self) -> &Resolution {
+        &self.0.resolution
     }
 
     /// How many requests this one is inside of.

@@ -1,13 +1,17 @@
 //! Which plugin serves what.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use a2e_session::{Failure, Offer, OfferedCapability, failures};
+use a2e_wire::messages::proc::ProcSpawnRequest;
 use a2e_wire::{Body, EpisodeId, ErrorCode, Message, Namespace, Raw, Tag, Unknown};
 use serde::{Deserialize, Serialize};
 
 use crate::plugin::{Context, Outcome, Plugin, Serves};
+use crate::resolution::{self, Resolution};
+use crate::session::Session;
 
 /// The plugins of a host, highest priority first.
 #[derive(Clone, Default)]
@@ -17,6 +21,13 @@ pub(crate) struct Registry {
     by_tag: Vec<Vec<Arc<dyn Plugin>>>,
     by_type: HashMap<String, Vec<Arc<dyn Plugin>>>,
     catch_all: Vec<Arc<dyn Plugin>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.plugins.iter().map(|plugin| plugin.name());
+        f.debug_list().entries(names).finish()
+    }
 }
 
 impl Registry {
@@ -97,14 +108,35 @@ impl Registry {
         offer
     }
 
-    /// Serves a request: the plugins are asked in order until one does not pass. Lists are asked of
-    /// all and become one.
+    /// Finds what a request stands for: the first plugin that knows says so, and serves it alone.
+    pub(crate) async fn resolve(
+        &self,
+        request: &Message<'static>,
+        session: &Arc<Session>,
+    ) -> Result<Resolution, Failure> {
+        if let Some(implied) = resolution::implied(&request.body) {
+            return Ok(implied);
+        }
+        for (index, plugin) in self.serving(request).iter().enumerate() {
+            if let Some(found) = plugin.resolve(request, session).await? {
+                return Ok(found.by(index));
+            }
+        }
+        Ok(Resolution::default())
+    }
+
+    /// Serves a request: the plugin that has resolved it does; else they are asked in order until one
+    /// does not pass. Lists are asked of all and become one.
     pub(crate) async fn dispatch(
         &self,
         request: Box<Message<'static>>,
         context: Context,
     ) -> Result<Outcome, Failure> {
         let serving = self.serving(&request);
+        let serving = match context.resolution().plugin {
+            Some(index) => serving.get(index).map_or(&[][..], std::slice::from_ref),
+            None => serving,
+        };
         let namespace = request.body.tag().map_or(Namespace::Base, Tag::namespace);
         let gets_no_answer = gets_no_answer(&request);
         let unserved = unserved(&request);
@@ -136,6 +168,15 @@ impl Registry {
     pub(crate) fn asks_for_nodes(&self, request: &Message<'_>) -> bool {
         let serving = self.serving(request);
         !serving.is_empty() && serving.iter().all(|plugin| plugin.asks_for_nodes())
+    }
+
+    /// The programs that a request starts.
+    pub(crate) fn executes(
+        &self,
+        request: &Message<'_>,
+    ) -> impl Iterator<Item = ProcSpawnRequest<'static>> {
+        let serving = self.serving(request).iter();
+        serving.filter_map(|plugin| plugin.executes(request))
     }
 
     /// The plugins to ask for a request, in order.

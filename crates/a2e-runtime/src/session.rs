@@ -15,6 +15,7 @@ use crate::decision::{Asked, still};
 use crate::driver::Command;
 use crate::host::{Host, Settings};
 use crate::plugin::SendError;
+use crate::resolution::Resolution;
 
 /// One agent's session, as plugins see it: who it is, what they keep for it, and how to reach it.
 #[derive(Debug)]
@@ -169,7 +170,8 @@ impl Session {
     }
 
     /// Whether the rules let its agent ask for this at the moment, if perhaps with the operator's
-    /// approval. Nothing is counted: this is for what an agent is told without having asked.
+    /// approval. Nothing is counted: this is for what an agent is told without having asked. The request
+    /// must name what it is about.
     #[must_use]
     pub fn permits(&self, body: impl Into<Body<'static>>) -> bool {
         let host = &self.at.host;
@@ -177,7 +179,8 @@ impl Session {
         let message: Message<'static> = Message::new(envelope, body.into());
         let mut line = Vec::new();
         message.encode_to(&mut line, Charset::Utf8);
-        let asked = Asked::new(self, &message, &line);
+        let resolution = Resolution::default();
+        let asked = Asked::new(self, &message, &line, &resolution);
         still(host.policies().of(asked.agent()), asked).is_ok()
     }
 

@@ -98,6 +98,12 @@ fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
     for line in serde_json::to_string_pretty(&shown["request"])?.lines() {
         print(&screen::json(line))?;
     }
+    if let Some(resolved) = shown.get("resolved") {
+        print(&"stands for")?;
+        for line in serde_json::to_string_pretty(resolved)?.lines() {
+            print(&screen::json(line))?;
+        }
+    }
     Ok(Outcome::Good)
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::{Failure, Outcome, Session};
+use a2e_runtime::{Context, Failure, Outcome};
 use a2e_wire::Object;
 use a2e_wire::messages::env::{EnvExpListRequest, EnvExpListResponse};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::Episodes;
 use super::episode::Episode;
 use super::failures;
 use super::table::Table;
@@ -35,13 +36,16 @@ struct Listed<'a> {
 /// The last episodes of a session in the order they began; or one of them with its last steps.
 pub(super) async fn list(
     request: EnvExpListRequest<'static>,
-    session: &Session,
+    context: &Context,
 ) -> Result<Outcome, Failure> {
     let Ok(limit @ 1..=MAX_LISTED) = usize::try_from(request.limit) else {
         let text = format!("`limit` must be from 1 to {MAX_LISTED}");
         return Err(failures::wrong(text));
     };
-    let mut all = session.state::<Table>().all();
+    let mut all = match context.resolved::<Episodes>() {
+        Some(decided) => decided.0.clone(),
+        None => context.session().state::<Table>().all(),
+    };
     let with_steps = !request.episode_id.is_empty();
     if with_steps {
         all.retain(|it| it.id == request.episode_id);

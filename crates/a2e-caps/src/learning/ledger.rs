@@ -107,6 +107,12 @@ impl Ledger {
         book.named(name).map(|(name, it)| make(name, it)).collect()
     }
 
+    /// What they are called.
+    pub(super) async fn names(&self) -> Vec<String> {
+        let book = self.book.lock().await;
+        book.named("").map(|(name, _)| name.to_owned()).collect()
+    }
+
     /// How many samples there are.
     pub(super) async fn count(&self) -> u64 {
         self.book.lock().await.count()

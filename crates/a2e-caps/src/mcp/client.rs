@@ -7,6 +7,7 @@
 mod answer;
 mod calls;
 mod child;
+mod chosen;
 mod dial;
 mod fleet;
 mod handler;
@@ -27,7 +28,10 @@ mod watched;
 use std::sync::{Arc, Once, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Resolution, Serves, Session};
+use a2e_wire::messages::mcp::McpTransport;
+use a2e_wire::messages::proc::ProcSpawnRequest;
+use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, Capability, Message, Tag, Timestamp};
 use arc_swap::ArcSwap;
 use store::Secrets;
@@ -161,6 +165,32 @@ impl Plugin for Mcp {
             Tag::McpPromptGetRequest,
             Tag::McpRootListRequest,
         ])
+    }
+
+    fn executes(&self, request: &Message<'_>) -> Option<ProcSpawnRequest<'static>> {
+        let Body::McpServerRegisterRequest(request) = &request.body else {
+            return None;
+        };
+        let config = &request.config;
+        if config.transport != McpTransport::Stdio {
+            return None;
+        }
+        let words = config.cmd.iter().map(|word| word.to_string().into());
+        Some(ProcSpawnRequest {
+            cmd: words.collect(),
+            cwd: config.cwd.to_string().into(),
+            env: config.env.clone().to_static(),
+            ..ProcSpawnRequest::new()
+        })
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        request: &'a Message<'static>,
+        session: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        let chosen = self.chosen(&request.body, session);
+        Box::pin(std::future::ready(Ok(chosen)))
     }
 
     fn handle(

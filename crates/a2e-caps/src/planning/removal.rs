@@ -39,7 +39,7 @@ impl OwnType for Removal {
         wanted: Wanted,
         context: &Context,
     ) -> Result<Map<String, Value>, Failure> {
-        let plans = self.0.desk(context)?.plans;
+        let plans = self.0.desk(context.session())?.plans;
         let was_there = plans.remove(&wanted.plan_id).await.map_err(failed)?;
         let error = if was_there {
             ""

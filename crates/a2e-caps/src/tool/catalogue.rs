@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use a2e_wire::messages::tool::{ToolDefinition, ToolListRequest};
 use arc_swap::ArcSwap;
 use canonical::Digest;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Tool;
@@ -370,6 +371,25 @@ impl Snapshot {
             .search_among(&request.query, |at| self.entries.get(at).is_some_and(fits));
         let found = found.into_iter().filter_map(|at| self.entries.get(at));
         found.map(listed).collect()
+    }
+}
+
+impl Entry {
+    /// Which tool it is: the digest of where it comes from, of its definition, of what runs and of what it is
+    /// configured with; and what the operator is shown of that.
+    #[must_use]
+    pub fn identity(&self) -> (Digest, Value) {
+        let content = self.tool.content();
+        let definition = self.tool.definition().pinned_text(content.as_ref());
+        let definition = Digest::of(definition.as_bytes()).to_string();
+        let (source, configuration) = (self.source.to_string(), self.tool.configuration());
+        let configured = configuration.as_ref().map(|it| it.digest().to_string());
+        let all = json!([source, definition, configured]);
+        let mut shown = json!({"source": source, "definition": definition});
+        if let Some(configuration) = configuration {
+            shown["configuration"] = configuration.shown().clone();
+        }
+        (Digest::of(all.to_string().as_bytes()), shown)
     }
 }
 

@@ -8,12 +8,12 @@ use a2e_wire::Raw;
 use a2e_wire::messages::toolkit::{
     ToolkitConfigureRequest, ToolkitConfigureResponse, ToolkitStatus,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::{AgentId, Secrets, Vault};
 
 use super::bundled::bundled;
 use super::{Toolkit, Toolkits};
-use crate::tool::{Clash, LoadError, Loaded, Loader, Source, Tool, Violation};
+use crate::tool::{Clash, LoadError, Loaded, Loader, Source, Tool, ToolConfiguration, Violation};
 
 /// The toolkits there are, and where their configurations are kept.
 pub(super) struct Known {
@@ -182,10 +182,12 @@ async fn tools(
         let told: Vec<String> = violations.iter().map(problem).collect();
         format!("the configuration of `{}`: {}", info.name, told.join("; "))
     })?;
+    let shown = json!({"toolkit": info.name, "config": toolkit.shown(&config)});
+    let configuration = ToolConfiguration::new(&config, shown);
     let made = Arc::clone(toolkit);
     let tools = tokio::task::spawn_blocking(move || made.tools(&config)).await;
     let tools = tools.map_err(|_| format!("the toolkit `{}` crashed", info.name))??;
-    Ok(bundled(&info.name, tools))
+    Ok(bundled(&info.name, tools, &configuration))
 }
 
 /// A violation, by the name of the key.

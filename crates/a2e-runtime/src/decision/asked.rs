@@ -1,11 +1,16 @@
 //! A request as rules see it: what its plugin gets, in whatever words it came.
 
+use std::borrow::Cow;
+
 use a2e_wire::messages::chain::{ChainNode, ChainNodeKind};
+use a2e_wire::messages::proc::ProcSpawnRequest;
 use a2e_wire::{Body, Capability, Charset, Message, Namespace, Object, Tag};
 use canonical::{Digest, Value};
 use policy::{Arguments, UnreadableArguments};
 
 use crate::auth::Identity;
+use crate::registry::Registry;
+use crate::resolution::{self, Resolution};
 use crate::session::Session;
 
 /// A request, as it is decided about.
@@ -18,24 +23,65 @@ pub(crate) struct Asked<'a> {
     pub(crate) line: &'a [u8],
     /// Whether the calls inside it come as requests of their own.
     pub(crate) is_asked_again: bool,
+    /// Who serves it.
+    registry: &'a Registry,
+    /// What it stands for beyond its words.
+    resolution: &'a Resolution,
+    /// Of all that its selector stands for, what this decision is about.
+    selected: Option<&'a str>,
 }
 
-/// A call inside another: a node of a chain.
-#[derive(Debug, Clone, Copy)]
+/// A call inside another.
+#[derive(Debug, Clone)]
 pub(super) struct Nested<'a> {
     pub(super) capability: &'static str,
-    pub(super) name: &'a str,
-    node: &'a ChainNode<'a>,
+    pub(super) name: Cow<'a, str>,
+    call: NestedCall<'a>,
+}
+
+/// What a call inside another is.
+#[derive(Debug, Clone)]
+enum NestedCall<'a> {
+    /// A node of a chain.
+    Node(&'a ChainNode<'a>),
+    /// A program that is started.
+    Program(Box<ProcSpawnRequest<'static>>),
 }
 
 impl<'a> Asked<'a> {
-    pub(crate) fn new(session: &'a Session, message: &'a Message<'a>, line: &'a [u8]) -> Self {
+    pub(crate) fn new(
+        session: &'a Session,
+        message: &'a Message<'a>,
+        line: &'a [u8],
+        resolution: &'a Resolution,
+    ) -> Self {
+        let registry = &session.at().settings.registry;
         Self {
             identity: session.identity(),
             message,
             line,
-            is_asked_again: session.at().settings.registry.asks_for_nodes(message),
+            is_asked_again: registry.asks_for_nodes(message),
+            registry,
+            resolution,
+            selected: None,
         }
+    }
+
+    /// Each of what it stands for; itself if it leaves no selector out, or nothing is there to select.
+    pub(super) fn each(self) -> impl Iterator<Item = Self> {
+        let selection = self.resolution.selection();
+        let values = selection.map_or(&[][..], |selection| &selection.values);
+        let itself = values.is_empty().then_some(self);
+        let one = move |value: &'a String| Self {
+            selected: Some(value),
+            ..self
+        };
+        itself.into_iter().chain(values.iter().map(one))
+    }
+
+    /// The selector that it leaves out, so that it stands for more than it says.
+    pub(super) fn left_out(self) -> Option<&'static str> {
+        resolution::open_selector(&self.message.body)
     }
 
     pub(crate) fn agent(self) -> &'a str {
@@ -97,23 +143,36 @@ impl<'a> Asked<'a> {
         text
     }
 
-    /// The request as the operator is shown it, and as it is kept until then: the configuration of a
-    /// toolkit may have secrets in it, of which only the names are shown.
+    /// The request as the operator is shown it, and as it is kept until then: of what may be secret, only
+    /// the names are shown.
     pub(crate) fn shown(self) -> Vec<u8> {
         let text = self.text();
-        if !matches!(self.message.body, Body::ToolkitConfigureRequest(_)) {
+        let secret = secrets(&self.message.body);
+        if secret.is_empty() {
             return text;
         }
         let mut message: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-        if let Some(config) = message.get_mut("config") {
-            hide(config);
+        for place in secret {
+            if let Some(value) = message.pointer_mut(place) {
+                resolution::redact(value);
+            }
         }
         message.to_string().into_bytes()
     }
 
-    /// Exactly this call, however and however often it is sent; none if it cannot be told.
+    /// What the operator is shown beside the request: what it stands for.
+    pub(crate) fn shown_resolution(self) -> Option<serde_json::Value> {
+        self.resolution.shown()
+    }
+
+    /// Exactly this call, and exactly what it stands for, however and however often it is sent; none if
+    /// it cannot be told.
     pub(crate) fn hash(self) -> Option<Digest> {
-        let content = content(&self.text(), &["id"])?;
+        let mut content = content(&self.text(), &["id"])?;
+        if let Some(shown) = self.resolution.shown() {
+            content.push(0);
+            content.extend_from_slice(shown.to_string().as_bytes());
+        }
         Some(Digest::of(&content))
     }
 
@@ -139,7 +198,12 @@ impl<'a> Asked<'a> {
         } else {
             &[]
         };
-        nodes.iter().filter_map(|node| {
+        let programs = self.registry.executes(self.message).map(|spawn| Nested {
+            capability: "proc",
+            name: spawn.cmd.first().cloned().unwrap_or_default(),
+            call: NestedCall::Program(Box::new(spawn)),
+        });
+        let nodes = nodes.iter().filter_map(|node| {
             #[expect(clippy::wildcard_enum_match_arm, reason = "others call nothing")]
             let capability = match node.kind {
                 ChainNodeKind::Tool => "tools",
@@ -147,47 +211,62 @@ impl<'a> Asked<'a> {
                 ChainNodeKind::Proc => "proc",
                 _ => return None,
             };
-            let name = &node.name;
             Some(Nested {
                 capability,
-                name,
-                node,
+                name: Cow::Borrowed(&*node.name),
+                call: NestedCall::Node(node),
             })
-        })
+        });
+        nodes.chain(programs)
     }
 }
 
 impl Arguments for Asked<'_> {
-    /// The arguments of a tool or a skill; else the message itself.
+    /// The arguments of a tool or a skill; else the message itself, with what its selector stands for. A
+    /// selector that was left out and that nothing resolves cannot be read: it may stand for anything.
     fn to_json(&self) -> Result<serde_json::Value, UnreadableArguments> {
-        match self.arguments() {
+        let read = match self.arguments() {
             Some(arguments) => serde_json::from_str(arguments.raw().as_str()),
             None => serde_json::from_slice(&self.text()),
+        };
+        let mut read: serde_json::Value = read.map_err(|_| UnreadableArguments)?;
+        let selection = self.resolution.selection();
+        match (self.left_out(), selection, self.selected) {
+            (None, _, _) | (Some(_), Some(_), None) => {}
+            (Some(member), Some(_), Some(value)) => {
+                let members = read.as_object_mut().ok_or(UnreadableArguments)?;
+                members.insert(member.to_owned(), value.into());
+            }
+            (Some(_), None, _) => return Err(UnreadableArguments),
         }
-        .map_err(|_| UnreadableArguments)
+        Ok(read)
     }
 }
 
 impl Arguments for Nested<'_> {
     /// What a node is called with, if the chain says it; what it will be made of is not known yet.
     fn to_json(&self) -> Result<serde_json::Value, UnreadableArguments> {
-        match self.node.input_map == Object::EMPTY {
-            true => serde_json::from_str(self.node.input.raw().as_str())
-                .map_err(|_| UnreadableArguments),
-            false => Err(UnreadableArguments),
+        match &self.call {
+            NestedCall::Node(node) if node.input_map == Object::EMPTY => {
+                serde_json::from_str(node.input.raw().as_str()).map_err(|_| UnreadableArguments)
+            }
+            NestedCall::Node(_) => Err(UnreadableArguments),
+            NestedCall::Program(spawn) => {
+                let written = Object::from_record(&**spawn).map_err(|_| UnreadableArguments)?;
+                serde_json::from_str(written.raw().as_str()).map_err(|_| UnreadableArguments)
+            }
         }
     }
 }
 
-/// Leaves only names.
-fn hide(value: &mut serde_json::Value) {
-    use serde_json::Value;
-    match value {
-        Value::Object(members) => members.values_mut().for_each(hide),
-        Value::Array(list) => list.iter_mut().for_each(hide),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            *value = Value::from("(hidden)");
-        }
+/// The places in a message whose values may be secret.
+const fn secrets(body: &Body<'_>) -> &'static [&'static str] {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "others have none")]
+    match body {
+        Body::ToolkitConfigureRequest(_) => &["/config"],
+        Body::McpServerRegisterRequest(_) => &["/config/env", "/config/headers"],
+        Body::SkillCallRequest(_) => &["/llm_override/provider_credentials"],
+        _ => &[],
     }
 }
 

@@ -12,6 +12,8 @@ use super::Driver;
 use super::login::Known;
 use super::record::SUCCESS;
 use crate::decision::Asked;
+use crate::resolution::Resolution;
+use crate::session::Session;
 
 /// Why requests are refused of which only the number is on record.
 pub(crate) const RATE_LIMITED: &str = "rate_limited";
@@ -47,7 +49,7 @@ impl Driver {
                 reason,
                 response_status: Some(SUCCESS),
                 result: Some(Verdict::Approved),
-                ..self.session_body(self.known.as_ref())
+                ..self.session_body(self.known_session())
             },
         };
         match room.enqueue(&record) {
@@ -96,7 +98,9 @@ impl Driver {
             return self.count_refusal(&known.session.identity().agent, reason);
         }
         let session = Arc::clone(&known.session);
-        let note = self.note(Asked::new(&session, &refused.message, &refused.line));
+        let unresolved = Resolution::default();
+        let asked = Asked::new(&session, &refused.message, &refused.line, &unresolved);
+        let note = self.note(asked);
         match note {
             Ok(Some(mut note)) => {
                 note.verdict = Verdict::Rejected;
@@ -105,7 +109,13 @@ impl Driver {
                     ..PolicyChecks::default()
                 };
                 let output = self.session.last_written().len();
-                self.put(*note, refused.code.as_str(), Duration::ZERO, output);
+                self.put(
+                    *note,
+                    &session,
+                    refused.code.as_str(),
+                    Duration::ZERO,
+                    output,
+                );
             }
             Ok(None) => {}
             // Nothing was done that had to be on record.
@@ -123,7 +133,7 @@ impl Driver {
             body: Body {
                 // One that has not ended has become another.
                 reason: Some(self.closed.map_or("new_handshake", |reason| reason.code())),
-                ..self.session_body(Some(known))
+                ..self.session_body(Some(&known.session))
             },
         };
         match log.reserve().and_then(|room| room.enqueue(&record)) {
@@ -132,12 +142,16 @@ impl Driver {
         }
     }
 
+    fn known_session(&self) -> Option<&Session> {
+        self.known.as_ref().map(|known| &*known.session)
+    }
+
     /// What every record of a session says.
-    pub(super) fn session_body<'a>(&self, known: Option<&'a Known>) -> Body<'a> {
+    pub(super) fn session_body<'a>(&self, session: Option<&'a Session>) -> Body<'a> {
         Body {
-            agent: known.map(|known| known.session.identity().agent.as_str()),
+            agent: session.map(|session| session.identity().agent.as_str()),
             remote_ip: self.source.address(),
-            session_id: known.map(|known| known.session.hash()),
+            session_id: session.map(Session::hash),
             transport: Some(self.transport),
             ..Body::default()
         }

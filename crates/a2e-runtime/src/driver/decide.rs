@@ -1,5 +1,7 @@
 //! The decision about a request, and the operator's word on those that are held.
 
+use std::sync::Arc;
+
 use a2e_session::{Failure, Request, Token};
 use a2e_wire::messages::chain::ChainEvent;
 use a2e_wire::messages::skill::SkillEvent;
@@ -7,25 +9,20 @@ use a2e_wire::messages::tool::ToolEvent;
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, ErrorCode, Object, Tag};
 use audit::{Check, Verdict as Outcome};
-use policy::Rules;
 use tokio::runtime::Handle;
 
-use super::work::Work;
+use super::resolve::Next;
+use super::work::{Held, Work};
 use super::{Command, Driver};
-use crate::approvals::{MAX_SHOWN, Question, Word};
-use crate::decision::{Asked, Holding, Verdict, not_approved, still, too_large, unrecorded};
-use crate::session::Session;
+use crate::approvals::{Question, Word};
+use crate::decision::{Asked, Repetition, Verdict, not_approved, still, unrecorded};
+use crate::resolution::Resolution;
 
 impl Driver {
     /// Decides about a request, and does what follows.
-    pub(super) fn decide(
-        &mut self,
-        mut work: Work,
-        request: Request,
-        session: &Session,
-        rules: &Rules,
-    ) {
-        let asked = Asked::new(session, &request.message, &request.line);
+    pub(super) fn decide(&mut self, mut work: Work, request: Request, resolution: Resolution) {
+        let session = Arc::clone(work.session());
+        let asked = Asked::new(&session, &request.message, &request.line, &resolution);
         match self.note(asked) {
             Ok(note) => work.note = note,
             Err(error) => {
@@ -33,26 +30,24 @@ impl Driver {
                 return self.refuse(work, unrecorded(asked.namespace()));
             }
         }
+        let policies = self.host.policies();
+        let rules = policies.of(asked.agent());
         let ruling = self.host.inner.counters.decide(rules, self.now, asked);
         if let Some(note) = &mut work.note {
             note.ruled(rules, &ruling);
         }
         match ruling.verdict {
-            Verdict::Allow => self.dispatch(work, request.message),
+            Verdict::Allow => self.dispatch(work, request.message, resolution),
             Verdict::Deny(failure) => self.refuse(work, failure),
-            Verdict::Hold(holding) => {
-                let text = asked.shown();
-                self.hold(work, request, text, holding, ruling.rule);
+            Verdict::Hold(repetition) => {
+                let rule = ruling.rule.to_owned();
+                self.resolve(work, request, Next::Hold { rule, repetition });
             }
         }
     }
 
     /// Whether the rules of now let a call be done that was approved under those of then.
-    pub(super) fn is_still_allowed(&self, request: &Request) -> Result<(), Failure> {
-        let Some(known) = &self.known else {
-            return Ok(());
-        };
-        let asked = Asked::new(&known.session, &request.message, &request.line);
+    pub(super) fn is_still_allowed(&self, asked: Asked<'_>) -> Result<(), Failure> {
         let policies = self.host.policies();
         still(policies.of(asked.agent()), asked)
     }
@@ -67,29 +62,24 @@ impl Driver {
     }
 
     /// Holds a request and asks the operator.
-    fn hold(
+    pub(super) fn hold(
         &mut self,
         mut work: Work,
         request: Request,
-        text: Vec<u8>,
-        holding: Holding,
+        resolution: &Resolution,
+        repetition: Repetition,
         rule: &str,
     ) {
         let namespace = work.namespace();
-        let (Some(approvals), Some(known)) = (&self.host.inner.approvals, &self.known) else {
+        let Some(approvals) = &self.host.inner.approvals else {
             return self.refuse(work, not_approved(namespace, rule, None));
         };
-        // Who approves of a call must have seen all of it.
-        if text.len() > MAX_SHOWN {
-            return self.refuse(work, too_large(namespace, rule, MAX_SHOWN));
-        }
-        let question = Question {
-            agent: known.session.identity().agent.clone(),
-            hash: holding.call,
-            rule: rule.to_owned(),
-            text,
-            is_written: true,
+        let asked = work.asked(&request.message, &request.line, resolution);
+        let question = match Question::new(asked, rule, true) {
+            Ok(question) => question,
+            Err(failure) => return self.refuse(work, failure),
         };
+        let call = question.hash;
         let (token, commands, approvals) = (work.token(), self.commands.clone(), approvals.clone());
         let task = tokio::spawn(async move {
             let held = |id| commands.send(Command::Held(token, id));
@@ -97,7 +87,11 @@ impl Driver {
             let _ = commands.send(Command::Decided(token, Box::new(word))).await;
         });
         work.task = Some(task.abort_handle());
-        work.held = Some((holding, rule.to_owned()));
+        work.held = Some(Held {
+            call,
+            repetition,
+            rule: rule.to_owned(),
+        });
         if let Some(note) = &mut work.note {
             note.set_aside();
         }
@@ -108,14 +102,14 @@ impl Driver {
     /// Nobody waits for a held call any more, so the operator need not decide about it. The next
     /// process of this host may go on with a session, and with what it waits for.
     pub(super) fn withdraw(&self, work: &Work) {
-        let (Some((holding, _)), Some(known)) = (&work.held, &self.known) else {
+        let Some(held) = &work.held else {
             return;
         };
         let approvals = self.host.inner.approvals.clone();
         let approvals = approvals.filter(|_| !self.host.is_stopping());
         if let (Some(approvals), Ok(runtime)) = (approvals, Handle::try_current()) {
-            let agent = known.session.identity().agent.clone();
-            let withdrawn = approvals.withdraw(agent, holding.call);
+            let agent = work.session().identity().agent.clone();
+            let withdrawn = approvals.withdraw(agent, held.call);
             runtime.spawn(async move {
                 if let Err(error) = withdrawn.await {
                     tracing::warn!(%error, "a call that nobody waits for still waits for a word");
@@ -169,7 +163,12 @@ impl Driver {
             return;
         };
         let namespace = work.namespace();
-        let Some((holding, rule)) = work.held.take() else {
+        let Some(Held {
+            call,
+            repetition,
+            rule,
+        }) = work.held.take()
+        else {
             return;
         };
         work.task = None;
@@ -189,13 +188,9 @@ impl Driver {
                     let failure = not_approved(namespace, &rule, Some(&id));
                     return self.finish_work(token, Err(failure));
                 }
-                if let Some(known) = &self.known {
-                    let agent = &known.session.identity().agent;
-                    self.host
-                        .inner
-                        .counters
-                        .approved(agent, &holding.repetition);
-                }
+                work.approved = Some(call);
+                let agent = &work.session().identity().agent;
+                self.host.inner.counters.approved(agent, repetition);
                 self.session.release(self.now, token);
             }
             Err(error) => {

@@ -1,6 +1,7 @@
 //! What is put on record of a request, before anybody sees its answer.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, ready};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use canonical::Digest;
 use super::Driver;
 use super::work::Work;
 use crate::decision::{self, Asked, Ruling};
+use crate::session::Session;
 
 /// What will be put on record of a request, and the room for it.
 pub(crate) struct Note {
@@ -169,15 +171,23 @@ impl Driver {
             CANCELLED => 0,
             _ => self.session.last_written().len(),
         };
-        self.put(*note, status, took, output);
+        let session = Arc::clone(work.session());
+        self.put(*note, &session, status, took, output);
     }
 
     /// Puts on record what became of a request.
-    pub(super) fn put(&mut self, note: Note, status: &str, took: Duration, output: usize) {
+    pub(super) fn put(
+        &mut self,
+        note: Note,
+        session: &Session,
+        status: &str,
+        took: Duration,
+        output: usize,
+    ) {
         let Some(log) = &self.host.inner.audit else {
             return;
         };
-        let session = self.session_body(self.known.as_ref());
+        let session = self.session_body(Some(session));
         match note.enqueue(log, status, took, output, session) {
             Ok(pending) => self.unrecorded.push_back(pending),
             Err(error) => self.not_recorded(&error),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use a2e_session::{EventError, Failure, Request, Token, failures};
 use a2e_wire::{Body, Decoder, ErrorCode, Message, Namespace, Sender, Tag, Timestamp};
+use canonical::Digest;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
@@ -16,28 +17,46 @@ use tracing::Instrument;
 use super::chronicle::{ID_REUSED, RATE_LIMITED};
 use super::job::{Job, JobWaker};
 use super::record::{self, Note};
+use super::resolve::{Next, Resolving};
 use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
-use crate::decision::{Asked, Holding, unrecorded};
+use crate::decision::{Asked, Repetition, unrecorded};
 use crate::journal::{Begun as OnRecord, Gets};
 use crate::metrics::{Ended, add, subtract};
-use crate::plugin::{BoxFuture, Context, Outcome, SendError};
+use crate::plugin::{Asker, BoxFuture, Context, Outcome, SendError};
+use crate::resolution::{Resolution, normalize, open_selector};
 use crate::retries::{Begun, Follow, Key, Ledger, Piece};
+use crate::session::Session;
 use crate::snapshot::SnapshotMode;
+
+/// A call that the operator is asked about.
+pub(super) struct Held {
+    /// Exactly this call, and what it stands for.
+    pub(super) call: Digest,
+    pub(super) repetition: Repetition,
+    /// The rule that asks for it.
+    pub(super) rule: String,
+}
 
 /// A request that is worked on.
 pub(super) struct Work {
     token: Token,
     tag: Option<Tag>,
     started: Duration,
+    /// The session that it came with, whoever shakes hands on this connection later.
+    session: Arc<Session>,
     /// What is done for it, while it waits for the first time,
     job: Option<Job>,
     /// and then the task that does it.
     pub(super) task: Option<AbortHandle>,
     /// Where it is remembered, and by what; nowhere if another one is.
     remembered: Option<(Arc<Ledger>, Key)>,
+    /// What it needs to go on, while it is found out what it stands for.
+    pub(super) resolving: Option<Resolving>,
     /// The call and the rule that holds it, while the operator is asked.
-    pub(super) held: Option<(Holding, String)>,
+    pub(super) held: Option<Held>,
+    /// What the operator has approved: exactly this, and what it stands for.
+    pub(super) approved: Option<Digest>,
     /// Whether the agent wants events.
     streaming: bool,
     /// What will be put on record of it.
@@ -46,22 +65,24 @@ pub(super) struct Work {
 
 impl Driver {
     /// Starts a request: it is remembered, decided about, and given to its plugin.
-    pub(super) fn start(&mut self, request: Request) {
+    pub(super) fn start(&mut self, mut request: Request) {
         let started = self.host.inner.clock.monotonic();
         let token = request.token;
         if let Some(mut work) = self.take_work(token) {
             // It was held, and may go on.
             work.started = started;
-            if let Err(failure) = self.is_still_allowed(&request) {
-                return self.refuse(work, failure);
-            }
             if let Err(error) = self.note_again(&mut work) {
                 tracing::debug!(%error, "an approved request is refused");
                 let failure = unrecorded(work.namespace());
                 return self.refuse(work, failure);
             }
-            return self.dispatch(work, request.message);
+            let Some(approved) = work.approved.take() else {
+                let failure = failures::unauthorized();
+                return self.refuse(work, failure);
+            };
+            return self.resolve(work, request, Next::Release(approved));
         }
+        normalize(&mut request.message);
         let Some(known) = &self.known else {
             return self.finish_work(token, Err(failures::unauthorized()));
         };
@@ -69,15 +90,18 @@ impl Driver {
             token,
             tag: request.message.body.tag(),
             started,
+            session: Arc::clone(&known.session),
             job: None,
             task: None,
             remembered: None,
+            resolving: None,
             held: None,
+            approved: None,
             streaming: wants_events(&request.message.body),
             note: None,
         };
-        let session = Arc::clone(&known.session);
-        let asked = Asked::new(&session, &request.message, &request.line);
+        let (session, unresolved) = (Arc::clone(&known.session), Resolution::default());
+        let asked = Asked::new(&session, &request.message, &request.line, &unresolved);
         // Also what is sent again counts: its answer may be large.
         let policies = self.host.policies();
         let rules = policies.of(asked.agent());
@@ -101,17 +125,22 @@ impl Driver {
                 }
             }
         }
-        self.decide(work, request, &session, rules);
+        match open_selector(&request.message.body) {
+            Some(_) => self.resolve(work, request, Next::Decide),
+            None => self.decide(work, request, unresolved),
+        }
     }
 
     /// Gives a request to its plugin.
-    pub(super) fn dispatch(&mut self, mut work: Work, message: Box<Message<'static>>) {
+    pub(super) fn dispatch(
+        &mut self,
+        mut work: Work,
+        message: Box<Message<'static>>,
+        resolution: Resolution,
+    ) {
         let token = work.token;
-        let Some(known) = &self.known else {
-            return self.end_work(token, Some(work), Err(failures::unauthorized()));
-        };
-        let id = &message.envelope.id;
-        let context = Context::new(Arc::clone(&known.session), token, id.clone());
+        let (session, id) = (Arc::clone(&work.session), message.envelope.id.clone());
+        let context = Context::new(session, id, Asker::Agent(token), resolution);
         self.record_begun(&work, &message);
         let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
@@ -146,7 +175,8 @@ impl Driver {
     /// Puts on record that a request is begun, if what it does may outlive this process: whoever sends
     /// it again to the next one must not have it done twice.
     fn record_begun(&mut self, work: &Work, message: &Message<'_>) {
-        if let Some(journal) = &mut self.journal
+        if self.is_current(work)
+            && let Some(journal) = &mut self.journal
             && let Some((ledger, key)) = &work.remembered
             && self.settings.registry.outlives(message)
             && let Some(content) = ledger.content(key)
@@ -163,7 +193,9 @@ impl Driver {
             return;
         };
         ledger.forget(key);
-        if let Some(journal) = &mut self.journal {
+        if self.is_current(work)
+            && let Some(journal) = &mut self.journal
+        {
             let recorded = journal.forget_request(key.id(), gets);
             self.has_recorded(recorded);
         }
@@ -235,7 +267,9 @@ impl Driver {
             ledger.finish(now.monotonic, key, self.session.last_written());
         }
         self.count(&work, ended);
-        self.save_plugins(work.tag);
+        if self.is_current(&work) {
+            self.save_plugins(work.tag);
+        }
     }
 
     /// Stops working on a request.
@@ -283,6 +317,7 @@ impl Driver {
             Command::KeepStream(token) => self.session.keep_stream(token),
             Command::EndStream(token) => self.session.end_stream(token),
             Command::Held(token, approval) => self.tell_held(token, &approval),
+            Command::Resolved(token, resolved) => self.resolved(token, *resolved),
             Command::Decided(token, word) => self.decided(token, *word),
             Command::Attach(attach) => self.attach(*attach),
         }
@@ -368,6 +403,13 @@ impl Driver {
         }
     }
 
+    /// Whether a request came in the session there is now: what is kept for that session says nothing
+    /// of requests of the one before.
+    fn is_current(&self, work: &Work) -> bool {
+        let known = self.known.as_ref();
+        known.is_some_and(|known| Arc::ptr_eq(&known.session, &work.session))
+    }
+
     pub(super) fn add_work(&mut self, work: Work) {
         add(&self.host.inner.metrics.running, 1);
         self.work.push(work);
@@ -404,13 +446,27 @@ impl Work {
     pub(super) const fn started(&self) -> Duration {
         self.started
     }
+
+    pub(super) const fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// As it is decided about.
+    pub(super) fn asked<'a>(
+        &'a self,
+        message: &'a Message<'a>,
+        line: &'a [u8],
+        resolution: &'a Resolution,
+    ) -> Asked<'a> {
+        Asked::new(&self.session, message, line, resolution)
+    }
 }
 
 /// Polls a plugin. A panic in it is that request's failure, nobody else's.
-pub(crate) fn poll_caught(
-    job: &mut BoxFuture<'static, Result<Outcome, Failure>>,
+pub(crate) fn poll_caught<T>(
+    job: &mut BoxFuture<'static, Result<T, Failure>>,
     cx: &mut Waiting<'_>,
-) -> Poll<Result<Outcome, Failure>> {
+) -> Poll<Result<T, Failure>> {
     let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(job).poll(cx)));
     polled.unwrap_or_else(|_| Poll::Ready(Err(crashed())))
 }

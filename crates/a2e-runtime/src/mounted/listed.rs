@@ -38,7 +38,8 @@ struct Tool {
 
 /// What is to be done about a call.
 pub(super) enum Call {
-    Forward,
+    /// It is what was approved; this is what it says.
+    Forward(Digest),
     /// The host has no such tool; another plugin may.
     Unknown,
     Refuse(Failure),
@@ -104,7 +105,7 @@ impl Listed {
             }
         }
         Ok(match (tool.is_approved, tool.is_new) {
-            (true, _) => Call::Forward,
+            (true, _) => Call::Forward(tool.says),
             // Nobody was told of it: it must not stand before the tool that is meant.
             (false, true) => Call::Unknown,
             (false, false) => Call::Refuse(quarantined(name, &pin)),

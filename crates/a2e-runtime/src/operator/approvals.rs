@@ -41,7 +41,8 @@ pub struct HeldCall {
     pub since: i64,
     /// See `since`.
     pub until: i64,
-    /// JSON: `rule`, which holds it, and `request`, the whole message.
+    /// JSON: `rule`, which holds it; `request`, the whole message; and `resolved`, what it stands for beyond
+    /// its words: the tool with its configuration, the servers, the digest of all that.
     pub shown: String,
     /// `waiting`, `granted` or `refused`.
     pub verdict: String,

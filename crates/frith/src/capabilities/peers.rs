@@ -11,8 +11,10 @@ use a2e_runtime::Peers;
 use a2e_runtime::config::{ChainTool, Chains, Config, IntentTarget, Peer, PluginKind};
 use anyhow::{Context as _, Result, bail};
 use sandbox::Profile;
+use serde_json::json;
 
 use super::chains::chain_limits;
+use super::tools::configured;
 use super::{Capabilities, Described};
 
 impl Capabilities {
@@ -26,7 +28,9 @@ impl Capabilities {
                 IntentTarget::Tool(_) | IntentTarget::Skill(_) | IntentTarget::Env(_) => continue,
             };
             let tool = tool.with_context(|| format!("`intents.{}`", intent.name))?;
-            all.add(Source::Intents, Admitted::all(vec![tool]));
+            let shown = json!({"intent": intent.name.to_string()});
+            let tools = configured(intent, shown).of(vec![tool]);
+            all.add(Source::Intents, Admitted::all(tools));
         }
         for peer in &config.peers {
             let whose = || format!("`peers.{}`", peer.name);
@@ -37,6 +41,8 @@ impl Capabilities {
                 ..peer.clone()
             };
             let tools = peers::tools(&known, ask).with_context(whose)?;
+            let shown = json!({"did": known.did});
+            let tools = configured(&known, shown).of(tools);
             all.add(Source::Peers, Admitted::all(tools));
         }
         Ok(all)

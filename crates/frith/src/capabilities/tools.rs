@@ -1,18 +1,20 @@
 //! Tools: those that are built in, and those that an operator describes.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 
 use a2e_caps::commands::{Template, TemplateError};
 use a2e_caps::http::Web;
 use a2e_caps::learning::Ledgers;
-use a2e_caps::tool::{Admitted, Pinning, Source, Tool};
+use a2e_caps::tool::{Admitted, Pinning, Source, Tool, ToolConfiguration};
 use a2e_caps::tools::{Settings, Tools};
 use a2e_caps::{commands, endpoints, openapi, scripts};
 use a2e_runtime::HostBuilder;
 use a2e_runtime::config::{CommandTool, Config, OwnTools, Plugin, PluginKind};
 use anyhow::{Context, Result, bail};
 use sandbox::Profile;
+use serde_json::{Value, json};
 
 use super::{Capabilities, Described, placement};
 
@@ -35,6 +37,8 @@ impl Capabilities {
         all.add(Source::Config, Admitted::all(described));
         for api in &own.openapi {
             let openapi::Loaded { tools, text } = openapi::load(api, &web).with_context(whose)?;
+            let document = json!({"document": api.document});
+            let tools = configured(api, document).of(tools);
             let source = Source::Document(api.document.display().to_string());
             let admitted = pinning.admit_together(&source, &text, tools).await?;
             if !admitted.quarantined.is_empty() {
@@ -90,10 +94,14 @@ impl Capabilities {
     fn described(&self, own: &OwnTools, web: &Web) -> Result<Vec<Arc<dyn Tool>>> {
         let mut tools = Vec::new();
         for command in &own.commands {
-            tools.push(self.command_tool(command)?);
+            let tool = self.command_tool(command)?;
+            let shown = json!({"command": command.command});
+            tools.extend(configured(command, shown).of(vec![tool]));
         }
         for endpoint in &own.endpoints {
-            tools.push(endpoints::tool(endpoint, web)?);
+            let tool = endpoints::tool(endpoint, web)?;
+            let shown = json!({"method": endpoint.method, "url": endpoint.url});
+            tools.extend(configured(endpoint, shown).of(vec![tool]));
         }
         Ok(tools)
     }
@@ -127,6 +135,12 @@ impl Capabilities {
     pub(super) fn make_tools(&self, settings: Settings) -> Result<Tools> {
         Ok(Tools::new(Arc::clone(&self.catalogue), settings)?)
     }
+}
+
+/// What the operator has configured a tool with. Secrets are no part of it: the operator may change them
+/// while a call waits.
+pub(super) fn configured(settings: &impl Debug, shown: Value) -> ToolConfiguration {
+    ToolConfiguration::new(&json!(format!("{settings:?}")), shown)
 }
 
 /// Agents must not be able to rewrite what describes their tools.

@@ -3,6 +3,7 @@
 
 mod agents;
 mod approve;
+mod approved_target;
 mod audit;
 mod audit_hostile;
 mod bench;
@@ -49,6 +50,7 @@ mod revoked;
 mod sandboxed;
 mod secrets;
 mod seed004;
+mod selectors;
 mod skills;
 mod stateful;
 mod status;

@@ -228,7 +228,10 @@ impl Server {
     /// Takes its tools away.
     pub(super) fn withdraw(&self) {
         match &self.owner {
-            Some(agent) => self.ground.catalogue.remove_for(agent, &self.source()),
+            Some(owner) => self
+                .ground
+                .catalogue
+                .remove_for(&owner.agent, &self.source()),
             None => self.ground.catalogue.remove(&self.source()),
         }
     }

@@ -23,6 +23,7 @@ use rmcp::model::{
 use serde_json::json;
 
 use super::Mcp;
+use super::chosen::Chosen;
 use super::server::{Connection, Server, Unavailable};
 
 impl Mcp {
@@ -287,7 +288,11 @@ impl Mcp {
         name: &str,
         context: &Context,
     ) -> Result<Vec<(Arc<Server>, Arc<Connection>)>, Failure> {
-        let servers = self.fleet.of(&context.identity().agent);
+        // Those that the decision was about, and no others.
+        let servers = match context.resolved::<Chosen>() {
+            Some(chosen) => chosen.0.clone(),
+            None => self.fleet.of(&context.identity().agent),
+        };
         if name.is_empty() {
             let mut there = Vec::new();
             for server in servers {

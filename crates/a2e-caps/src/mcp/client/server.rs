@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use a2e_runtime::config::{McpPlace, McpServer};
-use a2e_runtime::{Access, BoxFuture};
+use a2e_runtime::{Access, BoxFuture, Secret};
 use a2e_wire::messages::mcp::McpServerStatus;
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{Peer, RunningService};
+use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,11 +21,14 @@ use super::login::Login;
 use super::streams::Direct;
 use super::subscribe::Subscriptions;
 use super::told::Told;
+use crate::tool::ToolConfiguration;
 
 /// An MCP server. It is connected to when it is added, or when it is needed if it is known what it has.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) settings: McpServer,
+    /// What it is: an approval of a call of its tools covers that.
+    pub(super) configuration: ToolConfiguration,
     /// Who has registered it; none for those of the configuration.
     pub(super) owner: Option<Owner>,
     pub(super) ground: Arc<Ground>,
@@ -106,6 +110,7 @@ impl Server {
         };
         Arc::new(Self {
             login,
+            configuration: configuration(&settings),
             settings,
             owner,
             ground,
@@ -371,6 +376,34 @@ impl Unavailable {
     pub(super) fn why(&self) -> &str {
         &self.why
     }
+}
+
+/// What a server is, as an approval covers it.
+fn configuration(settings: &McpServer) -> ToolConfiguration {
+    let revealed = |secrets: &[(String, Secret)]| -> Vec<(String, String)> {
+        let pairs = secrets.iter();
+        let pairs = pairs.map(|(name, secret)| (name.clone(), secret.reveal().to_owned()));
+        pairs.collect()
+    };
+    let names = |secrets: &[(String, Secret)]| -> Vec<String> {
+        secrets.iter().map(|(name, _)| name.clone()).collect()
+    };
+    let (all, mut shown) = match &settings.place {
+        McpPlace::Command(command) => (
+            json!([format!("{command:?}"), revealed(&command.env)]),
+            json!({"command": command.words, "cwd": command.cwd, "env": names(&command.env)}),
+        ),
+        McpPlace::Http(at) | McpPlace::Sse(at) => {
+            // What follows may be a key.
+            let url = at.url.split(['?', '#']).next().unwrap_or_default();
+            (
+                json!([format!("{at:?}"), at.url, revealed(&at.headers)]),
+                json!({"url": url, "headers": names(&at.headers)}),
+            )
+        }
+    };
+    shown["server"] = json!(settings.name);
+    ToolConfiguration::new(&json!([settings.name, all]), shown)
 }
 
 /// How long to wait after so many failures: half a second, twice as long each time, a minute at most.

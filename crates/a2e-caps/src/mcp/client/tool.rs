@@ -20,7 +20,9 @@ use super::answer::{is_question, output};
 use super::calls::Asked;
 use super::server::{Connection, Server};
 use super::streams::Direct;
-use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
+use crate::tool::{
+    Call, Definition, DefinitionError, Output, Tool, ToolConfiguration, ToolFailure,
+};
 
 /// A tool of a server.
 pub(super) struct McpTool {
@@ -120,6 +122,10 @@ impl McpTool {
 impl Tool for McpTool {
     fn definition(&self) -> &Definition {
         &self.definition
+    }
+
+    fn configuration(&self) -> Option<ToolConfiguration> {
+        Some(self.server.configuration.clone())
     }
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {

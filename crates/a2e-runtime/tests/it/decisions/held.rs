@@ -249,3 +249,82 @@ impl a2e_runtime::Plugin for Kits {
         Box::pin(std::future::ready(Ok(a2e_runtime::Outcome::Pass)))
     }
 }
+
+/// What waits for the operator or for its turn was asked in the session before: a second handshake on the
+/// connection withdraws it, and neither does the new agent get it nor the record name that one.
+#[tokio::test]
+async fn a_second_handshake_withdraws_what_is_held_or_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let approvals = approvals();
+    let host = holding(&approvals)
+        .authenticator(Named)
+        .audit(log(folder.path()))
+        .build();
+    let mut agent = Transport::Memory.place(&host).await.wire().await;
+    let hello = |name: &str| {
+        let mut hello = handshake();
+        hello["auth_token"] = json!(name);
+        hello["id"] = json!(name);
+        hello
+    };
+    assert_eq!(agent.ask(&hello("ada")).await["ok"], true);
+    agent.say(&call("held", "echo", &json!({"n": 1})).to_string());
+    let id = waiting(&approvals, &mut agent).await;
+    // As many as run at a time, so that one more waits.
+    for number in 0..4 {
+        let wait = call(&format!("run{number}"), "wait", &json!({"seconds": 600}));
+        agent.say(&wait.to_string());
+    }
+    agent.say(&call("waits", "clock", &json!({})).to_string());
+    agent.say(&hello("bob").to_string());
+    let mut withdrawn = Vec::new();
+    loop {
+        let heard = agent.hear().await.unwrap();
+        match heard["req_id"].as_str() {
+            Some("bob") => break,
+            Some(request) => {
+                assert_eq!(heard["detail"]["reason"], "withdrawn", "{heard}");
+                withdrawn.push(request.to_owned());
+            }
+            None => panic!("{heard}"),
+        }
+    }
+    withdrawn.sort();
+    assert_eq!(withdrawn, ["held", "waits"]);
+    while !approvals.list().await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(approvals.decide(&id, Verdict::Granted).await.is_err());
+    agent.say(&json!({"type": "shutdown", "timeout": 0}).to_string());
+    while agent.hear().await.is_some() {}
+    let records = recorded(folder.path());
+    let mut of: Vec<_> = records
+        .iter()
+        .map(|record| (record["request_id"].clone(), record["agent"].clone()))
+        .collect();
+    of.sort_by_key(|(id, _)| id.to_string());
+    let expected = ["held", "run0", "run1", "run2", "run3"];
+    let expected: Vec<_> = expected.map(|id| (json!(id), json!("ada"))).into();
+    assert_eq!(of, expected, "{records:?}");
+}
+
+/// Lets everybody in, by the name that the token is.
+struct Named;
+
+impl a2e_runtime::Authenticator for Named {
+    fn authenticate<'a>(
+        &'a self,
+        login: &'a a2e_runtime::Login,
+        _: a2e_runtime::Source,
+    ) -> a2e_runtime::BoxFuture<
+        'a,
+        Result<a2e_runtime::Identity, a2e_wire::messages::base::HandshakeReason<'static>>,
+    > {
+        let identity = a2e_runtime::Identity::named(&login.auth_token);
+        Box::pin(std::future::ready(Ok(identity)))
+    }
+
+    fn required(&self) -> bool {
+        true
+    }
+}
