@@ -18,6 +18,9 @@ use crate::session::Session;
 /// Why requests are refused of which only the number is on record.
 pub(crate) const RATE_LIMITED: &str = "rate_limited";
 pub(super) const ID_REUSED: &str = "id_reused";
+/// What stands for the rule in the record of a request whose stored answer was sent again: nothing was
+/// done, so no rule decided.
+pub(super) const RESENT: &str = "idempotency_cache";
 const QUEUE_FULL: &str = "queue_full";
 const CLOSING: &str = "closing";
 const INVALID: &str = "invalid_message";

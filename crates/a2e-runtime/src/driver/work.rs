@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-use super::chronicle::{ID_REUSED, RATE_LIMITED};
+use super::chronicle::{ID_REUSED, RATE_LIMITED, RESENT};
 use super::job::{Job, JobWaker};
 use super::record::{self, Note};
 use super::resolve::{Next, Resolving};
@@ -114,6 +114,18 @@ impl Driver {
             match known.ledger.begin(started, id, Arc::clone(&request.line)) {
                 Begun::New(key) => work.remembered = Some((Arc::clone(&known.ledger), key)),
                 Begun::Again(follow) => {
+                    // What is given again leaves the node as the first answer did: that is on record, too.
+                    match self.note(asked) {
+                        Ok(note) => work.note = note,
+                        Err(error) => {
+                            tracing::debug!(%error, "a request is refused");
+                            let failure = unrecorded(work.namespace());
+                            return self.end_work(token, Some(work), Err(failure));
+                        }
+                    }
+                    if let Some(note) = &mut work.note {
+                        RESENT.clone_into(&mut note.rule);
+                    }
                     work.task = Some(self.send_again(token, follow));
                     return self.add_work(work);
                 }

@@ -169,3 +169,25 @@ async fn without_a_record_nobody_is_let_in() {
         (&json!(false), &json!("server_error"))
     );
 }
+
+/// An answer that is kept and sent again leaves the node as the first one did.
+#[tokio::test]
+async fn stored_answer_that_is_sent_again_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = with(&json!({})).audit(log(folder.path())).build();
+    let mut agent = agent(&host).await;
+    let echo = call("1", "echo", &json!({"secret": "s3cret"}));
+    let answers = [agent.ask(&echo).await, agent.ask(&echo).await];
+    assert_eq!(answers[0]["data"], answers[1]["data"]);
+    let records = recorded(folder.path());
+    let rules: Vec<_> = records.iter().map(|it| it["rule"].clone()).collect();
+    assert_eq!(rules, ["built-in", "idempotency_cache"]);
+    let [first, again] = records.as_slice() else {
+        panic!("{records:?}");
+    };
+    for member in ["request_id", "request_hash", "name", "agent", "result"] {
+        assert_eq!(first[member], again[member], "{member}");
+    }
+    assert_eq!(again["response_status"], "success");
+    assert!(again["output_bytes"].as_u64().unwrap() > 0);
+}

@@ -215,7 +215,8 @@ async fn a_repetition_is_one_whatever_else_is_said() {
     }
 }
 
-/// What is sent again counts against the rate, and so does a reused id; neither fills the log.
+/// What is sent again counts against the rate and is recorded, and so does a reused id count; what is refused
+/// does not fill the log.
 #[tokio::test]
 async fn retries_count_and_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -233,7 +234,8 @@ async fn retries_count_and_are_counted() {
     }
     assert_eq!(limited, 15);
     log.close();
-    assert_eq!(recorded(folder.path()).len(), 1);
+    // The first, and two that were sent again.
+    assert_eq!(recorded(folder.path()).len(), 3);
     let counts: Vec<_> = of_type(folder.path(), "rejections")
         .iter()
         .map(|it| {
