@@ -188,10 +188,8 @@ pub(crate) fn normalize(message: &mut Message<'_>) {
     };
     #[expect(clippy::wildcard_enum_match_arm, reason = "others say what they mean")]
     match &mut message.body {
-        Body::MemoryInitRequest(request) => {
-            if request.namespace.is_empty() {
-                request.namespace = "default".into();
-            }
+        Body::MemoryInitRequest(request) if request.namespace.is_empty() => {
+            request.namespace = "default".into();
         }
         Body::MemoryStoreRequest(request) => {
             for entry in &mut request.entries {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Tool;
+use super::configuration::ToolConfiguration;
 use super::own::{Agents, Loader};
 use super::pinning::{Admitted, Quarantined};
 use super::search::Index;
@@ -385,10 +386,13 @@ impl Entry {
         let (source, configuration) = (self.source.to_string(), self.tool.configuration());
         let configured = configuration.as_ref().map(|it| it.digest().to_string());
         let all = json!([source, definition, configured]);
-        let mut shown = json!({"source": source, "definition": definition});
-        if let Some(configuration) = configuration {
-            shown["configuration"] = configuration.shown().clone();
-        }
+        let configuration = configuration.as_ref().map(ToolConfiguration::shown);
+        let shown = match configuration {
+            Some(shown) => {
+                json!({"source": source, "definition": definition, "configuration": shown})
+            }
+            None => json!({"source": source, "definition": definition}),
+        };
         (Digest::of(all.to_string().as_bytes()), shown)
     }
 }
