@@ -37,7 +37,7 @@ use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::book::{self, BookFile};
+use crate::book::BookFile;
 use crate::capabilities::Capabilities;
 use crate::config::Applied;
 use crate::vault;
@@ -62,14 +62,10 @@ pub(crate) struct Node {
     tls: Option<Tls>,
     tokens: Arc<TokenStore>,
     shared: Shared,
-    /// What the operator says about other agents.
-    book: Arc<BookFile>,
     /// What speaks with other agents, if anything does.
     agents: Option<Arc<Agents>>,
     /// What joins them with the host.
     joined: Option<Joined>,
-    /// Which agents have a DID.
-    names: Names,
     /// Ends what acts for those who may come in no longer.
     access: AccessControl,
     /// Who it is to others.
@@ -162,7 +158,6 @@ impl Node {
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         endpoints.did = identity.identity.did().to_string();
         let (apply, applies) = mpsc::channel(1);
-        let operations = operations(&shared, &approvals, apply);
         let agents = Agents::start(Needs {
             config,
             data,
@@ -183,7 +178,7 @@ impl Node {
         });
         joined::take(plan, &names, joined.as_ref());
         let access = AccessControl::new(&host, &names, &book, agents.as_ref());
-        let operations = book::serve(access.serve(operations, &tokens), &book, &access);
+        let operations = access.serve(operations(&shared, &approvals, apply), &tokens);
         let place = (data, endpoints.to_json());
         let sources = Sources::new(&host, &shared, &approvals, agents.as_ref(), place);
         // First, so that an agent that is revoked has none of them left.
@@ -198,10 +193,8 @@ impl Node {
             tls,
             tokens,
             shared,
-            book,
             agents,
             joined,
-            names,
             access,
             who,
             config: std::sync::Mutex::new(config.clone()),

@@ -50,7 +50,7 @@ const VERBS: [(&str, &[&str]); 7] = [
 #[derive(Debug)]
 pub(super) struct Episodes(Arc<Mutex<Sessions>>);
 
-/// A peer by its DID, and the intent it asks by.
+/// A peer and an intent.
 type Key = (String, IntentName);
 
 #[derive(Debug)]
@@ -117,10 +117,9 @@ impl Episodes {
         // What goes is dropped when nobody waits for the lock: plugins clean up then.
         let mut all = self.lock();
         let gone = all.expire(now);
-        let kept = all
-            .kept
-            .get_mut(&key)
-            .filter(|it| it.terms == terms && !it.stand_in.access().is_revoked());
+        let is_good =
+            |it: &&mut KeptSession| it.terms == terms && !it.stand_in.access().is_revoked();
+        let kept = all.kept.get_mut(&key).filter(is_good);
         let known = match kept {
             Some(kept) => {
                 kept.used = now;
@@ -128,8 +127,8 @@ impl Episodes {
             }
             None => {
                 let undecided = all.undecided.get(&key).filter(|(it, _)| *it == terms);
-                let session = undecided.and_then(|(_, session)| session.upgrade());
-                session.filter(|it| !it.access().is_revoked())
+                let undecided = undecided.and_then(|(_, session)| session.upgrade());
+                undecided.filter(|session| !session.access().is_revoked())
             }
         };
         all.kept.touch(&key);
@@ -201,22 +200,15 @@ impl Episodes {
         drop(gone);
     }
 
-    /// Forgets a peer's session when its access is revoked.
+    /// Forgets a session when the peer's access is revoked.
     fn watch(&self, stand_in: &Arc<StandIn>, key: Key) -> AbortHandle {
         let revoked = stand_in.access().revoked().clone();
         let (all, stand_in) = (Arc::downgrade(&self.0), Arc::downgrade(stand_in));
         let watching = async move {
             revoked.cancelled().await;
             let Some(all) = all.upgrade() else { return };
-            let mut all = lock(&all);
-            let is_it =
-                |kept: &KeptSession| Weak::ptr_eq(&Arc::downgrade(&kept.stand_in), &stand_in);
-            let gone = all
-                .kept
-                .get(&key)
-                .is_some_and(is_it)
-                .then(|| all.kept.remove(&key));
-            drop(all);
+            let is_it = |it: &KeptSession| Weak::ptr_eq(&Arc::downgrade(&it.stand_in), &stand_in);
+            let gone = lock(&all).remove(|known, it| *known == key && is_it(it));
             drop(gone);
         };
         tokio::spawn(watching).abort_handle()
@@ -417,6 +409,21 @@ mod tests {
         Holder::Source(std::net::IpAddr::from([192, 0, 2, source]).into())
     }
 
+    #[tokio::test]
+    async fn episodes_of_a_revoked_peer_are_forgotten() {
+        let (host, episodes) = (Host::builder().build(), Episodes::default());
+        let find = |did: &str| {
+            let held = allowed(&episodes, &host, (did, "x"), known(did), TrustLevel::Own);
+            held.unwrap().stand_in
+        };
+        let kept = ["a", "b"].map(|did| Arc::downgrade(&find(did)));
+        let revoked = host.revoke_access(|it| it.did.as_deref() == Some("a"));
+        revoked.await.unwrap();
+        assert_eq!(kept.map(|it| it.upgrade().is_some()), [false, true]);
+        assert_eq!(host.acting(|it| it.agent == "a"), 0);
+        assert!(!find("a").access().is_revoked());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_peer_has_its_own_for_each_intent_until_it_is_gone() {
         let (host, episodes) = (Host::builder().build(), Episodes::default());
@@ -445,21 +452,6 @@ mod tests {
         tokio::time::advance(IDLE).await;
         find("c", "y");
         assert!(other.upgrade().is_none(), "nobody came back");
-    }
-
-    #[tokio::test]
-    async fn episodes_of_a_revoked_peer_are_forgotten() {
-        let (host, episodes) = (Host::builder().build(), Episodes::default());
-        let find = |did: &str| {
-            let held = allowed(&episodes, &host, (did, "x"), known(did), TrustLevel::Own);
-            held.unwrap().stand_in
-        };
-        let kept = ["a", "b"].map(|did| Arc::downgrade(&find(did)));
-        let revoked = host.revoke_access(|it| it.did.as_deref() == Some("a"));
-        revoked.await.unwrap();
-        assert_eq!(kept.map(|it| it.upgrade().is_some()), [false, true]);
-        assert_eq!(host.acting(|it| it.agent == "a"), 0);
-        assert!(!find("a").access().is_revoked());
     }
 
     #[tokio::test(start_paused = true)]

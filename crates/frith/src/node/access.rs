@@ -8,7 +8,7 @@ use a2e_runtime::{AccessHolder, DEFAULT_AGENT, Host, TokenStore};
 use bridge::Names;
 
 use super::Agents;
-use crate::book::{AddBlock, BookFile, Change};
+use crate::book::{self, AddBlock, BookFile, Change};
 use crate::keystore::now;
 
 /// Ends what acts for those who may come in no longer. Every way of revoking comes here: tokens, the
@@ -17,8 +17,9 @@ use crate::keystore::now;
 pub(crate) struct AccessControl {
     host: Host,
     /// Which agents come in by a DID.
-    names: Names,
-    book: Arc<BookFile>,
+    pub(super) names: Names,
+    /// What the operator says about other agents.
+    pub(super) book: Arc<BookFile>,
     agents: Option<Arc<Agents>>,
 }
 
@@ -49,12 +50,13 @@ impl AccessControl {
         }
     }
 
-    /// Adds what the operator may do about tokens.
+    /// Adds what the operator may do about tokens, and about other agents.
     pub(super) fn serve(&self, operations: Operations, tokens: &Arc<TokenStore>) -> Operations {
         let access = self.clone();
-        operations.with_tokens(tokens, &self.host, move |agent_or_did| {
+        let operations = operations.with_tokens(tokens, &self.host, move |agent_or_did| {
             access.block(agent_or_did)
-        })
+        });
+        book::serve(operations, &self.book, self)
     }
 
     /// Makes a change to the book; it holds at once. Writes a file.

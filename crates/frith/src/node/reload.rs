@@ -149,12 +149,12 @@ impl Node {
         }
         self.http.set_guard(guard(&config));
         let places = std::mem::take(&mut ready.plan.places);
-        self.book.configure(ready.book, |pages| {
+        self.access.book.configure(ready.book, |pages| {
             if let Some(agents) = &self.agents {
                 agents.configure(pages, ready.agents, places);
             }
         });
-        joined::take(ready.plan, &self.names, self.joined.as_ref());
+        joined::take(ready.plan, &self.access.names, self.joined.as_ref());
         if let (Some(agents), Some(identity)) = (&self.agents, ready.identity) {
             agents.server.set_identity(identity);
         }

@@ -42,7 +42,7 @@ enum Changed {
 enum Audience {
     These(Vec<Arc<Session>>),
     /// All who listen, and whom the rules let ask for this.
-    Permitted(Body<'static>),
+    Permitted(Box<Body<'static>>),
 }
 
 /// How long an agent that is behind may keep others waiting.
@@ -209,7 +209,11 @@ impl Server {
             .into(),
             _ => resource_list(self).into(),
         };
-        self.tell(method, Object::default(), Audience::Permitted(asks));
+        self.tell(
+            method,
+            Object::default(),
+            Audience::Permitted(Box::new(asks)),
+        );
     }
 
     /// Tells the sessions that have subscribed to a resource, if the rules still let them, that it has
@@ -219,7 +223,6 @@ impl Server {
         let asks = McpResourceSubscribeRequest {
             server_id: self.name().to_owned().into(),
             uri: updated.uri.clone().into(),
-            ..McpResourceSubscribeRequest::new()
         };
         let mut sessions = self.subscriptions.of(&updated.uri);
         sessions.retain(|session| session.permits(asks.clone()));

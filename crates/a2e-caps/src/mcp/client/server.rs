@@ -163,7 +163,7 @@ impl Server {
         }
         self.told().status = Some(McpServerStatus::Connecting);
         let patience = START.min(self.settings.timeout);
-        let dialed = tokio::time::timeout(patience, self.dial());
+        let dialed = Box::pin(tokio::time::timeout(patience, self.dial()));
         let Some(dialed) = self.over.run_until_cancelled(dialed).await else {
             return Err(self.unavailable("it was removed"));
         };

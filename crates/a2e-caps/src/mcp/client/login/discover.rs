@@ -96,7 +96,7 @@ pub(super) async fn discover(
                  nothing was asked of either; see which of them is right"
             ));
         }
-        let Some(issuer) = named.or(said.first()) else {
+        let Some(issuer) = named.or_else(|| said.first()) else {
             return Err("it does not say who gives tokens for it".to_owned());
         };
         return Ok(Found {
