@@ -31,7 +31,7 @@ pub(super) const MAX_READERS: usize = 4;
 /// KiB that a connection keeps of what it has read, as SQLite says it. More would be most of what a
 /// node has in memory while several read large values. With 2 MiB the upper pages of
 /// a million memories do not stay, and are read again for each of them that a search looks at.
-const CACHE: i64 = -6 * 1024;
+const CACHE: i64 = -4 * 1024;
 
 /// A connection on loan; it goes back when this is dropped, also if the reader panics.
 struct Loan<'a> {
