@@ -16,7 +16,8 @@ use base::{Class, Limits, Table};
 use parking_lot::Mutex;
 use store::{Advanced, Hash, Pin, PinKind, Store, UnixMillis};
 
-/// How much is remembered of agents, by default.
+/// How much is remembered of agents, by default. The reserve is for agents that are known, or have been
+/// remembered for long; it is all that these have.
 pub const LIMITS: Limits = Limits {
     total: 50_000,
     per_holder: 1000,
@@ -34,8 +35,25 @@ const KINDS: [PinKind; 3] = [PinKind::MANIFEST, PinKind::PROFILE, PinKind::REPOS
 /// What the node remembers of other agents.
 #[derive(Debug)]
 pub(crate) struct PeerHistory {
-    agents: Mutex<Table<Holder, String, Entry>>,
+    agents: Mutex<Agents>,
     store: Store,
+}
+
+/// The agents. New ones have a table of their own, so that neither they nor those that have come for
+/// long push the others out.
+#[derive(Debug)]
+struct Agents {
+    new: Table<Holder, String, Entry>,
+    /// Known agents, and others that have been remembered for long, which give way to the former.
+    old: Table<Holder, String, Entry>,
+}
+
+/// Where an agent is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    New,
+    /// As one of this class.
+    Old(Class),
 }
 
 /// What is remembered of one agent.
@@ -84,9 +102,69 @@ impl Entry {
         }
     }
 
-    /// Whether an agent that comes now counts as known because it was first seen long enough ago.
-    fn is_old(&self, now: UnixMillis) -> bool {
-        self.since < now.minus(KNOWN_AFTER)
+    /// Where an agent of a class is remembered that comes now.
+    fn place(&self, now: UnixMillis, class: Class) -> Place {
+        let is_old = self.since < now.minus(KNOWN_AFTER);
+        match (class, is_old) {
+            (Class::Stranger, false) => Place::New,
+            (Class::Stranger, true) | (Class::Known, _) => Place::Old(class),
+        }
+    }
+}
+
+impl Agents {
+    const fn new(limits: Limits) -> Self {
+        let Limits {
+            total,
+            per_holder,
+            reserved,
+        } = limits;
+        Self {
+            new: Table::new(Limits {
+                total: total.saturating_sub(reserved),
+                per_holder,
+                reserved: 0,
+            }),
+            old: Table::new(Limits {
+                total: reserved,
+                per_holder,
+                reserved: reserved / 2,
+            }),
+        }
+    }
+
+    fn get(&self, name: &String) -> Option<&Entry> {
+        self.old.get(name).or_else(|| self.new.get(name))
+    }
+
+    fn get_mut(&mut self, name: &String) -> Option<&mut Entry> {
+        match self.old.get_mut(name) {
+            Some(entry) => Some(entry),
+            None => self.new.get_mut(name),
+        }
+    }
+
+    fn remove(&mut self, name: &String) -> Option<Entry> {
+        self.old.remove(name).or_else(|| self.new.remove(name))
+    }
+
+    /// Adds an agent. Returns the one that is forgotten for it: another, or this one if all others are
+    /// those of known agents.
+    fn insert(
+        &mut self,
+        holder: Holder,
+        place: Place,
+        name: &str,
+        entry: Entry,
+    ) -> Option<(String, Entry)> {
+        let (table, class) = match place {
+            Place::New => (&mut self.new, Class::Stranger),
+            Place::Old(class) => (&mut self.old, class),
+        };
+        match table.insert(holder, class, name.to_owned(), entry) {
+            Ok(gone) => gone,
+            Err(_) => Some((name.to_owned(), entry)),
+        }
     }
 }
 
@@ -111,16 +189,17 @@ impl PeerHistory {
         let mut by_age: Vec<_> = stored.into_iter().collect();
         by_age.sort_by_key(|(_, entry)| entry.since);
         let this = Self {
-            agents: Mutex::new(Table::new(limits)),
+            agents: Mutex::new(Agents::new(limits)),
             store: store.clone(),
         };
         for (name, entry) in by_age {
-            let class = match is_known(&name) || entry.is_old(now) {
+            let class = match is_known(&name) {
                 true => Class::Known,
                 false => Class::Stranger,
             };
             let holder = Holder::Agent(Digest::of(name.as_bytes()));
-            let gone = insert(&mut this.agents.lock(), holder, class, &name, entry);
+            let place = entry.place(now, class);
+            let gone = this.agents.lock().insert(holder, place, &name, entry);
             this.delete(gone).await?;
         }
         Ok(this)
@@ -267,11 +346,7 @@ impl PeerHistory {
             let mut agents = self.agents.lock();
             let mut entry = agents.remove(&name).unwrap_or(Entry::new(now));
             change(&mut entry);
-            let class = match entry.is_old(now) {
-                true => Class::Known,
-                false => class,
-            };
-            insert(&mut agents, holder, class, &name, entry)
+            agents.insert(holder, entry.place(now, class), &name, entry)
         };
         self.delete(gone).await
     }
@@ -284,21 +359,6 @@ impl PeerHistory {
             }
         }
         Ok(())
-    }
-}
-
-/// Puts an entry into the table. Returns the one that is forgotten: another, or this one if all
-/// others are those of known agents.
-fn insert(
-    agents: &mut Table<Holder, String, Entry>,
-    holder: Holder,
-    class: Class,
-    name: &str,
-    entry: Entry,
-) -> Option<(String, Entry)> {
-    match agents.insert(holder, class, name.to_owned(), entry) {
-        Ok(gone) => gone,
-        Err(_) => Some((name.to_owned(), entry)),
     }
 }
 

@@ -1,4 +1,9 @@
 //! Files that are replaced whole or not at all.
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the one module of this crate that touches files"
+)]
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};

@@ -116,6 +116,37 @@ async fn agents_known_for_a_day_outlast_floods_also_after_a_restart() {
     assert!(stored(&store, PinKind::MANIFEST).await.len() <= SMALL.total);
 }
 
+/// Free agents that come for days fill the place of those that have come for long, and push neither
+/// known nor new agents out.
+#[tokio::test]
+async fn agents_that_come_for_days_leave_room_for_known_and_new_ones() {
+    let store = in_memory();
+    let history = open(&store, NOW).await;
+    let known = Holder::of_did(&did("known"));
+    accept(&history, NOW, "known", known).await;
+    let day = |number: i64| UnixMillis(NOW.0 + number * (DAY + 1));
+    for number in 0..40 {
+        let name = format!("free{number}");
+        let source = stranger(u8::try_from(number % 20).unwrap());
+        for days in 0..3 {
+            accept(&history, day(number * 3 + days), &name, source).await;
+        }
+    }
+    let now = day(200);
+    accept(&history, now, "new", stranger(100)).await;
+    let is_known = |name: &str| name == did("known").to_string();
+    let reopened = PeerHistory::open(&store, SMALL, now, is_known).await;
+    for history in [history, reopened.unwrap()] {
+        for name in ["known", "new"] {
+            assert_eq!(
+                history.manifest(&did(name)),
+                Some(manifest(name, 1)),
+                "{name}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn stored_agents_beyond_the_limit_are_deleted_at_the_start() {
     let store = in_memory();

@@ -15,6 +15,9 @@ use crate::{Holder, Now};
 pub struct Agents {
     /// The bucket that all strangers share.
     strangers: TokenBucket,
+    /// The bucket that the strangers of each source share which has asked lately.
+    sources: Table<Holder, Holder, TokenBucket>,
+    source_rate: Rate,
     /// The bucket of each agent that has asked lately.
     buckets: Table<Holder, Digest, TokenBucket>,
     next_sweep: Duration,
@@ -26,7 +29,7 @@ pub struct Agents {
 pub struct AgentLimits {
     /// Token buckets that are kept at once.
     pub buckets: Limits,
-    /// How often all strangers may ask together: DIDs are free.
+    /// How often all strangers may ask together: DIDs are free. Those of one source have a quarter.
     pub newcomers: Rate,
     /// What is remembered of work.
     pub works: WorkLimits,
@@ -49,6 +52,9 @@ impl Default for AgentLimits {
 /// How far apart two searches for idle buckets are: each looks at all of them.
 const SWEEP: Duration = Duration::from_secs(60);
 
+/// Of the tokens that all strangers share, those of one source have one in so many.
+const SHARE: u32 = 4;
+
 /// Whose tokens a request takes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
@@ -63,8 +69,15 @@ impl Agents {
     /// Nobody has asked for anything yet.
     #[must_use]
     pub fn new(limits: AgentLimits) -> Self {
+        let share = limits.newcomers.limit().div_ceil(SHARE);
+        let source_rate = Rate::new(share, limits.newcomers.period());
         Self {
             strangers: TokenBucket::new(limits.newcomers, Duration::ZERO),
+            sources: Table::new(Limits {
+                per_holder: 1,
+                ..limits.buckets
+            }),
+            source_rate: source_rate.unwrap_or(limits.newcomers),
             buckets: Table::new(limits.buckets),
             next_sweep: Duration::ZERO,
             works: Works::new(limits.works),
@@ -91,7 +104,12 @@ impl Agents {
         agent.set_rate(asker.rate, time);
         let taken = match class {
             Class::Stranger => {
-                TokenBucket::take_all(time, [session, &mut agent, &mut self.strangers])
+                let known = self.sources.remove(&asker.holder);
+                let mut source = known.unwrap_or_else(|| TokenBucket::new(self.source_rate, time));
+                let all = [session, &mut agent, &mut source, &mut self.strangers];
+                let taken = TokenBucket::take_all(time, all);
+                let _ = (self.sources).insert(asker.holder, class, asker.holder, source);
+                taken
             }
             Class::Known => TokenBucket::take_all(time, [session, &mut agent]),
         };
@@ -119,14 +137,8 @@ impl Agents {
 
     /// Forgets full buckets: they are no different from those that their agents get when they come back.
     fn forget_idle(&mut self, now: Duration) {
-        let full = self
-            .buckets
-            .iter()
-            .filter(|(_, bucket)| bucket.is_full(now));
-        let idle: Vec<Digest> = full.map(|(agent, _)| *agent).collect();
-        for agent in idle {
-            self.buckets.remove(&agent);
-        }
+        forget_full(&mut self.buckets, now);
+        forget_full(&mut self.sources, now);
     }
 
     /// Records what work came to, for whoever asks for it again. `None`: it came to nothing, and may
@@ -138,6 +150,14 @@ impl Agents {
         result: Option<&canonical::Value<'static>>,
     ) {
         self.works.finish(now.monotonic, work, result);
+    }
+}
+
+fn forget_full<K: Ord + Clone>(buckets: &mut Table<Holder, K, TokenBucket>, now: Duration) {
+    let full = buckets.iter().filter(|(_, bucket)| bucket.is_full(now));
+    let idle: Vec<K> = full.map(|(key, _)| key.clone()).collect();
+    for key in idle {
+        buckets.remove(&key);
     }
 }
 
