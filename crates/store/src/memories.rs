@@ -232,6 +232,9 @@ pub const MAX_COUNTED: usize = 10_000;
 
 const WHAT: &str = "memory entry";
 
+/// Bytes of an entry in an answer beside its texts.
+const ENTRY: usize = 256;
+
 /// Entries that are removed at once.
 const FORGET: usize = 2_000;
 
@@ -273,7 +276,7 @@ impl Entry {
     /// About how many bytes it takes in an answer.
     fn size(&self) -> usize {
         let tags: usize = self.tags.iter().map(String::len).sum();
-        self.key.len() + self.content.len() + self.source.len() + tags + 256
+        self.key.len() + self.content.len() + self.source.len() + tags + ENTRY
     }
 }
 

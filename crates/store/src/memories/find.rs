@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::search::{self, Answers, Place};
+use super::{ENTRY, MAX_QUERY, MAX_TAGS, Tier, Unwanted, Wanted, within};
 use super::{Entry, FORGET, Found, MAX_COUNTED, MAX_FOUND, MAX_FOUND_BYTES, MAX_KEYS};
-use super::{MAX_QUERY, MAX_TAGS, Tier, Unwanted, Wanted, within};
 use crate::limits::Bytes;
 use crate::{Error, UnixMillis};
 
@@ -16,8 +16,8 @@ pub(super) trait Rows: Place {
     /// The tier whose entries they are.
     fn tier(&self) -> Tier;
 
-    /// When an entry was kept, if it is there.
-    fn updated(&self, number: i64) -> Result<Option<UnixMillis>, Error>;
+    /// When an entry was kept and how many bytes it has, if it is there.
+    fn head(&self, number: i64) -> Result<Option<(UnixMillis, usize)>, Error>;
 
     /// An entry, if it is there.
     fn entry(&self, number: i64) -> Result<Option<Entry>, Error>;
@@ -45,11 +45,12 @@ pub(super) fn find(places: &[impl Rows], wanted: &Wanted) -> Result<Found, Error
         found.is_more |= answers.is_more;
         let order = answers.order.unwrap_or_default();
         for (at, (number, score)) in answers.ranked.into_iter().take(limit).enumerate() {
-            if let Some(updated) = place.updated(number)? {
+            if let Some((updated, bytes)) = place.head(number)? {
                 all.push(Hit {
                     place,
                     number,
                     updated,
+                    bytes,
                     score,
                     order: order.get(at).copied().unwrap_or(score),
                 });
@@ -68,13 +69,11 @@ pub(super) fn find(places: &[impl Rows], wanted: &Wanted) -> Result<Found, Error
     // Read one at a time, and only those that are given.
     let mut room = Bytes::new(MAX_FOUND_BYTES);
     for hit in all {
-        let Some(entry) = hit.place.entry(hit.number)? else {
-            continue;
-        };
-        if !room.take(entry.size()) {
+        if !room.take(hit.bytes + ENTRY) {
             break;
         }
-        found.entries.push((entry, hit.score));
+        let entry = hit.place.entry(hit.number)?;
+        found.entries.extend(entry.map(|entry| (entry, hit.score)));
     }
     Ok(found)
 }
@@ -84,6 +83,7 @@ struct Hit<'p, P> {
     place: &'p P,
     number: i64,
     updated: UnixMillis,
+    bytes: usize,
     score: f64,
     order: f64,
 }

@@ -106,8 +106,9 @@ impl Rows for Seen<'_> {
         Ok(numbers)
     }
 
-    fn updated(&self, number: i64) -> Result<Option<UnixMillis>, Error> {
-        Ok(self.shelf.rows.get(&number).map(|row| row.entry.updated))
+    fn head(&self, number: i64) -> Result<Option<(UnixMillis, usize)>, Error> {
+        let row = self.shelf.rows.get(&number);
+        Ok(row.map(|row| (row.entry.updated, row.bytes)))
     }
 
     fn entry(&self, number: i64) -> Result<Option<Entry>, Error> {

@@ -32,7 +32,7 @@ const LATEST: &str =
 
 const ENTRY: &str = columns!("SELECT", "FROM memories m WHERE m.number = ?1");
 
-const UPDATED: &str = "SELECT updated FROM memories WHERE number = ?1";
+const HEAD: &str = "SELECT updated, bytes FROM memories WHERE number = ?1";
 
 impl<'c> InPlace<'c> {
     pub(super) fn new(
@@ -143,10 +143,10 @@ impl Rows for InPlace<'_> {
         Ok(numbers)
     }
 
-    fn updated(&self, number: i64) -> Result<Option<UnixMillis>, Error> {
-        let mut find = self.connection.prepare_cached(UPDATED)?;
-        let updated = find.query_row([number], |row| row.get(0).map(UnixMillis));
-        Ok(updated.optional()?)
+    fn head(&self, number: i64) -> Result<Option<(UnixMillis, usize)>, Error> {
+        let mut find = self.connection.prepare_cached(HEAD)?;
+        let head = find.query_row([number], |row| Ok((UnixMillis(row.get(0)?), row.get(1)?)));
+        Ok(head.optional()?)
     }
 
     fn entry(&self, number: i64) -> Result<Option<Entry>, Error> {
