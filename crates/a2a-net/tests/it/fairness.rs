@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_identity::Want;
 use a2a_net::*;
+use a2a_session::{Directory as _, Freshness};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
@@ -27,6 +29,7 @@ const fn limits(total: usize, per_holder: usize, reserved: usize) -> base::Limit
 /// A server with small tables, and two honest agents.
 struct Flooded {
     server: Server,
+    home: Arc<Home>,
     spy: Spy,
     client: Arc<Home>,
     known: Newcomer,
@@ -45,10 +48,11 @@ impl Flooded {
         let node = made.node().await;
         known.publish(&node.spy);
         new.publish(&node.spy);
-        let server = Server::start(node.home, settings);
+        let server = Server::start(Arc::clone(&node.home), settings);
         counting(&server, "work");
         Self {
             server,
+            home: node.home,
             spy: node.spy,
             client: Made::of(CLIENT).node().await.home,
             known,
@@ -79,6 +83,23 @@ impl Flooded {
             assert_eq!(agent.ask(&mut hand).await, "none", "{table}: {did}");
         }
     }
+
+    /// What was known of both honest agents before the flood still is: their manifests, and what their
+    /// hosts publish.
+    async fn check_remembered(&self, table: &str) {
+        for agent in [&self.known, &self.new] {
+            let did = agent.did();
+            let seen = self.home.standing().last_seen(&did);
+            assert!(seen.is_some(), "{table}: {did} is forgotten");
+            let asked = self.spy.count();
+            let found = self
+                .home
+                .resolver()
+                .facts(&did, Want::Manifest, Freshness::Any);
+            assert!(found.await.is_ok(), "{table}: {did}");
+            assert_eq!(self.spy.count(), asked, "{table}: {did} is looked up again");
+        }
+    }
 }
 
 /// Resolutions under way: strangers at hosts that do not answer.
@@ -91,9 +112,10 @@ async fn slow_lookups_of_strangers_leave_room_for_others() {
     let flooded = Arc::new(flooded.await);
     flooded.spy.slow_down("slow.example.com");
     let strangers = LocalSet::new();
+    let mut floods = Vec::new();
     for number in 0..SOURCES * 4 {
         let flooded = Arc::clone(&flooded);
-        strangers.spawn_local(async move {
+        floods.push(strangers.spawn_local(async move {
             for round in 0.. {
                 let host = format!("a{number}-{round}.slow.example.com");
                 let stranger = Newcomer::at(number % SOURCES, &host);
@@ -101,7 +123,7 @@ async fn slow_lookups_of_strangers_leave_room_for_others() {
                 assert_eq!(shaken.err().as_deref(), Some("SERVICE_UNAVAILABLE"));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
-        });
+        }));
     }
     let honest = async {
         tokio::time::sleep(Duration::from_secs(10)).await;
@@ -116,6 +138,10 @@ async fn slow_lookups_of_strangers_leave_room_for_others() {
         flooded.check_honest("resolutions").await;
     };
     strangers.run_until(honest).await;
+    assert!(
+        floods.iter().all(|flood| !flood.is_finished()),
+        "all went on"
+    );
 }
 
 /// A table, made so small that the strangers fill it.
@@ -159,7 +185,9 @@ const TABLES: [Small; 9] = [
 async fn full_tables_keep_neither_known_nor_new_agents_out() {
     for (table, shrink) in TABLES {
         let flooded = Flooded::with(shrink).await;
+        flooded.check_honest(table).await;
         flooded.flood().await;
+        flooded.check_remembered(table).await;
         flooded.check_honest(table).await;
     }
 }

@@ -108,6 +108,25 @@ fn threat_101_sybils_share_a_budget() {
     assert_eq!(passed, 20);
 }
 
+/// Threat 101: of the tokens that all strangers share, those of one source have a quarter.
+#[test]
+fn strangers_of_one_source_leave_tokens_to_others() {
+    let mut duo = under(json!({}));
+    duo.agents = Agents::new(AgentLimits {
+        newcomers: policy::Rate::new(20, 1000).unwrap(),
+        ..AgentLimits::default()
+    });
+    let mut passed = |seed: u8, from: u8| {
+        duo.world.source = source(from);
+        (duo.client, duo.server) = duo.session_of(seed, None);
+        let message = duo.ask(echo()).message;
+        duo.serve(&message).is_ok()
+    };
+    let of_one = (100..140).filter(|seed| passed(*seed, 1)).count();
+    assert_eq!(of_one, 5);
+    assert!(passed(140, 2));
+}
+
 fn one_in(seconds: u32) -> policy::Policy {
     let asked = tree(&json!({"rate_limit": 1, "rate_period": seconds}));
     policy::Policy::read(&asked, 1 << 26).unwrap()
