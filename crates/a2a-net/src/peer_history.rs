@@ -182,7 +182,7 @@ impl PeerHistory {
         let mut stored: BTreeMap<String, Entry> = BTreeMap::new();
         for kind in KINDS {
             for (name, pin) in store.pins(&kind).list().await? {
-                let entry = stored.entry(name).or_insert(Entry::new(pin.since));
+                let entry = stored.entry(name).or_insert_with(|| Entry::new(pin.since));
                 entry.add(&kind, &pin);
             }
         }
@@ -344,7 +344,7 @@ impl PeerHistory {
         let name = did.to_string();
         let gone = {
             let mut agents = self.agents.lock();
-            let mut entry = agents.remove(&name).unwrap_or(Entry::new(now));
+            let mut entry = agents.remove(&name).unwrap_or_else(|| Entry::new(now));
             change(&mut entry);
             agents.insert(holder, entry.place(now, class), &name, entry)
         };

@@ -114,7 +114,7 @@ pub use handshake::reply::{Proving, Refused, Reply};
 pub use handshake::server::Server;
 pub use handshake::slots::SessionSlot;
 pub use handshake::table::Lapsed;
-pub use handshake::vetting::{Facts, Found, Freshness, Need, Shown};
+pub use handshake::vetting::{ClaimedIdentity, Facts, Found, Freshness, Need};
 pub use now::Now;
 pub use own::{Own, OwnError};
 pub use replay::{Full, Memory, Stale, WINDOW, Window};

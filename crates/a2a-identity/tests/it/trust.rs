@@ -200,6 +200,31 @@ fn web_anchor(change: impl FnOnce(&mut Value)) -> (Anchor, VerifiedManifest) {
     (anchor, manifest)
 }
 
+/// What the DID document of an issuer revokes endorses nobody, whatever its manifest says.
+#[test]
+fn threat_86_a_key_that_the_issuers_did_document_revokes_endorses_nobody() {
+    let by_web = entry(3, &did_key(1), "verified")
+        .with(|p| p.issuer = "did:web:anchor.example.com".parse().unwrap())
+        .json();
+    let subject = agent(1, &[by_web]);
+    let (anchor, manifest) = web_anchor(|_| {});
+    let revoked = Key {
+        kid: kid("k"),
+        key: key(3).verifying_key(),
+        status: KeyStatus::Revoked,
+        expires_at: None,
+    };
+    let mut keys: Vec<Key> = set(&[("root", 9)]).iter().cloned().collect();
+    let verdicts = |keys: &[Key]| {
+        let root = RootKeys::Document(KeySet::new(keys.to_vec()).unwrap());
+        let issuers = [known_by(&root, manifest.clone())];
+        decided_at(&subject, std::slice::from_ref(&anchor), &issuers, NOW).verdicts
+    };
+    assert_eq!(verdicts(&keys), [Verdict::Counts(TrustLevel::Verified)]);
+    keys.push(revoked);
+    assert_eq!(verdicts(&keys), [Verdict::Ignored(Why::Signature)]);
+}
+
 #[test]
 fn threat_86_keys_and_manifests_of_an_issuer() {
     let did: Did = "did:web:anchor.example.com".parse().unwrap();
@@ -250,22 +275,6 @@ fn threat_86_keys_and_manifests_of_an_issuer() {
     assert_eq!(
         key(json!({"status": "deprecated", "expires_at": NOW.0})),
         signature
-    );
-    // What the DID document revokes endorses nobody, whatever an older manifest says.
-    let (anchor, manifest) = web_anchor(|_| {});
-    let revoked = Key {
-        kid: kid("k"),
-        key: crate::key(3).verifying_key(),
-        status: KeyStatus::Revoked,
-        expires_at: None,
-    };
-    let mut keys: Vec<Key> = set(&[("root", 9)]).iter().cloned().collect();
-    keys.push(revoked);
-    let root = RootKeys::Document(KeySet::new(keys).unwrap());
-    let issuers = [known_by(&root, manifest)];
-    assert_eq!(
-        decided_at(&subject, &[anchor], &issuers, NOW).verdicts,
-        [signature]
     );
     // An anchor that cannot be resolved counts for nothing; the first call asks for it.
     let (anchor, _) = web_anchor(|_| {});

@@ -12,7 +12,7 @@ use a2a_identity::{
     Cache, Did, DidGithub, Document, GithubIds, Lookup, Resolution, ResolveError,
     SelfSignedManifest, Step,
 };
-use a2a_session::{Directory as _, Holder, Shown};
+use a2a_session::{ClaimedIdentity, Directory as _, Holder};
 use base::{Limits, Quota};
 
 use super::Inner;
@@ -112,7 +112,7 @@ impl Inner {
         let rules = self.rules(&query.did, &pins);
         let published = resolution.published().unwrap_or_default();
         let published = SelfSignedManifest::read(published, &query.did, &rules)?;
-        let is_it = |shown: &Shown| {
+        let is_it = |shown: &ClaimedIdentity| {
             let keys = published.listed_keys();
             shown.manifest_hash == published.hash() && keys.contains_all(&shown.keys)
         };

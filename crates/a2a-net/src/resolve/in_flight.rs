@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use a2a_identity::{Did, Lookup, ResolveError, Want};
-use a2a_session::{Facts, Freshness, Holder, Shown};
+use a2a_session::{ClaimedIdentity, Facts, Freshness, Holder};
 use a2a_wire::Digest;
 use base::Table;
 use tokio::sync::watch;
@@ -26,7 +26,7 @@ pub(super) struct Query {
     /// Whether it gives way to no other: what an agent with sessions has published since.
     pub(super) is_kept: bool,
     /// What the agent has shown, if the answer must fit that.
-    pub(super) shown: Option<Shown>,
+    pub(super) shown: Option<ClaimedIdentity>,
 }
 
 /// Names a resolution: of whom, how much, and for which keys. Whoever shows others must not have the

@@ -20,6 +20,10 @@ use crate::config::{Directory, RequireManifest, TrustRules};
 use crate::failure::{Binding, Failure, unverified};
 
 /// What must be found out before a handshake can go on.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each handshake that waits"
+)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Need {
     /// What is known of the peer's DID.
@@ -31,7 +35,7 @@ pub enum Need {
         /// How new it must be.
         freshness: Freshness,
         /// What a did:github has shown: GitHub is not to be asked about one that published another.
-        shown: Option<Shown>,
+        shown: Option<ClaimedIdentity>,
     },
     /// The manifests of those who vouch for it.
     Issuers(Vec<Did>),
@@ -39,7 +43,7 @@ pub enum Need {
 
 /// What a peer has shown of itself, and must have published.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct ClaimedIdentity {
     /// The hash of its manifest.
     pub manifest_hash: Digest,
     /// Its keys, one of which it has.
@@ -215,7 +219,7 @@ impl Vetting {
             want: Want::Manifest,
             freshness,
             shown: match &self.did {
-                Did::Github(_) => Some(Shown {
+                Did::Github(_) => Some(ClaimedIdentity {
                     manifest_hash: self.manifest_hash,
                     keys: self.claimed.clone(),
                 }),

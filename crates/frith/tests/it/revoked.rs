@@ -237,7 +237,7 @@ impl Scene {
     }
 
     /// Everything has ended, and the agent does not come in any more.
-    fn is_over(mut self) {
+    fn wait_until_over(mut self) {
         while self.acting() != NOTHING {
             std::thread::yield_now();
         }
@@ -253,7 +253,7 @@ fn revoking_an_agents_tokens_ends_everything_that_acts_for_it() {
     assert_eq!(revoked["sessions"], 2, "{revoked}");
     // It has ended when the operator is told so.
     assert_eq!(scene.acting().sessions, 0);
-    scene.is_over();
+    scene.wait_until_over();
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn revoking_one_token_ends_everything_that_acts_for_its_agent() {
     let [_, id] = scene.token.as_ref().unwrap();
     let revoked = operator_json(&scene.node, &["token", "revoke", id]);
     assert_eq!(revoked["agents"], json!(["eve"]), "{revoked}");
-    scene.is_over();
+    scene.wait_until_over();
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn revoking_an_agent_by_name_ends_what_came_in_by_its_did_and_blocks_the_did() {
     let did = &scene.did;
     assert!(out.contains(&format!("frith trust unblock {did}")), "{out}");
     assert!(out.contains("ended 2 sessions of `eve`"), "{out}");
-    scene.is_over();
+    scene.wait_until_over();
 }
 
 #[test]
@@ -281,14 +281,14 @@ fn revoking_a_did_ends_everything_that_came_in_by_it() {
     let scene = Scene::start(By::Did);
     let revoked = operator_json(&scene.node, &["token", "revoke", &scene.did]);
     assert_eq!(revoked["dids"], json!([scene.did]), "{revoked}");
-    scene.is_over();
+    scene.wait_until_over();
 }
 
 #[test]
 fn blocking_a_did_ends_everything_that_came_in_by_it() {
     let scene = Scene::start(By::Did);
     assert_eq!(operator(&scene.node, &["trust", "block", &scene.did]).0, 0);
-    scene.is_over();
+    scene.wait_until_over();
 }
 
 fn rewrite(scene: &Scene, agents: &str) {
@@ -301,7 +301,7 @@ fn applying_a_configuration_without_the_agent_ends_everything_that_acts_for_it()
     let scene = Scene::start(By::Did);
     rewrite(&scene, "");
     assert_eq!(operator(&scene.node, &["config", "apply"]).0, 0);
-    scene.is_over();
+    scene.wait_until_over();
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn applying_a_configuration_that_gives_the_agent_another_did_ends_everything_of_
     let other = other.json(&["id", "new"])["did"].clone();
     rewrite(&scene, &format!("agents: [{{name: eve, did: {other}}}]\n"));
     assert_eq!(operator(&scene.node, &["config", "apply"]).0, 0);
-    scene.is_over();
+    scene.wait_until_over();
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn reading_a_configuration_again_without_the_agent_ends_everything_that_acts_for
     let scene = Scene::start(By::Did);
     rewrite(&scene, "");
     scene.node.signal("-HUP");
-    scene.is_over();
+    scene.wait_until_over();
 }
 
 /// Another token in the configuration is as good as a revocation of the one before.

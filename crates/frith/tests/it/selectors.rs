@@ -1,6 +1,8 @@
 //! Rules about what a request selects: the server, the tier, the plan, the component, the episode. Leaving the
 //! selector out selects what the rule is about, too.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::frith;
@@ -57,55 +59,86 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
+/// A node with something of each kind that can be selected, and an agent that asks for it.
+struct Scene {
+    folder: tempfile::TempDir,
+    node: Node,
+    agent: Asker,
+    plans: [String; 2],
+    episodes: [String; 2],
+}
+
+impl Scene {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let scripts = folder.path().join("scripts");
+        std::fs::create_dir_all(&scripts).unwrap();
+        std::fs::write(scripts.join("server.py"), SERVER).unwrap();
+        let node = Node::start(folder.path(), &config(folder.path(), &[]));
+        let mut wire = node.wire();
+        let caps = ["tools", "mcp", "memory", "planning", "learning", "env"];
+        let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": caps, "auth_token": node.token});
+        assert_eq!(wire.ask(&hello)["ok"], true);
+        let mut agent = Asker { wire, count: 0 };
+        let plans = ["secret", "open"].map(|name| {
+            let made = agent.ask("planning/plan/create", &json!({"name": name}));
+            text(&made["plan_id"])
+        });
+        let episodes = [1, 2].map(|seed| {
+            let reset = json!({"env_name": "counter", "seed": seed});
+            let begun = agent.ask("env/reset/req", &reset);
+            text(&begun["obs"]["episode_id"])
+        });
+        for component in ["secret", "open"] {
+            let experience = json!({"action": {"component_name": component}, "reward": 1});
+            let experiences = json!({"experiences": [experience]});
+            let answer = agent.ask("learn/experience/req", &experiences);
+            assert_eq!(answer["stored"], 1, "{answer}");
+        }
+        Self {
+            folder,
+            node,
+            agent,
+            plans,
+            episodes,
+        }
+    }
+
+    /// Puts rules in force.
+    fn apply(&self, rules: &[Value]) {
+        let path = self.folder.path();
+        std::fs::write(path.join("frith.yaml"), config(path, rules)).unwrap();
+        let data = self.node.data();
+        let apply = ["config", "apply", "--data", data.to_str().unwrap()];
+        let (status, _, error) = frith(&apply, "");
+        assert_eq!(status, 0, "{error}");
+    }
+}
+
+fn config(folder: &Path, rules: &[Value]) -> String {
+    let scripts = folder.join("scripts");
+    let server = |name: &str| {
+        let command = json!(["python3", scripts.join("server.py"), name]);
+        json!({"command": command, "readable": [scripts]})
+    };
+    json!({"plugins": [
+        {"name": "tools", "type": "tools"},
+        {"name": "mcp", "type": "mcp", "servers": {"bank": server("bank"), "shop": server("shop")}},
+        {"name": "memory", "type": "memory"},
+        {"name": "planning", "type": "planning"},
+        {"name": "learning", "type": "learning"},
+        {"name": "env", "type": "env"},
+    ], "policy": {"rules": rules}})
+    .to_string()
+}
+
 #[test]
 fn rule_about_a_selector_holds_where_it_is_left_out() {
-    let folder = tempfile::tempdir().unwrap();
-    let scripts = folder.path().join("scripts");
-    std::fs::create_dir_all(&scripts).unwrap();
-    let script = scripts.join("server.py");
-    std::fs::write(&script, SERVER).unwrap();
-    let server = |name: &str| json!({"command": ["python3", script, name], "readable": [scripts]});
-    let config = |rules: &[Value]| {
-        json!({"plugins": [
-            {"name": "tools", "type": "tools"},
-            {"name": "mcp", "type": "mcp", "servers": {"bank": server("bank"), "shop": server("shop")}},
-            {"name": "memory", "type": "memory"},
-            {"name": "planning", "type": "planning"},
-            {"name": "learning", "type": "learning"},
-            {"name": "env", "type": "env"},
-        ], "policy": {"rules": rules}})
-        .to_string()
-    };
-    let node = Node::start(folder.path(), &config(&[]));
-    let mut wire = node.wire();
-    let caps = ["tools", "mcp", "memory", "planning", "learning", "env"];
-    let hello =
-        json!({"type": "handshake/req", "id": "h", "agent_caps": caps, "auth_token": node.token});
-    assert_eq!(wire.ask(&hello)["ok"], true);
-    let mut agent = Asker { wire, count: 0 };
-    let plans = ["secret", "open"].map(|name| {
-        let made = agent.ask("planning/plan/create", &json!({"name": name}));
-        text(&made["plan_id"])
-    });
-    let episodes = [1, 2].map(|seed| {
-        let begun = agent.ask(
-            "env/reset/req",
-            &json!({"env_name": "counter", "seed": seed}),
-        );
-        text(&begun["obs"]["episode_id"])
-    });
-    for component in ["secret", "open"] {
-        let experience = json!({"action": {"component_name": component}, "reward": 1});
-        let told = agent.ask(
-            "learn/experience/req",
-            &json!({"experiences": [experience]}),
-        );
-        assert_eq!(told["stored"], 1, "{told}");
-    }
+    let mut scene = Scene::start();
     // Of each selector: what the rule is about, and something else.
-    let [secret_plan, open_plan] = &plans;
+    let [secret_plan, open_plan] = &scene.plans;
     // Without an episode it is the one that was used last.
-    let [open_episode, secret_episode] = &episodes;
+    let [open_episode, secret_episode] = &scene.episodes;
     let server = ("server_id", "bank", "shop");
     let tier = ("tier", "semantic", "working");
     let plan = ("plan_id", secret_plan.as_str(), open_plan.as_str());
@@ -138,10 +171,8 @@ fn rule_about_a_selector_holds_where_it_is_left_out() {
                 "capability": ["mcp", "memory", "planning", "learning", "env"], "then": "deny"})
         })
         .collect();
-    std::fs::write(folder.path().join("frith.yaml"), config(&rules)).unwrap();
-    let data = node.data();
-    let (status, _, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
-    assert_eq!(status, 0, "{error}");
+    scene.apply(&rules);
+    let agent = &mut scene.agent;
     for (kind, (member, denied, other), more) in &cases {
         let with = |value: &str| {
             let mut members = more.clone();
@@ -164,7 +195,13 @@ fn rule_about_a_selector_holds_where_it_is_left_out() {
             assert!(why.contains(&format!("name a `{member}`")), "{why}");
         }
     }
-    // A word that stands for another is that one.
+}
+
+/// A word that stands for another is that one.
+#[test]
+fn rule_about_a_word_holds_for_words_that_stand_for_it() {
+    let mut scene = Scene::start();
+    let open_episode = &scene.episodes[0];
     let words = [
         (
             "memory/retrieve/req",
@@ -193,9 +230,8 @@ fn rule_about_a_selector_holds_where_it_is_left_out() {
             json!({"id": kind.replace('/', "."), "name": kind, "when": when, "then": "deny"})
         })
         .collect();
-    std::fs::write(folder.path().join("frith.yaml"), config(&rules)).unwrap();
-    let (status, _, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
-    assert_eq!(status, 0, "{error}");
+    scene.apply(&rules);
+    let agent = &mut scene.agent;
     for (kind, members, _) in &words {
         let answer = agent.ask(kind, members);
         let rule = kind.replace('/', ".");

@@ -85,9 +85,16 @@ trust:
     assert!(!read("a2a: false").unwrap().a2a.enabled);
 }
 
+fn check_mistakes(mistakes: &[(&str, &str)]) {
+    for (text, wrong) in mistakes {
+        let error = read(text).unwrap_err();
+        assert!(error.contains(wrong), "{text}: {error}");
+    }
+}
+
 #[test]
 fn mistakes_are_named() {
-    for (text, wrong) in [
+    check_mistakes(&[
         ("a2a: {liste: x}", "did you mean `listen`?"),
         ("a2a: {methods: []}", "`a2a.methods` needs a method"),
         ("a2a: {methods: [githb]}", "did you mean `github`?"),
@@ -141,6 +148,12 @@ fn mistakes_are_named() {
             "a2a: {limits: {deadline_seconds: 86401}}",
             "must be 1 to 86400 seconds",
         ),
+    ]);
+}
+
+#[test]
+fn mistakes_about_trust_are_named() {
+    check_mistakes(&[
         ("trust: {anchors: [x]}", "must be a section with keys"),
         ("trust: {anchors: {a: {}}}", "`trust.anchors.a` lacks `did`"),
         (
@@ -165,10 +178,7 @@ fn mistakes_are_named() {
         ),
         ("trust: {blocked: [mallory]}", "must begin with did:key: or"),
         ("trust: {max_manifest_age_days: 0}", "from 1 to 3650, not 0"),
-    ] {
-        let error = read(text).unwrap_err();
-        assert!(error.contains(wrong), "{text}: {error}");
-    }
+    ]);
 }
 
 #[test]
