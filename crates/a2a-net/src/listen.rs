@@ -21,7 +21,7 @@ use crate::tls::{Certificate, H2, ServerTls, TlsError};
 use crate::transport::{Carrier, Service};
 
 pub use crate::carry::Limits;
-use admission::Admission;
+use admission::{Admission, Place, Tracked};
 
 /// Who can reach a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,17 +193,20 @@ impl<S: Service> Server<S> {
                 continue;
             };
             let server = Arc::clone(&self);
+            let place = Arc::new(place);
             self.connections.spawn(async move {
-                let _place = place;
                 tokio::select! {
                     () = server.killed.cancelled() => {}
-                    () = server.visit(stream, source) => {}
+                    () = place.closed.cancelled() => {
+                        tracing::debug!(%source, "an idle A2A connection gave way to another");
+                    }
+                    () = server.visit(stream, source, &place) => {}
                 }
             });
         }
     }
 
-    async fn visit(&self, stream: TcpStream, source: SocketAddr) {
+    async fn visit(&self, stream: TcpStream, source: SocketAddr, place: &Arc<Place>) {
         if stream.set_nodelay(true).is_err() {
             return;
         }
@@ -227,7 +230,10 @@ impl<S: Service> Server<S> {
             false => Carrier::Http1,
         };
         let visit = Visit {
-            service: Arc::clone(&self.service),
+            service: Arc::new(Tracked {
+                service: Arc::clone(&self.service),
+                place: Arc::clone(place),
+            }),
             limits: Arc::clone(&self.limits),
             budget: self.budget.clone(),
             source,

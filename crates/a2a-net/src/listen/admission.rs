@@ -1,70 +1,145 @@
 //! How many connections there are, in all and of each source.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counts connections.
+use base::{Class, Limits, Table};
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use crate::transport::{Answer, Arrived, Service};
+
+/// Counts connections. When there are as many as may be, an idle one of the source with the most is
+/// closed for a new one.
 #[derive(Debug)]
 pub(super) struct Admission {
-    most: usize,
     most_per_source: usize,
-    counts: Mutex<Counts>,
+    state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    all: usize,
-    by_source: HashMap<IpAddr, usize>,
+#[derive(Debug)]
+struct State {
+    /// Nobody is known before the first message, so all are counted by source.
+    connections: Table<IpAddr, u64, Connection>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Connection {
+    closed: CancellationToken,
+    /// Messages that are worked on.
+    messages: usize,
 }
 
 /// A place that is taken until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     admission: Arc<Admission>,
-    source: IpAddr,
+    number: u64,
+    /// Is cancelled when another connection gets the place.
+    pub(super) closed: CancellationToken,
 }
 
 impl Admission {
     pub(super) fn new(most: usize, most_per_source: usize) -> Arc<Self> {
+        let limits = Limits {
+            total: most,
+            per_holder: most_per_source,
+            reserved: 0,
+        };
         Arc::new(Self {
-            most,
             most_per_source,
-            counts: Mutex::default(),
+            state: Mutex::new(State {
+                connections: Table::new(limits),
+                last: 0,
+            }),
         })
     }
 
-    /// A place for a connection, if there is one.
+    /// A place for a connection, if there is one: its source has fewer than it may have, and there is
+    /// room, or an idle connection to close.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let source = source(address);
-        let mut counts = self.lock();
-        let of_source = counts.by_source.get(&source).copied().unwrap_or_default();
-        if counts.all >= self.most || of_source >= self.most_per_source {
+        let mut state = self.lock();
+        if state.connections.held(&source, Class::Stranger) >= self.most_per_source {
             return None;
         }
-        counts.all = counts.all.saturating_add(1);
-        counts.by_source.insert(source, of_source.saturating_add(1));
+        state.last = state.last.saturating_add(1);
+        let number = state.last;
+        let closed = CancellationToken::new();
+        let connection = Connection {
+            closed: closed.clone(),
+            messages: 0,
+        };
+        let connections = &mut state.connections;
+        let inserted = connections.insert(source, Class::Stranger, number, connection);
+        if let Some((_, evicted)) = inserted.ok()? {
+            evicted.closed.cancel();
+        }
         Some(Place {
             admission: Arc::clone(self),
-            source,
+            number,
+            closed,
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Counts a message that is worked on, until the guard is dropped.
+    fn work(self: &Arc<Self>) -> Working {
+        self.change(|messages| messages.saturating_add(1));
+        Working(Arc::clone(self))
+    }
+
+    fn change(&self, change: impl FnOnce(usize) -> usize) {
+        let mut state = self.admission.lock();
+        let Some(connection) = state.connections.get_mut(&self.number) else {
+            return;
+        };
+        connection.messages = change(connection.messages);
+        let is_idle = connection.messages == 0;
+        state.connections.touch(&self.number);
+        state.connections.set_in_use(&self.number, !is_idle);
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.admission.lock();
-        counts.all = counts.all.saturating_sub(1);
-        if let Some(count) = counts.by_source.get_mut(&self.source) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                counts.by_source.remove(&self.source);
-            }
-        }
+        self.admission.lock().connections.remove(&self.number);
+    }
+}
+
+/// A connection that is worked for.
+struct Working(Arc<Place>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.change(|messages| messages.saturating_sub(1));
+    }
+}
+
+/// The service of one connection, which is in use while a message is worked on.
+pub(super) struct Tracked<S> {
+    pub(super) service: Arc<S>,
+    pub(super) place: Arc<Place>,
+}
+
+impl<S: Service> Service for Tracked<S> {
+    async fn handle(&self, arrived: Arrived) -> Answer {
+        let _working = self.place.work();
+        self.service.handle(arrived).await
+    }
+
+    fn document(&self, name: &str) -> Option<Bytes> {
+        self.service.document(name)
+    }
+
+    fn request_bytes(&self) -> usize {
+        self.service.request_bytes()
     }
 }
 
@@ -105,11 +180,34 @@ mod tests {
     #[test]
     fn there_is_an_end_to_all_of_them_and_nothing_is_left_behind() {
         let admission = Admission::new(3, 2);
-        let sources = ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"];
-        let places = sources.map(|source| admission.enter(at(source)));
-        assert_eq!(places.iter().flatten().count(), 3);
-        drop(places);
-        assert_eq!(admission.lock().all, 0);
-        assert!(admission.lock().by_source.is_empty());
+        let sources = ["192.0.2.1", "192.0.2.1", "192.0.2.2"];
+        let places = sources.map(|source| Arc::new(admission.enter(at(source)).unwrap()));
+        let working: Vec<_> = places.iter().map(Place::work).collect();
+        assert!(admission.enter(at("192.0.2.3")).is_none(), "all are in use");
+        drop((working, places));
+        assert!(admission.lock().connections.is_empty());
+    }
+
+    #[test]
+    fn an_idle_connection_of_the_source_with_the_most_gives_way() {
+        let admission = Admission::new(4, 3);
+        let flood: Vec<_> = (0..3)
+            .map(|_| Arc::new(admission.enter(at("192.0.2.1")).unwrap()))
+            .collect();
+        let other = admission.enter(at("192.0.2.2")).unwrap();
+        assert!(admission.enter(at("192.0.2.1")).is_none(), "its share");
+        // The first is in use, and the second was used last.
+        let _working = flood[0].work();
+        drop(flood[1].work());
+        let new = admission.enter(at("192.0.2.3")).unwrap();
+        let closed = |place: &Place| place.closed.is_cancelled();
+        assert_eq!(
+            flood.iter().map(|it| closed(it)).collect::<Vec<_>>(),
+            [false, false, true]
+        );
+        assert!(!closed(&other) && !closed(&new));
+        // What was closed gives no place back that is another's now.
+        drop(flood);
+        assert_eq!(admission.lock().connections.len(), 3);
     }
 }
