@@ -93,8 +93,8 @@ pub(crate) fn of_host(error: &anyhow::Error) -> Option<String> {
              `frith status` says whether the node runs, its log why it ended, and `frith up` starts it again"
         }
         Gone::Stopped => {
-            "the host was stopped, and broke this off before it was done. `frith up` starts a node again; \
-             then ask anew"
+            "the host ended the session before this was done: the node was stopped, or the access was revoked. \
+             `frith status` says whether it runs, and `frith up` starts it again"
         }
     };
     Some(text.to_owned())

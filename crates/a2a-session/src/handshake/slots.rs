@@ -9,9 +9,9 @@ use crate::Holder;
 use crate::config::ServerLimits;
 use crate::failure::Failure;
 
-/// One place in so many is kept for known agents: DIDs are free, and an attacker with many of them must
+/// One place in so many is reserved for known agents: DIDs are free, and an attacker with many of them must
 /// not keep the others out.
-const KEPT: usize = 10;
+const RESERVED_FRACTION: usize = 10;
 
 /// The place that a session takes among all sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl SessionSlot {
         &self.id
     }
 
-    /// Whether it may be taken from the session while that is idle: only strangers' may.
+    /// Whether the session may be evicted while it is idle: only a stranger's may.
     #[must_use]
     pub fn is_evictable(&self) -> bool {
         self.holder.class() == Class::Stranger
@@ -51,7 +51,7 @@ impl SessionTable {
     pub(super) const fn new(limits: &ServerLimits) -> Self {
         let most = limits.sessions;
         let for_strangers = Limits {
-            total: most.saturating_sub(most / KEPT),
+            total: most.saturating_sub(most / RESERVED_FRACTION),
             per_holder: limits.sessions_per_source,
             reserved: 0,
         };
@@ -74,7 +74,7 @@ impl SessionTable {
         if count < most {
             return Ok(());
         }
-        let cause = "the agent has as many sessions as it may";
+        let cause = "the session limit of this agent is reached";
         let failure = Failure::new(ErrorCode::RateLimitExceeded, cause);
         Err(failure
             .with_text("scope", "concurrent_sessions")
@@ -99,8 +99,7 @@ impl SessionTable {
     }
 
     fn reserve_for_stranger(&mut self, slot: &SessionSlot) -> Result<Option<SessionId>, Failure> {
-        // A source past its share loses one of its own. Else known agents may have taken more than what is
-        // kept for them.
+        // A source over its share evicts a session of its own; otherwise the whole table may be full.
         let held = self.strangers.held(&slot.holder, Class::Stranger);
         let made_room = match held < self.per_source {
             true => self.make_room(&slot.holder)?,
@@ -111,7 +110,7 @@ impl SessionTable {
                 .insert(slot.holder, Class::Stranger, slot.id.clone(), slot.agent);
         let evicted = inserted.map_err(|exceeded| match exceeded {
             Exceeded::Share => {
-                let cause = "there are as many sessions from this source as there may be";
+                let cause = "the session limit of this source is reached";
                 Failure::new(ErrorCode::ServiceUnavailable, cause)
             }
             Exceeded::Total => full(),
@@ -170,7 +169,7 @@ impl SessionTable {
 }
 
 fn full() -> Failure {
-    let cause = "there are as many sessions as there may be";
+    let cause = "the session limit is reached";
     Failure::new(ErrorCode::ServiceUnavailable, cause)
 }
 

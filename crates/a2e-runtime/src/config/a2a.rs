@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use canonical::{Object, Value};
-use hyper::header::HeaderValue;
 use policy::{EffectivePolicy, Policy};
 
 use super::read::Field;
@@ -194,9 +193,9 @@ impl Reader<'_> {
     /// A secret that can stand in a header.
     fn github_token(&self, field: &Field<'_>) -> Option<Secret> {
         let token = self.secret(field)?;
-        match HeaderValue::from_str(token.reveal()) {
-            Ok(_) => Some(token),
-            Err(_) => field.wrong("is no token: it must be one line of ASCII"),
+        match !token.reveal().is_empty() && token.reveal().bytes().all(|it| it.is_ascii_graphic()) {
+            true => Some(token),
+            false => field.wrong("is no token: it must be one word of ASCII"),
         }
     }
 

@@ -218,11 +218,9 @@ fn proc(section: &mut Section<'_>) -> Proc {
             Some(it.list()?.filter_map(|it| allowed_command(&it)).collect())
         });
     }
-    set_some(
-        &mut proc.allowed_env,
-        section.field("allowed_env"),
-        Field::words,
-    );
+    set_some(&mut proc.allowed_env, section.field("allowed_env"), |it| {
+        Some(it.list()?.filter_map(|it| variable(&it)).collect())
+    });
     set(&mut proc.max_procs, section.field("max_procs"), |it| {
         it.count(1..=1000)
     });
@@ -232,8 +230,17 @@ fn proc(section: &mut Section<'_>) -> Proc {
 /// A relative path would be another program in each folder that an agent starts it in.
 fn allowed_command(field: &Field<'_>) -> Option<String> {
     let word = field.word()?;
-    match word.contains('/') && !word.starts_with('/') {
-        true => field.wrong("must be the name of a program or an absolute path"),
+    let is_relative = word.contains('/') && !word.starts_with('/');
+    match is_relative || word.contains(char::is_whitespace) {
+        true => field.wrong("must be the name of a program or an absolute path, without arguments"),
+        false => Some(word),
+    }
+}
+
+fn variable(field: &Field<'_>) -> Option<String> {
+    let word = field.word()?;
+    match word.contains('=') || word.contains(char::is_whitespace) {
+        true => field.wrong("must be the name of a variable, without a value"),
         false => Some(word),
     }
 }

@@ -306,10 +306,27 @@ fn allowed_commands_are_names_or_absolute_paths() {
     for good in ["python3", "/opt/tools/run", "a.out"] {
         assert!(with(good).is_ok(), "{good}");
     }
-    for bad in ["./run", "bin/run", "../run"] {
+    for bad in ["./run", "bin/run", "../run", "git status"] {
         let [problem] = <[Problem; 1]>::try_from(with(bad).unwrap_err()).unwrap();
         assert!(
             problem.text.contains("an absolute path"),
+            "{}",
+            problem.text
+        );
+    }
+}
+
+#[test]
+fn allowed_variables_are_names() {
+    let with = |word: &str| {
+        let text = format!("plugins: [{{name: proc, type: proc, allowed_env: ['{word}']}}]");
+        parse(&text, Format::Yaml)
+    };
+    assert!(with("LANG").is_ok());
+    for bad in ["LANG=C", "A B"] {
+        let [problem] = <[Problem; 1]>::try_from(with(bad).unwrap_err()).unwrap();
+        assert!(
+            problem.text.contains("the name of a variable"),
             "{}",
             problem.text
         );

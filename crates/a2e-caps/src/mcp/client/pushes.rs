@@ -46,7 +46,7 @@ enum Audience {
 }
 
 /// How long an agent that is behind may keep others waiting.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Larger notifications are not passed on.
 const MAX_PUSH: usize = 256 * 1024;
@@ -150,7 +150,7 @@ async fn tell_of(session: &Session, method: McpNotification<'static>) {
         method,
         ..McpServerPush::new()
     };
-    let _ = tokio::time::timeout(PATIENCE, session.push(push)).await;
+    let _ = tokio::time::timeout(PUSH_TIMEOUT, session.push(push)).await;
 }
 
 /// What tells tools from others, by their names and definitions.
@@ -275,7 +275,7 @@ impl Server {
                 params,
             };
             for session in sessions {
-                let _ = tokio::time::timeout(PATIENCE, session.push(push.clone())).await;
+                let _ = tokio::time::timeout(PUSH_TIMEOUT, session.push(push.clone())).await;
             }
             drop(place);
         });

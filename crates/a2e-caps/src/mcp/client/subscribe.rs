@@ -36,7 +36,7 @@ pub(super) const SUBSCRIPTIONS: Limits = Limits {
 };
 
 /// How long a server may take to say that it will tell of its lists.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The resources of a server that sessions want to be told of.
 #[derive(Debug)]
@@ -291,7 +291,7 @@ impl Server {
             return;
         }
         let asked = connection.peer().listen(filter.clone());
-        match tokio::time::timeout(PATIENCE, asked).await {
+        match tokio::time::timeout(LISTEN_TIMEOUT, asked).await {
             Ok(Ok(subscription)) => {
                 self.hear(connection, filter, subscription, CancellationToken::new());
             }
@@ -309,7 +309,8 @@ impl Server {
         wanted: Vec<String>,
     ) {
         for uri in wanted {
-            if let Err(error) = self.ask_of_resource(&connection, &uri).await {
+            let asked = self.in_time(self.ask_of_resource(&connection, &uri));
+            if let Err(error) = asked.await {
                 tracing::warn!(server = self.name(), uri, %error, "a resource is followed no more");
                 self.subscriptions.remove_all_of(&uri);
             }
@@ -404,7 +405,8 @@ async fn listen_again(
         failures = failures.saturating_add(1);
         tokio::time::sleep(backoff(failures)).await;
         let connection = connection.upgrade()?;
-        if let Ok(again) = connection.peer().listen(filter.clone()).await {
+        let listening = connection.peer().listen(filter.clone());
+        if let Ok(Ok(again)) = tokio::time::timeout(LISTEN_TIMEOUT, listening).await {
             return Some(again);
         }
     }

@@ -103,6 +103,10 @@ fn mistakes_are_named() {
             "a2a: {github_token: \"a\\nb\"}",
             "`a2a.github_token` is no token",
         ),
+        (
+            "a2a: {github_token: \"t\u00f6k en\"}",
+            "`a2a.github_token` is no token",
+        ),
         ("a2a: {tls: {key: k}}", "needs both `certificate` and `key`"),
         ("a2a: {listen: '0.0.0.0:1'}", "set `a2a.tls.certificate`"),
         (
