@@ -104,7 +104,7 @@ fn mistakes_are_named() {
             "`a2a.github_token` is no token",
         ),
         (
-            "a2a: {github_token: \"t\u00f6k en\"}",
+            "a2a: {github_token: \"t\u{f6}k en\"}",
             "`a2a.github_token` is no token",
         ),
         ("a2a: {tls: {key: k}}", "needs both `certificate` and `key`"),
