@@ -87,7 +87,7 @@ pub(super) fn login(
 }
 
 /// Goes by a plan; without an A2A port only who an agent is matters. Where peers are is for
-/// [`Agents`](super::Agents).
+/// [`Agents`].
 pub(super) fn take(plan: Plan, names: &Names, joined: Option<&Joined>) {
     names.set(plan.names);
     if let Some(joined) = joined {
