@@ -346,7 +346,7 @@ impl Plugin for Procs {
 
     fn clear(&self, session: &Session) {
         if let Some(table) = session.existing::<Table>() {
-            table.kill_all();
+            table.close();
         }
     }
 }

@@ -236,6 +236,13 @@ pub(crate) fn changed(namespace: Namespace) -> Failure {
     )
 }
 
+/// A request of an agent whose access was revoked.
+pub(crate) fn revoked(namespace: Namespace) -> Failure {
+    let text =
+        "the access of this agent to the host was revoked; ask its operator for a new credential";
+    Failure::new(ErrorCode::Unauthorized, namespace, text)
+}
+
 /// A held call that the operator refused, or said nothing about.
 pub(crate) fn not_approved(namespace: Namespace, rule: &str, approval: Option<&str>) -> Failure {
     let why = match approval {

@@ -20,7 +20,7 @@ use crate::access::Access;
 use crate::approvals::{Approvals, Question, Word};
 use crate::auth::Identity;
 use crate::clock::random_id;
-use crate::decision::{Asked, Verdict, changed, not_approved, still, unrecorded};
+use crate::decision::{Asked, Verdict, changed, not_approved, revoked, still, unrecorded};
 use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, note_failure, poll_caught, span_of};
 use crate::host::Host;
 use crate::metrics::Ended;
@@ -481,12 +481,6 @@ impl Drop for Withdrawal {
 
 fn namespace(body: &Body<'_>) -> Namespace {
     body.tag().map_or(Namespace::Base, a2e_wire::Tag::namespace)
-}
-
-fn revoked(namespace: Namespace) -> Failure {
-    let text =
-        "the access of this agent to the host was revoked; ask its operator for a new credential";
-    Failure::new(ErrorCode::Unauthorized, namespace, text)
 }
 
 fn too_deep(namespace: Namespace) -> Failure {

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
+use std::sync::Arc;
 
 use a2e_runtime::nearest;
+use base::{Class, Limits};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -24,6 +26,13 @@ struct Asked {
 
 /// The largest file that is edited, before and after, in bytes.
 pub const MAX_EDITED: usize = 16 * 1024 * 1024;
+
+/// Bytes of files that are being edited, before and after.
+pub(super) const EDITING: Limits = Limits {
+    total: 256 * 1024 * 1024,
+    per_holder: 4 * MAX_EDITED,
+    reserved: 0,
+};
 
 /// How often a file is read again that somebody else changed meanwhile.
 const ATTEMPTS: usize = 64;
@@ -60,7 +69,7 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
             return Err(cancelled());
         }
         left = left.saturating_sub(1);
-        match attempt(roots, &place, &asked) {
+        match attempt(roots, &place, &asked, &call.caller.agent) {
             // An edit of another agent came first: this one is of what is there now.
             Err(Refusal::Changed(_)) if left > 0 => {}
             Ok(edited) => break edited,
@@ -76,10 +85,22 @@ pub(super) fn run(roots: &Roots, call: &Call) -> Result<Output, ToolFailure> {
 }
 
 /// Edits the file as it is now. Nothing is locked meanwhile but for the moment of the rename.
-fn attempt(roots: &Roots, place: &Place<'_>, asked: &Asked) -> Result<Edited, Refusal> {
+fn attempt(
+    roots: &Roots,
+    place: &Place<'_>,
+    asked: &Asked,
+    agent: &Arc<str>,
+) -> Result<Edited, Refusal> {
     // It stays open, so that no other file can get its number before it is replaced.
     let (file, stat) = place.file()?;
     let shown = short(&place.shown);
+    let size = usize::try_from(stat.st_size).unwrap_or(usize::MAX);
+    let bytes = most_in_memory(size.min(MAX_EDITED), asked);
+    let charge = roots.editing.charge(Arc::clone(agent), Class::Known, bytes);
+    let _charge = charge.map_err(|_| {
+        let text = "as much is being edited as may be at once; wait for edits to end and try again";
+        ToolFailure::busy("edit_limit", text)
+    })?;
     let text = read(&file, shown)?;
     let edited =
         edit(&text, asked).map_err(|text| ToolFailure::new(format!("`{shown}` {text}")))?;
@@ -87,6 +108,16 @@ fn attempt(roots: &Roots, place: &Place<'_>, asked: &Asked) -> Result<Edited, Re
     let stamp = Some(Stamp::of(&stat));
     replace(roots, place, edited.text.as_bytes(), Parents::Must, stamp)?;
     Ok(edited)
+}
+
+/// Bytes that an edit has in memory at most: the file as it is, and as it will be.
+fn most_in_memory(size: usize, asked: &Asked) -> usize {
+    let places = match asked.replace_all {
+        true => size.checked_div(asked.old_text.len()).unwrap_or(size),
+        false => 1,
+    };
+    let added = places.saturating_mul(asked.new_text.len());
+    size.saturating_add(size.saturating_add(added).min(MAX_EDITED))
 }
 
 fn read(file: &File, shown: &str) -> Result<String, ToolFailure> {
@@ -215,6 +246,14 @@ fn not_found(text: &str, old: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_of_an_edit_is_known_before_the_file_is_read() {
+        let one = |size| most_in_memory(size, &asked("ab", "xyz", false));
+        assert_eq!((one(0), one(100)), (3, 203));
+        let all = |size| most_in_memory(size, &asked("ab", "xyz", true));
+        assert_eq!((all(100), all(MAX_EDITED)), (350, 2 * MAX_EDITED));
+    }
 
     fn asked(old: &str, new: &str, replace_all: bool) -> Asked {
         Asked {

@@ -8,9 +8,11 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use a2e_runtime::nearest;
+use base::Budget;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::edit::EDITING;
 use crate::tool::ToolFailure;
 
 /// What may be done below a root.
@@ -33,6 +35,8 @@ pub struct Roots {
     /// one file do not undo each other; never while anything is read or written. Roots that lie
     /// below others have the same.
     pub(super) renaming: Arc<Mutex<()>>,
+    /// Bytes that edits have in memory, counted for each agent.
+    pub(super) editing: Budget<Arc<str>>,
 }
 
 /// One such folder.
@@ -128,6 +132,7 @@ impl Roots {
         Ok(Arc::new(Self {
             roots,
             renaming: Arc::default(),
+            editing: Budget::new(EDITING),
         }))
     }
 

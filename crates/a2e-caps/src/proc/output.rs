@@ -28,8 +28,12 @@ pub(super) struct Running {
 /// Tells the agent what a process writes, and how it ends. If nobody listens any more it is killed:
 /// it is dropped.
 pub(super) async fn follow(mut running: Running, process: Arc<Process>, context: Context) {
-    let told = tell(&mut running, &process, &context).await;
-    if told.is_err() {
+    let revoked = context.session().access().revoked().clone();
+    let told = tokio::select! {
+        told = tell(&mut running, &process, &context) => told.is_ok(),
+        () = revoked.cancelled() => false,
+    };
+    if !told {
         running.child.kill_tree();
         process.end(running.child.wait().await);
     }

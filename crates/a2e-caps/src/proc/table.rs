@@ -1,6 +1,6 @@
 //! The processes of a session.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use a2e_wire::messages::proc::ProcStatusValue;
@@ -16,6 +16,8 @@ pub(super) struct Table {
     processes: Mutex<Vec<Arc<Process>>>,
     /// Those that are being started.
     starting: Arc<AtomicUsize>,
+    /// The session is over: what is started now is killed.
+    is_closed: AtomicBool,
 }
 
 /// A place for a process that is being started.
@@ -52,6 +54,9 @@ impl Table {
     /// Puts a process into its place; of those that have ended the oldest are forgotten.
     pub(super) fn insert(&self, place: Place, process: Arc<Process>) {
         let mut processes = self.lock();
+        if self.is_closed.load(Ordering::Acquire) {
+            process.kill();
+        }
         processes.push(process);
         let ended = processes.iter().filter(|it| !it.is_running()).count();
         let mut surplus = ended.saturating_sub(MAX_ENDED);
@@ -73,8 +78,11 @@ impl Table {
         self.lock().clone()
     }
 
-    pub(super) fn kill_all(&self) {
-        for process in self.lock().iter() {
+    /// Kills all processes, those too that are being started: the session is over.
+    pub(super) fn close(&self) {
+        let processes = self.lock();
+        self.is_closed.store(true, Ordering::Release);
+        for process in processes.iter() {
             process.kill();
         }
     }
@@ -146,6 +154,6 @@ impl Drop for Place {
 /// Processes end with their session, however it ends.
 impl Drop for Table {
     fn drop(&mut self) {
-        self.kill_all();
+        self.close();
     }
 }

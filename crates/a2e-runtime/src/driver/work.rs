@@ -20,7 +20,7 @@ use super::record::{self, Note};
 use super::resolve::{Next, Resolving};
 use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
-use crate::decision::{Asked, Repetition, unrecorded};
+use crate::decision::{Asked, Repetition, revoked, unrecorded};
 use crate::journal::{Begun as OnRecord, Gets};
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, SendError};
@@ -152,14 +152,21 @@ impl Driver {
     ) {
         let token = work.token;
         let (session, id) = (Arc::clone(&work.session), message.envelope.id.clone());
+        let access = session.access().clone();
         let context = Context::new(session, id, Asker::Agent(token), resolution);
         self.record_begun(&work, &message);
         let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
         let trace = trace_of(&message);
         let span = span_of(&message, trace.as_ref());
+        let namespace = work.namespace();
         let job = async move {
-            let outcome = settings.registry.dispatch(message, context).await;
+            // Its session may not be that of the connection any more.
+            let outcome = tokio::select! {
+                biased;
+                outcome = settings.registry.dispatch(message, context) => outcome,
+                () = access.revoked().cancelled() => Err(revoked(namespace)),
+            };
             note_failure(&outcome);
             outcome
         };

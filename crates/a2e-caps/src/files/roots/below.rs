@@ -42,6 +42,7 @@ impl Roots {
         Ok(Arc::new(Self {
             roots: opened,
             renaming: Arc::clone(&self.renaming),
+            editing: self.editing.clone(),
         }))
     }
 

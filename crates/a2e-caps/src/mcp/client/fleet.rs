@@ -190,10 +190,11 @@ async fn end_with_access(fleet: Weak<Fleet>, server: Arc<Server>) {
     if !server.owner.as_ref().is_some_and(is_revoked) {
         return;
     }
+    // Before its name is free: an agent that is let in anew may register a server of the same name.
+    remove(&server);
     if let Some(fleet) = fleet.upgrade() {
         fleet.lock().retain(|known| !Arc::ptr_eq(known, &server));
     }
-    remove(&server);
     server.release().await;
 }
 

@@ -168,6 +168,7 @@ impl Mcp {
         let (server, connection) = self
             .with_resource(request.server_id.as_str(), &request.uri, context)
             .await?;
+        let _place = server.calls.enter(Some(context.session()));
         let params = ReadResourceRequestParams::new(request.uri.into_owned());
         let read = server
             .in_time(connection.peer().read_resource(params))
@@ -197,6 +198,7 @@ impl Mcp {
             );
             failed(ErrorCode::RuntimeError, &text)
         })?;
+        let _place = server.calls.enter(Some(context.session()));
         let subscribed = server.in_time(server.subscribe(&connection, &request.uri));
         subscribed
             .await
@@ -245,6 +247,7 @@ impl Mcp {
             )
         };
         let (server, connection) = found.ok_or_else(missing)?;
+        let _place = server.calls.enter(Some(context.session()));
         let mut params = GetPromptRequestParams::new(request.name.clone().into_owned());
         params.arguments = request.arguments.raw().deserialize().ok();
         let got = server.in_time(connection.peer().get_prompt(params)).await;

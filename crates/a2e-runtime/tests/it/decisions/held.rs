@@ -295,6 +295,21 @@ async fn a_second_handshake_withdraws_what_is_held_or_waits() {
         tokio::task::yield_now().await;
     }
     assert!(approvals.decide(&id, Verdict::Granted).await.is_err());
+    // What runs is still ada's, and ends with her access; the connection is bob's, and goes on.
+    let revoked = tokio::spawn({
+        let host = host.clone();
+        async move { host.revoke_access(|it| it.agent == "ada").await }
+    });
+    let mut ended = Vec::new();
+    while ended.len() < 4 {
+        let heard = agent.hear().await.unwrap();
+        assert_eq!(heard["code"], "unauthorized", "{heard}");
+        ended.push(heard["req_id"].as_str().unwrap().to_owned());
+    }
+    ended.sort();
+    assert_eq!(ended, ["run0", "run1", "run2", "run3"]);
+    revoked.await.unwrap().unwrap();
+    assert_eq!(host.acting(|it| it.agent == "ada"), 0);
     agent.say(&json!({"type": "shutdown", "timeout": 0}).to_string());
     while agent.hear().await.is_some() {}
     let records = recorded(folder.path());
