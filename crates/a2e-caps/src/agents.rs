@@ -4,6 +4,7 @@
 //! Whatever it asks for is asked in the name of the session that has it, so it can do no more than
 //! that agent, and no more than it was given. Sub-agents end with what has them.
 
+mod account;
 mod answers;
 mod command;
 mod forest;
@@ -28,10 +29,12 @@ use a2e_wire::messages::subagent::{
 };
 use a2e_wire::{Body, Capability, Message, Namespace, Object, Tag};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::fresh;
 use crate::placement::{Placement, placed};
 
+use account::Accounts;
 use memory::Memories;
 use tree::{State, Sub, Tree, Wish};
 use work::{Task, Work};
@@ -49,6 +52,7 @@ pub struct Agents {
     placement: Placement,
     shop: Arc<Shop>,
     limits: Limits,
+    accounts: Arc<Accounts>,
     forest: Arc<Forest>,
 }
 
@@ -62,28 +66,43 @@ const UNKNOWN: &str = "Unknown subagent";
 impl Agents {
     /// A plugin that makes sub-agents of these, and shows them in a forest.
     #[must_use]
-    pub const fn new(
-        shop: Arc<Shop>,
-        limits: Limits,
-        forest: Arc<Forest>,
-        placement: Placement,
-    ) -> Self {
+    pub fn new(shop: Arc<Shop>, limits: Limits, forest: Arc<Forest>, placement: Placement) -> Self {
         Self {
             placement,
             shop,
             limits,
+            accounts: Arc::new(Accounts::new(limits)),
             forest,
         }
     }
 
-    fn tree(&self, session: &Session) -> Arc<Tree> {
+    /// The sub-agents of a session; none if it has had none.
+    fn existing(session: &Session) -> Option<Arc<Tree>> {
+        session.existing::<Slot>()?.0.get().cloned()
+    }
+
+    fn all(session: &Session) -> Vec<Arc<Sub>> {
+        Self::existing(session).map_or_else(Vec::new, |tree| tree.all())
+    }
+
+    fn find(session: &Session, id: &str) -> Option<(Arc<Tree>, Arc<Sub>)> {
+        let tree = Self::existing(session)?;
+        let sub = tree.find(id)?;
+        Some((tree, sub))
+    }
+
+    fn tree(&self, session: &Session) -> Result<Arc<Tree>, Failure> {
         let slot = session.state::<Slot>();
+        if let Some(tree) = slot.0.get() {
+            return Ok(Arc::clone(tree));
+        }
+        let account = self.accounts.open(session.identity(), Instant::now())?;
         let tree = slot.0.get_or_init(|| {
-            let tree = Arc::new(Tree::new(&session.identity().agent, self.limits));
+            let tree = Arc::new(Tree::new(account, self.limits));
             self.forest.add(&tree);
             tree
         });
-        Arc::clone(tree)
+        Ok(Arc::clone(tree))
     }
 
     /// Makes a sub-agent: its id and how it is, `FAILED` and no id if there cannot be one.
@@ -94,7 +113,7 @@ impl Agents {
         wish: Wish,
     ) -> Result<(String, SubagentStatus<'static>), Failure> {
         let id: String = fresh::id(Namespace::MultiAgent)?.chars().take(8).collect();
-        let tree = self.tree(context.session());
+        let tree = self.tree(context.session())?;
         match tree.add(format!("sub_{id}"), parent, wish) {
             Ok(sub) => {
                 tell(
@@ -120,8 +139,7 @@ impl Agents {
         id: &str,
         task: Task,
     ) -> (bool, SubagentStatus<'static>) {
-        let tree = self.tree(context.session());
-        let Some(sub) = tree.find(id) else {
+        let Some((tree, sub)) = Self::find(context.session(), id) else {
             return (false, SubagentStatus::Failed);
         };
         if !sub.begin(&task.name) {
@@ -149,9 +167,9 @@ impl Agents {
     }
 
     /// How a sub-agent is once its task has ended.
-    async fn rest(&self, context: &Context, id: &str) -> State {
-        match self.tree(context.session()).find(id) {
-            Some(sub) => sub.rest().await,
+    async fn rest(context: &Context, id: &str) -> State {
+        match Self::find(context.session(), id) {
+            Some((_, sub)) => sub.rest().await,
             None => State {
                 status: SubagentStatus::Failed,
                 task: String::new(),
@@ -161,9 +179,9 @@ impl Agents {
         }
     }
 
-    async fn message(&self, context: &Context, request: SubagentMessageRequest<'_>) -> bool {
-        let tree = self.tree(context.session());
-        let Some(sub) = tree.find(request.to_subagent_id.as_str()) else {
+    async fn message(context: &Context, request: SubagentMessageRequest<'_>) -> bool {
+        let id = request.to_subagent_id.as_str();
+        let Some((_, sub)) = Self::find(context.session(), id) else {
             return false;
         };
         let content: Value = request.message.content.deserialize().unwrap_or_default();
@@ -178,9 +196,8 @@ impl Agents {
     }
 
     /// Ends a sub-agent with all that it has.
-    async fn terminate(&self, context: &Context, id: &str) -> bool {
-        let tree = self.tree(context.session());
-        let Some(sub) = tree.find(id) else {
+    async fn terminate(context: &Context, id: &str) -> bool {
+        let Some((tree, sub)) = Self::find(context.session(), id) else {
             return false;
         };
         let below = tree.below(id);
@@ -195,22 +212,21 @@ impl Agents {
     }
 
     async fn merge(
-        &self,
         context: &Context,
         request: SubagentMergeRequest<'_>,
     ) -> SubagentMergeResponse<'static> {
-        let tree = self.tree(context.session());
+        let find = |id: &str| Self::find(context.session(), id).map(|(_, sub)| sub);
         // Each counts once, so that there are no more results than sub-agents.
         let mut seen = HashSet::new();
         let ids = request.subagent_ids.iter().map(|id| id.as_str().to_owned());
         let ids = ids.filter(|id| seen.insert(id.clone()));
         let result = |id: String| {
-            let result = tree.find(&id).and_then(|sub| sub.state().result);
+            let result = find(&id).and_then(|sub| sub.state().result);
             (id, result)
         };
         let results: Vec<(String, Option<Value>)> = ids.map(result).collect();
         let merged = merge::merge(&request.strategy, &results);
-        if let Some(sub) = results.first().and_then(|(id, _)| tree.find(id)) {
+        if let Some(sub) = results.first().and_then(|(id, _)| find(id)) {
             let told = json!({"strategy": request.strategy.as_str()});
             tell(context.session(), &sub, "merged", told).await;
         }
@@ -323,8 +339,7 @@ impl Plugin for Agents {
     }
 
     fn clear(&self, session: &Session) {
-        let slot = session.existing::<Slot>();
-        if let Some(tree) = slot.as_ref().and_then(|slot| slot.0.get()) {
+        if let Some(tree) = Self::existing(session) {
             tree.end();
         }
     }

@@ -47,7 +47,7 @@ impl Agents {
                 Outcome::answer(MultiAgentDelegateResponse { accepted, status })
             }
             Body::MultiAgentAwaitRequest(request) => {
-                let state = self.rest(context, request.subagent_id.as_str()).await;
+                let state = Self::rest(context, request.subagent_id.as_str()).await;
                 Outcome::answer(MultiAgentAwaitResponse {
                     subagent_id: request.subagent_id,
                     status: state.status,
@@ -56,12 +56,12 @@ impl Agents {
                 })
             }
             Body::MultiAgentListRequest(_) => {
-                let all = self.tree(context.session()).all();
+                let all = Self::all(context.session());
                 let subagents = all.iter().map(|sub| object(&wish::told(sub))).collect();
                 Outcome::answer(MultiAgentListResponse { subagents })
             }
             Body::MultiAgentTerminateRequest(request) => {
-                let success = self.terminate(context, request.subagent_id.as_str()).await;
+                let success = Self::terminate(context, request.subagent_id.as_str()).await;
                 Outcome::answer(MultiAgentTerminateResponse {
                     success,
                     subagent_id: request.subagent_id,
@@ -100,7 +100,7 @@ impl Agents {
                 Outcome::answer(SubagentDelegateResponse { accepted, status })
             }
             Body::SubagentAwaitRequest(request) => {
-                let state = self.rest(context, request.subagent_id.as_str()).await;
+                let state = Self::rest(context, request.subagent_id.as_str()).await;
                 Outcome::answer(SubagentAwaitResponse {
                     result: state.result.as_ref().map(object),
                     error: state.error.map(Into::into),
@@ -108,28 +108,29 @@ impl Agents {
                 })
             }
             Body::SubagentListRequest(_) => {
-                let all = self.tree(context.session()).all();
+                let all = Self::all(context.session());
                 let agent = &context.identity().agent;
                 let subagents = all.iter().map(|sub| wish::info(sub, agent)).collect();
                 Outcome::answer(SubagentListResponse { subagents })
             }
             Body::SubagentTerminateRequest(request) => {
-                self.terminate(context, request.subagent_id.as_str()).await;
+                Self::terminate(context, request.subagent_id.as_str()).await;
                 Outcome::Done
             }
             Body::SubagentCancelRequest(request) => {
-                let tree = self.tree(context.session());
-                for sub in cancel(&tree, request.subagent_id.as_str()) {
+                let tree = Self::existing(context.session());
+                let id = request.subagent_id.as_str();
+                for sub in tree.iter().flat_map(|tree| cancel(tree, id)) {
                     tell(context.session(), &sub, "cancelled", json!({})).await;
                 }
                 Outcome::Done
             }
             Body::SubagentMessageRequest(request) => {
-                let delivered = self.message(context, request).await;
+                let delivered = Self::message(context, request).await;
                 Outcome::answer(SubagentMessageResponse { delivered })
             }
             Body::SubagentMergeRequest(request) => {
-                Outcome::answer(self.merge(context, request).await)
+                Outcome::answer(Self::merge(context, request).await)
             }
             _ => Outcome::Pass,
         })

@@ -56,8 +56,7 @@ pub(super) async fn run(work: &Work, words: &[String]) -> Result<Value, String> 
         return Err("its command is empty".to_owned());
     };
     let workplace = &work.shop.workplace;
-    let agent: Arc<str> = work.tree.agent.as_str().into();
-    let share = workplace.commands.take(&agent);
+    let share = workplace.commands.take(work.tree.agent());
     let _share = share.map_err(|busy| busy.to_string())?;
     let command = Command {
         program: program.into(),
@@ -126,7 +125,9 @@ impl Desk {
         sub.scope.permit(&body)?;
         let namespace = body.tag().map_or(Namespace::Base, Tag::namespace);
         let failed = |text: String| Failure::new(ErrorCode::ToolDenied, namespace, text);
-        tree.step().map_err(|error| failed(error.message))?;
+        tree.account()
+            .step()
+            .map_err(|error| failed(error.message))?;
         let is_silent = matches!(body, Body::SubagentTerminateRequest(_));
         let body = self
             .work

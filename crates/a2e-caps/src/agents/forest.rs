@@ -34,7 +34,7 @@ pub struct AgentInfo {
     pub result: Option<Value>,
     /// Why it failed.
     pub error: Option<String>,
-    /// Tokens that all of its session have used.
+    /// Tokens that the sub-agents of all sessions of the agent have used.
     pub tokens: u64,
 }
 
@@ -85,7 +85,7 @@ fn info(tree: &Tree, sub: &Sub) -> AgentInfo {
     AgentInfo {
         id: sub.id.clone(),
         name: sub.wish.name.clone(),
-        agent: tree.agent.clone(),
+        agent: tree.agent().as_ref().to_owned(),
         parent: sub.parent.clone(),
         depth: sub.depth,
         model: sub.wish.model.clone(),
@@ -93,6 +93,6 @@ fn info(tree: &Tree, sub: &Sub) -> AgentInfo {
         task: state.task,
         result: state.result,
         error: state.error,
-        tokens: tree.spent.tokens(),
+        tokens: tree.account().tokens.tokens(),
     }
 }

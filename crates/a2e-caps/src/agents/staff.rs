@@ -1,7 +1,7 @@
 //! Sub-agents of a model that is a sub-agent: it has them by tools.
 //!
 //! What these ask for is asked of the node as an agent would: the rules decide, it is on record, and
-//! the limits of the whole session count.
+//! the limits of the whole agent count.
 
 use a2e_wire::messages::multi_agent::{
     MultiAgentAwaitRequest, MultiAgentDelegateRequest, MultiAgentSpawnRequest,
@@ -185,7 +185,7 @@ impl Work {
         if made.status == SubagentStatus::Failed {
             let limits = &self.tree.limits;
             return Err(format!(
-                "there can be no more agents: {} at a time, {} deep; end one that you do not need",
+                "there can be no more agents: {} at a time in all sessions, {} deep; end one that you do not need",
                 limits.agents, limits.depth
             ));
         }
@@ -212,7 +212,7 @@ impl Work {
         let refused =
             |failure: a2e_runtime::Failure| format!("{}: {}", failure.code, failure.message);
         self.sub.scope.permit(&body).map_err(refused)?;
-        self.tree.step().map_err(|error| error.message)?;
+        self.tree.account().step().map_err(|error| error.message)?;
         let body = self.own(body)?;
         let body = self.memories.prepare(body, &self.errand, &self.sub).await;
         let body = body.map_err(refused)?;

@@ -1,16 +1,16 @@
-//! The sub-agents of one session: who has whom, and what all of them may use.
+//! The sub-agents of one session: who has whom.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2e_wire::messages::subagent::SubagentStatus;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::account::{Account, AccountHandle};
 use super::scope::{Memory, Scope};
-use crate::model::{ModelError, Spent};
 
 /// Messages that wait for a sub-agent.
 pub const MAX_INBOX: usize = 100;
@@ -18,7 +18,7 @@ pub const MAX_INBOX: usize = 100;
 /// Bytes of one of them.
 pub const MAX_MESSAGE: usize = 64 * 1024;
 
-/// What the sub-agents of one session may use.
+/// What the sub-agents of all sessions of one agent may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// How deep sub-agents may have sub-agents.
@@ -36,11 +36,9 @@ pub struct Limits {
 /// The sub-agents of one session.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// Whose they are.
-    pub(super) agent: String,
     pub(super) limits: Limits,
-    pub(super) spent: Spent,
-    steps: AtomicUsize,
+    /// What those of all sessions of the agent have used.
+    account: AccountHandle,
     subs: Mutex<Vec<Arc<Sub>>>,
     over: CancellationToken,
 }
@@ -59,6 +57,8 @@ pub(super) struct Sub {
     pub(super) around: Option<String>,
     pub(super) over: CancellationToken,
     state: watch::Sender<State>,
+    /// It counts as a sub-agent of the agent until it is terminated.
+    permit: Mutex<Option<OwnedSemaphorePermit>>,
     inbox: Mutex<Vec<Value>>,
     requests: AtomicU64,
 }
@@ -90,15 +90,22 @@ pub(super) struct State {
 }
 
 impl Tree {
-    pub(super) fn new(agent: &str, limits: Limits) -> Self {
+    pub(super) fn new(account: AccountHandle, limits: Limits) -> Self {
         Self {
-            agent: agent.to_owned(),
             limits,
-            spent: Spent::new(limits.tokens),
-            steps: AtomicUsize::new(0),
+            account,
             subs: Mutex::default(),
             over: CancellationToken::new(),
         }
+    }
+
+    /// Whose they are.
+    pub(super) const fn agent(&self) -> &Arc<str> {
+        &self.account.agent
+    }
+
+    pub(super) fn account(&self) -> &Account {
+        &self.account.account
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Sub>>> {
@@ -133,20 +140,12 @@ impl Tree {
         let depth = parent
             .as_ref()
             .map_or(1, |parent| parent.depth.saturating_add(1));
-        let Limits {
-            depth: most,
-            agents,
-            ..
-        } = self.limits;
+        let most = self.limits.depth;
         if depth > most {
             return Err(format!("sub-agents may be {most} deep"));
         }
         subs.retain(|sub| sub.status() != SubagentStatus::Terminated);
-        if subs.len() >= agents {
-            return Err(format!(
-                "there may be {agents} sub-agents; terminate one that has ended"
-            ));
-        }
+        let permit = self.account().admit()?;
         let all = Scope::ALL;
         let (around, memory) = match &parent {
             Some(parent) => (&parent.scope, parent.memory.clone()),
@@ -173,6 +172,7 @@ impl Tree {
                 result: None,
                 error: None,
             }),
+            permit: Mutex::new(Some(permit)),
             inbox: Mutex::default(),
             requests: AtomicU64::new(0),
         });
@@ -201,32 +201,6 @@ impl Tree {
             }
         }
         found
-    }
-
-    /// One step more of a task.
-    ///
-    /// # Errors
-    /// If there were as many as there may be.
-    pub(super) fn step(&self) -> Result<(), ModelError> {
-        self.steps.fetch_add(1, Ordering::SeqCst);
-        self.check_steps()
-    }
-
-    /// Whether nobody has tried to take more steps than there may be.
-    ///
-    /// # Errors
-    /// If somebody has: whoever goes on regardless is stopped.
-    pub(super) fn check_steps(&self) -> Result<(), ModelError> {
-        match self.steps.load(Ordering::SeqCst) > self.limits.steps {
-            true => Err(ModelError::new(
-                "step_limit",
-                format!(
-                    "all sub-agents together may take {} steps",
-                    self.limits.steps
-                ),
-            )),
-            false => Ok(()),
-        }
     }
 
     /// Ends all of them: the session is over.
@@ -293,6 +267,10 @@ impl Sub {
         });
         if changed {
             self.over.cancel();
+        }
+        if self.status() == SubagentStatus::Terminated {
+            let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
+            *permit = None;
         }
         changed
     }

@@ -72,7 +72,27 @@ impl Bench {
     }
 
     pub(crate) async fn agent(&self) -> Agent {
-        Agent::connect_as(&self.host, "ada", &["multi_agent", "tools", "memory"]).await
+        self.agent_named("ada").await
+    }
+
+    pub(crate) async fn agent_named(&self, name: &str) -> Agent {
+        Agent::connect_as(&self.host, name, &["multi_agent", "tools", "memory"]).await
+    }
+}
+
+/// Ends a session, and waits until its sub-agents are gone.
+async fn leave(bench: &Bench, mut agent: Agent) {
+    let listed = agent.ask(json!({"type": "multi_agent/list"})).await;
+    let listed = listed["subagents"].as_array().unwrap().iter();
+    let ids: Vec<String> = listed
+        .map(|it| it["subagent_id"].as_str().unwrap().to_owned())
+        .collect();
+    agent
+        .say(json!({"type": "shutdown", "reason": "done"}))
+        .await;
+    drop(agent);
+    while ids.iter().any(|id| bench.forest.find(id).is_some()) {
+        tokio::task::yield_now().await;
     }
 }
 
@@ -282,7 +302,7 @@ async fn the_older_vocabulary_is_answered_in_kind_and_has_events() {
 }
 
 #[tokio::test]
-async fn a_session_has_so_many_and_so_deep() {
+async fn an_agent_has_so_many_in_all_its_sessions_and_so_deep() {
     let limits = Limits {
         agents: 4,
         ..LIMITS
@@ -300,7 +320,8 @@ async fn a_session_has_so_many_and_so_deep() {
         assert_eq!(id.is_empty(), depth > limits.depth, "{depth}");
         parent = id;
     }
-    assert!(!spawn(&mut agent, json!({})).await.is_empty());
+    let last = spawn(&mut agent, json!({})).await;
+    assert!(!last.is_empty());
     assert!(spawn(&mut agent, json!({})).await.is_empty());
     assert!(
         spawn(
@@ -310,11 +331,63 @@ async fn a_session_has_so_many_and_so_deep() {
         .await
         .is_empty()
     );
-    // Another session has its own.
-    let mut other = bench.agent().await;
-    other.ids = "B";
-    assert!(!spawn(&mut other, json!({})).await.is_empty());
+    // Another session of the agent has no more, another agent has its own.
+    let mut second = bench.agent().await;
+    second.ids = "B";
+    assert!(spawn(&mut second, json!({})).await.is_empty());
+    let mut bob = bench.agent_named("bob").await;
+    assert!(!spawn(&mut bob, json!({})).await.is_empty());
     assert_eq!(bench.forest.list().len(), 5);
+    // One that has ended makes room in every session.
+    let ended = json!({"type": "multi_agent/terminate", "subagent_id": last});
+    assert_eq!(agent.ask(ended).await["success"], true);
+    assert!(!spawn(&mut second, json!({})).await.is_empty());
+    assert!(spawn(&mut agent, json!({})).await.is_empty());
+    // So does the end of a session.
+    leave(&bench, agent).await;
+    for _ in 0..3 {
+        assert!(!spawn(&mut second, json!({})).await.is_empty());
+    }
+    assert!(spawn(&mut second, json!({})).await.is_empty());
+}
+
+/// Tasks of three sessions, each of which takes a step by a tool: the last is one too many.
+#[tokio::test]
+async fn sessions_of_an_agent_have_one_account_for_an_hour_after_the_last() {
+    let peer = || constant(defined("ask_bob"), json!({"answer": "two"}));
+    let limits = Limits { steps: 2, ..LIMITS };
+    let bench = Bench::with(Arc::default(), limits, vec![peer()]);
+    let given = json!({"model": "tool:ask_bob", "metadata": {"tools": ["ask_bob"]}});
+    let (mut first, mut second) = (bench.agent().await, bench.agent().await);
+    second.ids = "B";
+    for agent in [&mut first, &mut second] {
+        let ended = outcome(agent, given.clone()).await;
+        assert_eq!(ended["result"], json!({"answer": "two"}), "{ended}");
+    }
+    let is_refused = |ended: &Value| {
+        let error = ended["error"].as_str();
+        error.is_some_and(|error| error.contains("may take 2 steps"))
+    };
+    for agent in [&mut first, &mut second] {
+        let ended = outcome(agent, given.clone()).await;
+        assert!(is_refused(&ended), "{ended}");
+    }
+    let mut bob = bench.agent_named("bob").await;
+    let ended = outcome(&mut bob, given.clone()).await;
+    assert_eq!(ended["status"], "COMPLETED", "{ended}");
+
+    leave(&bench, first).await;
+    leave(&bench, second).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3599)).await;
+    let mut third = bench.agent().await;
+    let ended = outcome(&mut third, given.clone()).await;
+    assert!(is_refused(&ended), "after a reconnect: {ended}");
+    leave(&bench, third).await;
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    let mut fourth = bench.agent().await;
+    let ended = outcome(&mut fourth, given.clone()).await;
+    assert_eq!(ended["status"], "COMPLETED", "{ended}");
 }
 
 #[tokio::test]
@@ -331,7 +404,7 @@ async fn runaways_are_stopped() {
         ended["error"].as_str().unwrap().contains("3 turns"),
         "{ended}"
     );
-    // All of a session together: the second one finds nothing left.
+    // All sessions of an agent together: the second one finds nothing left.
     let bench = Bench::new(
         models,
         Limits {
@@ -339,9 +412,10 @@ async fn runaways_are_stopped() {
             ..LIMITS
         },
     );
-    let mut agent = bench.agent().await;
-    for text in ["3 turns", "45 tokens"] {
-        let ended = outcome(&mut agent, json!({"max_steps": 3, "metadata": tools})).await;
+    let (mut first, mut second) = (bench.agent().await, bench.agent().await);
+    second.ids = "B";
+    for (agent, text) in [(&mut first, "3 turns"), (&mut second, "45 tokens")] {
+        let ended = outcome(agent, json!({"max_steps": 3, "metadata": tools})).await;
         assert!(ended["error"].as_str().unwrap().contains(text), "{ended}");
     }
     let limits = Limits {

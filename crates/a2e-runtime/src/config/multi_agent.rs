@@ -13,11 +13,11 @@ pub struct MultiAgent {
     pub commands: Vec<AgentCommand>,
     /// How deep sub-agents may have sub-agents.
     pub max_depth: usize,
-    /// How many one session may have, with those of its sub-agents.
+    /// How many one agent may have in all its sessions, with those of its sub-agents.
     pub max_agents: usize,
-    /// Steps that all tasks of one session may take.
+    /// Steps that all tasks of one agent may take.
     pub max_steps: usize,
-    /// Tokens that all tasks of one session may use.
+    /// Tokens that all tasks of one agent may use.
     pub max_tokens: usize,
     /// How long a task may take, unless the sub-agent's own limit is less.
     pub timeout: Duration,
