@@ -92,6 +92,7 @@ fn peak(node: &Node, request: &Value) -> u64 {
 }
 
 /// Each request by itself, on a node that has what `fill` gives it and has answered nothing yet.
+#[expect(clippy::print_stdout, reason = "the figures, for who looks at them")]
 fn assert_bounded(fill: impl Fn(&Node, &mut Wire), requests: &[Value]) {
     let folder = tempfile::tempdir().unwrap();
     let mut node = Node::start(folder.path(), "plugins: []\n");
@@ -103,6 +104,7 @@ fn assert_bounded(fill: impl Fn(&Node, &mut Wire), requests: &[Value]) {
         let shown: String = request.to_string().chars().take(100).collect();
         peaks.push((peak(&node, request), shown));
     }
+    println!("{peaks:#?}");
     let is_bounded = peaks.iter().all(|(peak, _)| *peak <= MOST);
     assert!(is_bounded, "more than {MOST} KiB: {peaks:#?}");
 }
@@ -292,9 +294,24 @@ fn eight_listings_of_each_kind_stay_below_64_mib() {
 
 #[test]
 #[ignore = "takes minutes: `cargo xtask full` runs it"]
-fn peak_memory_of_the_largest_amounts() {
+fn peak_memory_of_the_largest_memories() {
     memories(MANY);
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask full` runs it"]
+fn peak_memory_of_the_largest_amount_that_was_learned() {
     learning(MANY);
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask full` runs it"]
+fn peak_memory_of_the_largest_plans() {
     plans(MANY);
+}
+
+#[test]
+#[ignore = "takes minutes: `cargo xtask full` runs it"]
+fn peak_memory_of_the_largest_files() {
     files(MANY);
 }
