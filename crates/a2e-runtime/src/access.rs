@@ -75,7 +75,7 @@ impl Access {
 }
 
 impl AccessTable {
-    /// How often access was revoked: to be remembered before a credential is checked.
+    /// The number of revocations: read before a credential is checked, for `enter_since`.
     pub(crate) fn revocations(&self) -> u64 {
         self.lock().revocations
     }

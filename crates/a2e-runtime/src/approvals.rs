@@ -125,7 +125,7 @@ impl Approvals {
             .approvals()
             .decide(now, id, verdict, until)
             .await?;
-        // Before the requests that wait are told: the text goes with the last of them.
+        // Before the waiting requests wake: the text is removed with the last of them.
         self.complete(&mut decided);
         self.tell();
         Ok(decided)
@@ -251,7 +251,7 @@ impl Question {
     /// The question about a call that a rule holds.
     ///
     /// # Errors
-    /// If the call cannot be told from others, or the operator could not see all of it.
+    /// If the call is ambiguous, or the operator could not see all of it.
     pub(crate) fn new(asked: Asked<'_>, rule: &str, is_written: bool) -> Result<Self, Failure> {
         let namespace = asked.namespace();
         let (text, resolved) = (asked.shown(), asked.shown_resolution());

@@ -218,7 +218,7 @@ pub(crate) fn too_large(namespace: Namespace, rule: &str, most: usize) -> Failur
     refusal(namespace, text, &detail)
 }
 
-/// A call that cannot be told from others.
+/// An ambiguous call: its text can be written in more than one way.
 pub(crate) fn ambiguous(namespace: Namespace, rule: &str) -> Failure {
     let reason = "what cannot be written in one way only cannot be approved";
     denied(namespace, rule, Some(reason))

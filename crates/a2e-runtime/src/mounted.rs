@@ -360,7 +360,7 @@ impl Mounted {
                 tokio::select! {
                     biased;
                     Some(event) = happened.recv() => {
-                        // Nobody waits any more: this task is about to be dropped.
+                        // The request was cancelled: this task is about to be dropped.
                         let _ = context.event(event).await;
                     }
                     Some(()) = overflowed.recv() => return Err(failed::too_many_events()),

@@ -200,7 +200,7 @@ async fn converse(
     })
 }
 
-/// Gives events on while the answer is not there.
+/// Forwards events until there is a response.
 async fn listen(
     asking: impl Future<Output = Result<Body<'static>, Failure>>,
     mut heard: mpsc::Receiver<Body<'static>>,

@@ -152,7 +152,7 @@ fn check_again(
     check_did_key(manifest.keys(), Some(check.root), check.now)
 }
 
-/// Leaves out what nobody asks a manifest that waits for.
+/// Removes what is not needed of a manifest that waits.
 fn summary(manifest: VerifiedManifest) -> VerifiedManifest {
     let VerifiedManifest { manifest, proven } = manifest;
     let metadata = manifest.metadata.as_ref();

@@ -19,7 +19,7 @@ pub(super) struct Admission {
 
 #[derive(Debug)]
 struct State {
-    /// Nobody is known before the first message, so all are counted by source.
+    /// No peer is known before its first message, so all are counted by source.
     connections: Table<IpAddr, u64, Connection>,
     last: u64,
 }

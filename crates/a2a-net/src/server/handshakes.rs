@@ -75,7 +75,7 @@ impl Inner {
         self.work_on(now, claim)
     }
 
-    /// Puts the handshakes on record that ended without a message.
+    /// Records the handshakes that ended without a message.
     pub(super) fn record_lapsed(&self, handshakes: &mut a2a_session::Server) {
         for lapsed in handshakes.take_lapsed() {
             self.home.recorder.lapsed(&lapsed);

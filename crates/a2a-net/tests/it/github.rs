@@ -51,7 +51,7 @@ fn questions(spy: &Spy) -> usize {
     api.count()
 }
 
-/// A server, and whoever comes to it.
+/// A server and its clients.
 struct Scene {
     server: Server,
     spy: Spy,
@@ -80,7 +80,7 @@ impl Scene {
     }
 }
 
-/// Whoever names an agent without its keys has GitHub asked nothing; nor is the agent itself refused.
+/// A peer that names an agent without having its keys causes no question to GitHub, and the agent itself is not refused.
 #[tokio::test(start_paused = true)]
 async fn github_is_asked_nothing_about_an_agent_with_other_keys() {
     let scene = Scene::with(|_| {}).await;
@@ -99,7 +99,7 @@ async fn github_is_asked_nothing_about_an_agent_with_other_keys() {
     assert_eq!(questions(&scene.spy), 1);
 }
 
-/// A manifest that nobody could be verified with is refused before GitHub is asked.
+/// A manifest that verifies no agent is refused before GitHub is asked.
 #[tokio::test(start_paused = true)]
 async fn github_is_asked_nothing_about_a_bad_manifest() {
     let node = Made::of(CLIENT).node().await;

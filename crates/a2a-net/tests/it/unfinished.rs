@@ -1,4 +1,4 @@
-//! Handshakes that come to no session, on record.
+//! Audit records of handshakes that come to no session.
 
 use std::time::Duration;
 

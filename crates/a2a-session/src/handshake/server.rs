@@ -154,7 +154,7 @@ impl Server {
         self.nonces.forget_old(now.monotonic);
     }
 
-    /// The handshakes that ended without a message since this was called last: put them on record. Call
+    /// The handshakes that ended without a message since this was called last: record them. Call
     /// it after every message, and after [`Server::handle_timeout`].
     pub fn take_lapsed(&mut self) -> Vec<Lapsed> {
         self.table.take_lapsed()

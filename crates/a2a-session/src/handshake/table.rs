@@ -1,11 +1,11 @@
 //! Handshakes under way at a server: found by what only the client can know, taken out once, never
 //! more than fit (profile §8.2, §8.5).
 //!
-//! Until PROOF nobody is known to be whom it says it is, so that places are counted by source and by
+//! Before PROOF no identity is verified, so that places are counted by source and by
 //! nothing else: a share for a DID would let anybody use it up in the name of another (threat 36).
 //! A claim to be an agent that the operator knows opens a reserve, in which each source has a small
-//! share; what the source has besides counts like that of any stranger. So whoever knows the name of a
-//! known agent gains a few places, and takes none that others need.
+//! share; what the source has besides counts like that of any stranger. So a peer that knows the name of
+//! a known agent gains a few places, and takes none that others need.
 
 mod space;
 
@@ -118,7 +118,7 @@ const fn part(limits: Limits, part: Part) -> Limits {
 }
 
 impl Slot {
-    /// What is to be put on record of it; nothing while a message of it is looked at, which will fail.
+    /// What is to be recorded of it; nothing while a message of it is looked at, which will fail.
     fn lapsed(&self, lapse: Lapse) -> Option<Lapsed> {
         let Party {
             agent,

@@ -23,14 +23,14 @@ pub(super) struct Entry {
     pub(super) at: f64,
 }
 
-/// What a review looks at of a refinement on record.
+/// What a review reads of a stored refinement.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Made {
     pub(super) status: String,
     pub(super) edits: Vec<Edit>,
 }
 
-/// What the history shows of a refinement on record.
+/// What the history shows of a stored refinement.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Past {
     pub(super) refinement_id: String,

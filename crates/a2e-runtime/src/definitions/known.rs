@@ -138,7 +138,7 @@ impl Definitions {
         if known.names.is_none() {
             let mut names = Names::default();
             for (pin, state) in self.pins.list().await? {
-                // An agent's own tools are seen by that agent alone: they are taken for nobody else's.
+                // An agent's own tools are visible to that agent alone.
                 if pin.starts_with(OWNED) {
                     continue;
                 }

@@ -363,7 +363,7 @@ fn approved_call_of_a_tool_that_is_described_anew_is_refused() {
     assert_eq!(done["data"]["success"], true, "{done}");
 }
 
-/// Header values and variables of a registration are shown to nobody, and kept nowhere for the operator.
+/// Header values and variables of a registration are neither shown nor stored for the operator.
 #[test]
 fn held_registration_keeps_no_secret() {
     let folder = tempfile::tempdir().unwrap();

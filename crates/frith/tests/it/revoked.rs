@@ -60,7 +60,7 @@ const NOTHING: Acting = Acting {
 struct Scene {
     node: Node,
     folder: TempDir,
-    /// By this, programs are told from all others of the machine.
+    /// Tells these programs from all others of the machine.
     mark: String,
     wire: Wire,
     /// The key of the agent, if it comes in by its DID.
@@ -251,7 +251,7 @@ fn revoking_an_agents_tokens_ends_everything_that_acts_for_it() {
     let scene = Scene::start(By::Token);
     let revoked = operator_json(&scene.node, &["token", "revoke", "eve"]);
     assert_eq!(revoked["sessions"], 2, "{revoked}");
-    // It has ended when the operator is told so.
+    // It has ended when the command returns.
     assert_eq!(scene.acting().sessions, 0);
     scene.wait_until_over();
 }

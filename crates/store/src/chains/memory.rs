@@ -224,7 +224,7 @@ impl Chains for InMemory {
     fn journal(&self, number: i64, show: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Pending<()> {
         self.with(|shelf, _, _| {
             let kept = shelf.kept.get(&number).into_iter();
-            // Whoever has enough is no failure.
+            // Stopping early is no failure.
             let _ = kept
                 .flat_map(|kept| &kept.journal)
                 .try_for_each(|entry| show(entry));

@@ -153,7 +153,7 @@ impl Learning for InMemory {
 
     fn refinements(&self, show: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Pending<()> {
         self.with(|shelf, _, _| {
-            // Whoever has enough is no failure.
+            // Stopping early is no failure.
             let _ = shelf
                 .refinements
                 .iter()

@@ -141,7 +141,7 @@ impl Fleet {
         servers.into_iter().map(state).collect()
     }
 
-    /// A session has ended: it is told nothing any more, and nothing is kept open for it.
+    /// A session has ended: it gets no more notifications, and nothing is kept open for it.
     pub(super) fn leave(&self, session: &Session) {
         if !self.ground.listeners.remove(session) {
             return;

@@ -37,7 +37,7 @@ enum Changed {
     Prompts,
 }
 
-/// Who is told of a notification.
+/// The sessions that get a notification.
 #[derive(Debug)]
 enum Audience {
     These(Vec<Arc<Session>>),
@@ -118,7 +118,7 @@ impl Ground {
         self.listeners.add(session, seen(&tools));
     }
 
-    /// Tells those whose tools are others than those they were told of.
+    /// Notifies sessions whose list of tools has changed since the last notification.
     async fn tell_of_tools(&self) {
         for session in self.listeners.all() {
             let tools = self.catalogue.current_for(&session.identity().agent).await;

@@ -35,7 +35,7 @@ pub(super) struct Server {
     pub(super) calls: Arc<Calls>,
     /// Places for notifications that are being passed on.
     pub(super) telling: Arc<Semaphore>,
-    /// The resources that sessions are told of.
+    /// The resources that sessions are subscribed to.
     pub(super) subscriptions: Subscriptions,
     /// How the operator logs in to it, if that can be.
     pub(super) login: Option<Arc<Login>>,

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::server::{Connection, Server, backoff};
 
-/// How many resources of one server sessions may be told of, each counted for its agent.
+/// How many resources of one server sessions may subscribe to, each counted for its agent.
 pub(super) const SUBSCRIPTIONS: Limits = Limits {
     total: 4096,
     per_holder: 256,
@@ -38,7 +38,7 @@ pub(super) const SUBSCRIPTIONS: Limits = Limits {
 /// How long a server may take to say that it will tell of its lists.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The resources of a server that sessions want to be told of.
+/// The subscriptions of sessions to resources of a server.
 #[derive(Debug)]
 pub(super) struct Subscriptions(Mutex<Inner>);
 
@@ -98,7 +98,7 @@ impl Subscriptions {
         wanted.collect()
     }
 
-    /// The sessions that want to be told of a resource, or of one that it is part of.
+    /// The sessions that are subscribed to a resource, or to one that it is part of.
     pub(super) fn of(&self, uri: &str) -> Vec<Arc<Session>> {
         let inner = self.lock();
         let resources = inner.resources.iter();
@@ -239,7 +239,7 @@ impl Server {
         })
     }
 
-    /// Asks the server to tell of a resource that a session wants to be told of.
+    /// Subscribes at the server to a resource for a session.
     pub(super) async fn subscribe(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
@@ -251,7 +251,7 @@ impl Server {
         }
     }
 
-    /// A session has ended, or does not want to be told any more.
+    /// A session has ended, or has unsubscribed.
     pub(super) fn unsubscribe_all(self: &Arc<Self>, session: &Session) {
         self.unsubscribe(session, None);
     }
@@ -277,7 +277,7 @@ impl Server {
                 let asked = connection
                     .peer()
                     .unsubscribe(UnsubscribeRequestParams::new(uri));
-                // One that tells on is not heard.
+                // If that fails, later updates are ignored.
                 let _ = self.in_time(asked).await;
             }
         }
@@ -360,7 +360,7 @@ impl Server {
                 let again = listen_again(&connection, &filter).await;
                 let Some(again) = again else { return };
                 subscription = again;
-                // Nobody knows what was to be told in between.
+                // Changes may have been missed while disconnected.
                 for method in lists(&filter) {
                     server.tell_changed(method);
                 }

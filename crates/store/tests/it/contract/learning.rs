@@ -20,7 +20,7 @@ contract! {
     refinements_are_shown_until_it_is_enough,
 }
 
-/// What is on record of refinements, the newest first.
+/// The stored refinements, the newest first.
 pub(crate) fn newest(learning: &dyn Learning, at_most: usize) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let mut show = |entry: &[u8]| {
