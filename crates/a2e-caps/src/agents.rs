@@ -34,7 +34,6 @@ use tokio::time::Instant;
 use crate::fresh;
 use crate::placement::{Placement, placed};
 
-use account::Accounts;
 use memory::Memories;
 use tree::{State, Sub, Tree, Wish};
 use work::{Task, Work};
@@ -52,7 +51,6 @@ pub struct Agents {
     placement: Placement,
     shop: Arc<Shop>,
     limits: Limits,
-    accounts: Arc<Accounts>,
     forest: Arc<Forest>,
 }
 
@@ -66,12 +64,16 @@ const UNKNOWN: &str = "Unknown subagent";
 impl Agents {
     /// A plugin that makes sub-agents of these, and shows them in a forest.
     #[must_use]
-    pub fn new(shop: Arc<Shop>, limits: Limits, forest: Arc<Forest>, placement: Placement) -> Self {
+    pub const fn new(
+        shop: Arc<Shop>,
+        limits: Limits,
+        forest: Arc<Forest>,
+        placement: Placement,
+    ) -> Self {
         Self {
             placement,
             shop,
             limits,
-            accounts: Arc::new(Accounts::new(limits)),
             forest,
         }
     }
@@ -96,7 +98,8 @@ impl Agents {
         if let Some(tree) = slot.0.get() {
             return Ok(Arc::clone(tree));
         }
-        let account = self.accounts.open(session.identity(), Instant::now())?;
+        let accounts = &self.forest.accounts;
+        let account = accounts.open(session.identity(), Instant::now())?;
         let tree = slot.0.get_or_init(|| {
             let tree = Arc::new(Tree::new(account, self.limits));
             self.forest.add(&tree);

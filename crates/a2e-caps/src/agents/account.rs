@@ -1,36 +1,31 @@
 //! What the sub-agents of all sessions of one agent have used together.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2e_runtime::{Failure, Identity};
 use a2e_wire::{ErrorCode, Namespace};
-use base::{Class, Table};
+use base::{Class, Limits, Table};
 use policy::TrustLevel;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::tree::Limits;
-use crate::model::{ModelError, Spent};
+use crate::model::ModelError;
 
 /// How long the account of an agent is kept after its last session, so that a reconnect does not
 /// refill it.
 const RETENTION: Duration = Duration::from_secs(3600);
 
 /// How many agents may have an account: one each.
-const CAPACITY: base::Limits = base::Limits {
+const CAPACITY: Limits = Limits {
     total: 4096,
     per_holder: 1,
     reserved: 1024,
 };
 
-/// The accounts of all agents.
+/// The accounts of all agents. They outlast the plugin, which another configuration replaces.
 #[derive(Debug)]
-pub(super) struct Accounts {
-    limits: Limits,
-    table: Mutex<Table<Arc<str>, Arc<str>, Entry>>,
-}
+pub(super) struct Accounts(Mutex<Table<Arc<str>, Arc<str>, Entry>>);
 
 #[derive(Debug)]
 struct Entry {
@@ -42,13 +37,16 @@ struct Entry {
 }
 
 /// What the sub-agents of one agent have used.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Account {
-    limits: Limits,
-    pub(super) tokens: Spent,
+    pub(super) tokens: Arc<AtomicU64>,
     steps: AtomicUsize,
-    agents: Arc<Semaphore>,
+    agents: AtomicUsize,
 }
+
+/// One sub-agent that is counted, until it is dropped.
+#[derive(Debug)]
+pub(super) struct AgentPermit(Arc<Account>);
 
 /// Keeps the account of an agent until it is dropped, and for [`RETENTION`] after that.
 #[derive(Debug)]
@@ -58,16 +56,15 @@ pub(super) struct AccountHandle {
     accounts: Arc<Accounts>,
 }
 
-impl Accounts {
-    pub(super) const fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            table: Mutex::new(Table::new(CAPACITY)),
-        }
+impl Default for Accounts {
+    fn default() -> Self {
+        Self(Mutex::new(Table::new(CAPACITY)))
     }
+}
 
+impl Accounts {
     fn lock(&self) -> MutexGuard<'_, Table<Arc<str>, Arc<str>, Entry>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the account of an agent: the one it has, or a new one if that has been idle for
@@ -87,7 +84,7 @@ impl Accounts {
         };
         if table.get(&agent).is_none_or(is_over) {
             let entry = Entry {
-                account: Arc::new(Account::new(self.limits)),
+                account: Arc::default(),
                 handles: 0,
                 idle_since: now,
             };
@@ -128,55 +125,55 @@ impl Drop for AccountHandle {
 }
 
 impl Account {
-    fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            tokens: Spent::new(limits.tokens),
-            steps: AtomicUsize::new(0),
-            agents: Arc::new(Semaphore::new(limits.agents.min(Semaphore::MAX_PERMITS))),
-        }
-    }
-
     /// Admits one more sub-agent, until the permit is dropped.
     ///
     /// # Errors
     /// If there are as many as there may be.
-    pub(super) fn admit(&self) -> Result<OwnedSemaphorePermit, String> {
-        Arc::clone(&self.agents).try_acquire_owned().map_err(|_| {
-            format!(
-                "all sessions of this agent together may have {} sub-agents; terminate one that \
-                 has ended",
-                self.limits.agents
-            )
-        })
+    pub(super) fn admit(self: &Arc<Self>, most: usize) -> Result<AgentPermit, String> {
+        let one_more = |count: usize| (count < most).then(|| count.saturating_add(1));
+        let admitted = self
+            .agents
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more);
+        match admitted {
+            Ok(_) => Ok(AgentPermit(Arc::clone(self))),
+            Err(_) => Err(format!(
+                "all sessions of this agent together may have {most} sub-agents; terminate one \
+                 that has ended"
+            )),
+        }
     }
 
     /// One step more of a task.
     ///
     /// # Errors
     /// If there were as many as there may be.
-    pub(super) fn step(&self) -> Result<(), ModelError> {
+    pub(super) fn step(&self, most: usize) -> Result<(), ModelError> {
         self.steps.fetch_add(1, Ordering::SeqCst);
-        self.check_steps()
+        self.check_steps(most)
     }
 
     /// Whether no sub-agent has tried to take more steps than there may be.
     ///
     /// # Errors
     /// If one has: those that go on regardless are stopped.
-    pub(super) fn check_steps(&self) -> Result<(), ModelError> {
-        match self.steps.load(Ordering::SeqCst) > self.limits.steps {
+    pub(super) fn check_steps(&self, most: usize) -> Result<(), ModelError> {
+        match self.steps.load(Ordering::SeqCst) > most {
             true => Err(ModelError::new(
                 "step_limit",
                 format!(
-                    "the sub-agents of all sessions of this agent together may take {} steps, and \
-                     have taken them; they are counted anew an hour after the agent's last session \
-                     has ended",
-                    self.limits.steps
+                    "the sub-agents of all sessions of this agent together may take {most} steps, \
+                     and have taken them; they are counted anew an hour after the agent's last \
+                     session has ended"
                 ),
             )),
             false => Ok(()),
         }
+    }
+}
+
+impl Drop for AgentPermit {
+    fn drop(&mut self) {
+        self.0.agents.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -205,14 +202,6 @@ fn full() -> Failure {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
-        depth: 1,
-        agents: 2,
-        steps: 2,
-        tokens: 2,
-        timeout: Duration::ZERO,
-    };
-
     fn open(accounts: &Arc<Accounts>, agent: &str, now: Instant) -> Result<AccountHandle, Failure> {
         accounts.open(&Identity::named(agent), now)
     }
@@ -229,27 +218,27 @@ mod tests {
 
     #[test]
     fn sessions_of_one_agent_share_steps_and_sub_agents() {
-        let accounts = Arc::new(Accounts::new(LIMITS));
+        let accounts = Arc::new(Accounts::default());
         let now = Instant::now();
         let first = open(&accounts, "ada", now).unwrap();
         let second = open(&accounts, "ada", now).unwrap();
-        first.account.step().unwrap();
-        second.account.step().unwrap();
-        assert_eq!(first.account.step().unwrap_err().code, "step_limit");
-        assert!(second.account.check_steps().is_err());
-        let permit = first.account.admit().unwrap();
-        let _second_permit = second.account.admit().unwrap();
-        assert!(second.account.admit().is_err());
+        first.account.step(2).unwrap();
+        second.account.step(2).unwrap();
+        assert_eq!(first.account.step(2).unwrap_err().code, "step_limit");
+        assert!(second.account.check_steps(2).is_err());
+        let permit = first.account.admit(2).unwrap();
+        let _second_permit = second.account.admit(2).unwrap();
+        assert!(second.account.admit(2).is_err());
         drop(permit);
-        drop(second.account.admit().unwrap());
+        drop(second.account.admit(2).unwrap());
         let other = open(&accounts, "bob", now).unwrap();
-        other.account.step().unwrap();
-        drop(other.account.admit().unwrap());
+        other.account.step(2).unwrap();
+        drop(other.account.admit(2).unwrap());
     }
 
     #[test]
     fn an_account_is_kept_for_an_hour_after_the_last_session() {
-        let accounts = Arc::new(Accounts::new(LIMITS));
+        let accounts = Arc::new(Accounts::default());
         let now = Instant::now();
         let first = open(&accounts, "ada", now).unwrap();
         let second = open(&accounts, "ada", now).unwrap();
@@ -271,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_account_in_use_never_gives_way_to_another_and_the_longest_idle_does() {
-        let accounts = Arc::new(Accounts::new(LIMITS));
+        let accounts = Arc::new(Accounts::default());
         let now = Instant::now();
         let all = (0..CAPACITY.total).map(|number| format!("agent-{number}"));
         let mut handles: Vec<_> = all
@@ -292,7 +281,7 @@ mod tests {
 
     #[test]
     fn strangers_leave_a_reserve_to_known_agents() {
-        let accounts = Arc::new(Accounts::new(LIMITS));
+        let accounts = Arc::new(Accounts::default());
         let now = Instant::now();
         let stranger = |number: usize| {
             let did = format!("did:key:{number}");

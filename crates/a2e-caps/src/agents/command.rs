@@ -125,9 +125,7 @@ impl Desk {
         sub.scope.permit(&body)?;
         let namespace = body.tag().map_or(Namespace::Base, Tag::namespace);
         let failed = |text: String| Failure::new(ErrorCode::ToolDenied, namespace, text);
-        tree.account()
-            .step()
-            .map_err(|error| failed(error.message))?;
+        tree.step().map_err(|error| failed(error.message))?;
         let is_silent = matches!(body, Body::SubagentTerminateRequest(_));
         let body = self
             .work

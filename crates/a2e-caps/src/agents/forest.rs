@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::account::Accounts;
 use super::tree::{Sub, Tree};
 
-/// The sub-agents of all sessions.
+/// The sub-agents of all sessions, and what those of each agent have used.
 #[derive(Debug, Default)]
-pub struct Forest(Mutex<Vec<Weak<Tree>>>);
+pub struct Forest {
+    trees: Mutex<Vec<Weak<Tree>>>,
+    pub(super) accounts: Arc<Accounts>,
+}
 
 /// A sub-agent, as the operator sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,13 +44,13 @@ pub struct AgentInfo {
 
 impl Forest {
     pub(super) fn add(&self, tree: &Arc<Tree>) {
-        let mut trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         trees.retain(|tree| tree.strong_count() > 0);
         trees.push(Arc::downgrade(tree));
     }
 
     fn trees(&self) -> Vec<Arc<Tree>> {
-        let trees = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         trees.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -93,6 +97,6 @@ fn info(tree: &Tree, sub: &Sub) -> AgentInfo {
         task: state.task,
         result: state.result,
         error: state.error,
-        tokens: tree.account().tokens.tokens(),
+        tokens: tree.spent.tokens(),
     }
 }

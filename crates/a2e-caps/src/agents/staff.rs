@@ -212,7 +212,7 @@ impl Work {
         let refused =
             |failure: a2e_runtime::Failure| format!("{}: {}", failure.code, failure.message);
         self.sub.scope.permit(&body).map_err(refused)?;
-        self.tree.account().step().map_err(|error| error.message)?;
+        self.tree.step().map_err(|error| error.message)?;
         let body = self.own(body)?;
         let body = self.memories.prepare(body, &self.errand, &self.sub).await;
         let body = body.map_err(refused)?;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use a2e_wire::messages::subagent::SubagentStatus;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::account::{Account, AccountHandle};
+use super::account::{AccountHandle, AgentPermit};
 use super::scope::{Memory, Scope};
+use crate::model::{ModelError, Spent};
 
 /// Messages that wait for a sub-agent.
 pub const MAX_INBOX: usize = 100;
@@ -39,6 +40,7 @@ pub(super) struct Tree {
     pub(super) limits: Limits,
     /// What those of all sessions of the agent have used.
     account: AccountHandle,
+    pub(super) spent: Spent,
     subs: Mutex<Vec<Arc<Sub>>>,
     over: CancellationToken,
 }
@@ -58,7 +60,7 @@ pub(super) struct Sub {
     pub(super) over: CancellationToken,
     state: watch::Sender<State>,
     /// It counts as a sub-agent of the agent until it is terminated.
-    permit: Mutex<Option<OwnedSemaphorePermit>>,
+    permit: Mutex<Option<AgentPermit>>,
     inbox: Mutex<Vec<Value>>,
     requests: AtomicU64,
 }
@@ -93,6 +95,7 @@ impl Tree {
     pub(super) fn new(account: AccountHandle, limits: Limits) -> Self {
         Self {
             limits,
+            spent: Spent::counted_by(Arc::clone(&account.account.tokens), limits.tokens),
             account,
             subs: Mutex::default(),
             over: CancellationToken::new(),
@@ -104,8 +107,20 @@ impl Tree {
         &self.account.agent
     }
 
-    pub(super) fn account(&self) -> &Account {
-        &self.account.account
+    /// One step more of a task.
+    ///
+    /// # Errors
+    /// If there were as many as there may be.
+    pub(super) fn step(&self) -> Result<(), ModelError> {
+        self.account.account.step(self.limits.steps)
+    }
+
+    /// Whether no sub-agent of the agent has tried to take more steps than there may be.
+    ///
+    /// # Errors
+    /// If one has: those that go on regardless are stopped.
+    pub(super) fn check_steps(&self) -> Result<(), ModelError> {
+        self.account.account.check_steps(self.limits.steps)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Sub>>> {
@@ -145,7 +160,7 @@ impl Tree {
             return Err(format!("sub-agents may be {most} deep"));
         }
         subs.retain(|sub| sub.status() != SubagentStatus::Terminated);
-        let permit = self.account().admit()?;
+        let permit = self.account.account.admit(self.limits.agents)?;
         let all = Scope::ALL;
         let (around, memory) = match &parent {
             Some(parent) => (&parent.scope, parent.memory.clone()),

@@ -144,7 +144,7 @@ impl Work {
             model,
             tools: &tools,
             max_turns: self.sub.wish.max_steps,
-            spent: &[&own, &self.tree.account().tokens],
+            spent: &[&own, &self.tree.spent],
         };
         let done = talk.run(self.messages(), self).await;
         let done = done.map_err(|error| format!("{}: {}", error.code, error.message))?;
@@ -213,7 +213,7 @@ impl Work {
     }
 
     async fn call(&self, name: &str, arguments: &Value) -> Result<Value, String> {
-        self.tree.account().step().map_err(|error| error.message)?;
+        self.tree.step().map_err(|error| error.message)?;
         let request = ToolCallRequest {
             tool_name: name.to_owned().into(),
             arguments: Object::from_serialize(arguments).unwrap_or_default(),
@@ -254,6 +254,6 @@ impl Hands for Work {
     }
 
     fn may_go_on(&self) -> Result<(), ModelError> {
-        self.tree.account().check_steps()
+        self.tree.check_steps()
     }
 }

@@ -1,5 +1,6 @@
 //! The talk in which a model uses tools, until it has nothing more to ask for.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use a2e_runtime::BoxFuture;
@@ -46,7 +47,7 @@ pub(crate) trait Hands: Send + Sync {
 /// Counts tokens against a limit that several talks may share.
 #[derive(Debug)]
 pub(crate) struct Spent {
-    tokens: AtomicU64,
+    tokens: Arc<AtomicU64>,
     most: u64,
 }
 
@@ -70,11 +71,13 @@ pub(crate) struct Done {
 }
 
 impl Spent {
-    pub(crate) const fn new(most: u64) -> Self {
-        Self {
-            tokens: AtomicU64::new(0),
-            most,
-        }
+    pub(crate) fn new(most: u64) -> Self {
+        Self::counted_by(Arc::default(), most)
+    }
+
+    /// A limit of tokens that are counted elsewhere, too.
+    pub(crate) const fn counted_by(tokens: Arc<AtomicU64>, most: u64) -> Self {
+        Self { tokens, most }
     }
 
     fn add(&self, tokens: u64) -> Result<(), ModelError> {

@@ -42,6 +42,16 @@ impl Bench {
     }
 
     pub(crate) fn with(models: Arc<Models>, limits: Limits, more: Vec<Arc<dyn Tool>>) -> Self {
+        Self::replacing(Arc::default(), models, limits, more)
+    }
+
+    /// A host that another configuration made in place of one that showed its sub-agents here.
+    fn replacing(
+        forest: Arc<Forest>,
+        models: Arc<Models>,
+        limits: Limits,
+        more: Vec<Arc<dyn Tool>>,
+    ) -> Self {
         // This process starts none, and need not be told how.
         sandbox::enter_if_asked();
         let catalogue = Arc::new(Catalogue::default());
@@ -59,7 +69,6 @@ impl Bench {
                 commands: Shares::new(Kind::Commands, 8),
             }),
         });
-        let forest = Arc::new(Forest::default());
         let placement = Placement::named("agents");
         let agents = Agents::new(shop, limits, Arc::clone(&forest), placement);
         let memory = Memory::new(store(), MemorySettings::default());
@@ -375,6 +384,18 @@ async fn sessions_of_an_agent_have_one_account_for_an_hour_after_the_last() {
     let mut bob = bench.agent_named("bob").await;
     let ended = outcome(&mut bob, given.clone()).await;
     assert_eq!(ended["status"], "COMPLETED", "{ended}");
+
+    // Another configuration gives new limits, not a new account.
+    for (steps, is_enough) in [(4, false), (6, true)] {
+        let limits = Limits { steps, ..LIMITS };
+        let forest = Arc::clone(&bench.forest);
+        let next = Bench::replacing(forest, Arc::default(), limits, vec![peer()]);
+        let mut agent = next.agent().await;
+        agent.ids = if is_enough { "D" } else { "C" };
+        let ended = outcome(&mut agent, given.clone()).await;
+        assert_eq!(ended["status"] == "COMPLETED", is_enough, "{ended}");
+        leave(&next, agent).await;
+    }
 
     leave(&bench, first).await;
     leave(&bench, second).await;
