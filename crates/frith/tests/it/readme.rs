@@ -212,10 +212,10 @@ fn same_each_time(line: &str) -> String {
     line.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().to_string()
+/// Ports that were free a moment ago, each another.
+fn free_ports<const N: usize>() -> [String; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port().to_string())
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn works(document: Document) {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
     let parts = parts(document);
-    let (http, a2a, other) = (free_port(), free_port(), free_port());
+    let [http, a2a, other] = free_ports();
     let script = script(&parts)
         .replace("cargo run -- ", "frith ")
         .replace(":8765", &format!(":{http}"))

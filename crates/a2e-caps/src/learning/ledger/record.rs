@@ -106,9 +106,15 @@ mod tests {
     }
 
     /// A store in memory answers at once, so whatever is done on the thread that asks is done at the
-    /// first poll.
-    #[tokio::test]
-    async fn much_is_put_together_on_another_thread() {
+    /// first poll. The only other thread is busy meanwhile.
+    #[test]
+    fn much_is_put_together_on_another_thread() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).enable_time().build();
+        runtime.unwrap().block_on(put_together());
+    }
+
+    async fn put_together() {
         let store = Store::new(Memory::new(Limits::default()));
         let kept = store.for_agent(&AgentId::new("a").unwrap()).learning();
         let ledger = Arc::new(Ledger::open(kept).unwrap());
@@ -116,8 +122,12 @@ mod tests {
             let before = ledger.count().await;
             let mut recorded = pin!(ledger.record(named(count), Duration::from_secs(60)));
             let mut context = Context::from_waker(Waker::noop());
+            let (release, busy) = std::sync::mpsc::channel::<()>();
+            let other = tokio::task::spawn_blocking(move || busy.recv().is_ok());
             let first = recorded.as_mut().poll(&mut context);
             assert_eq!(first.is_pending(), is_apart, "{count}");
+            release.send(()).unwrap();
+            assert!(other.await.unwrap());
             if is_apart {
                 let all = recorded.await.unwrap();
                 assert_eq!(all, before + u64::try_from(count).unwrap());
