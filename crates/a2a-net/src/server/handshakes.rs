@@ -162,7 +162,6 @@ impl Inner {
                 binding: session.binding(),
                 encrypted: session.is_encrypted(),
             },
-            holder: session.holder(),
             inside: Mutex::new(Inside::new(ServerSession::new(
                 home.clock.now(),
                 *session,

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use a2a_identity::KeySet;
-use a2a_session::{Holder, ServerSession, SessionSlot, Token};
+use a2a_session::{ServerSession, SessionSlot, Token};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,6 @@ use crate::transport::Answer;
 pub(super) struct Live {
     pub(super) slot: SessionSlot,
     pub(super) peer: PeerView,
-    pub(super) holder: Holder,
     pub(super) inside: Mutex<Inside>,
 }
 

@@ -256,7 +256,7 @@ impl Inner {
             request_id: std::mem::take(&mut start.request_id),
             intent_id: start.intent.intent_id.as_ref().map(ToString::to_string),
             peer: job.live.peer.clone(),
-            holder: job.live.holder,
+            holder: job.live.slot.holder(),
             deadline: self.home.clock.at(job.deadline),
             cancelled: job.cancel.clone(),
             retention: start.retention,

@@ -28,6 +28,12 @@ impl SessionSlot {
         &self.id
     }
 
+    /// Who is counted for what the peer keeps at this node.
+    #[must_use]
+    pub const fn holder(&self) -> Holder {
+        self.holder
+    }
+
     /// Whether the session may be evicted while it is idle: only a stranger's may.
     #[must_use]
     pub fn is_evictable(&self) -> bool {
