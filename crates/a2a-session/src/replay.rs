@@ -226,9 +226,9 @@ impl Nonces {
         self.seen.get(nonce).is_some_and(|until| now < *until)
     }
 
-    /// Remembers a nonce. In place of refusing everybody, the oldest of the holder's own is forgotten
-    /// early, or that of the stranger with the most. Whoever sends it again gains nothing: PROOF must
-    /// sign a fresh nonce of the server too.
+    /// Remembers a nonce. If there is no room, the oldest of the same holder is forgotten early, or that
+    /// of the stranger with the most. Replaying it gains nothing: PROOF must sign a fresh nonce of the
+    /// server too.
     pub(crate) fn insert(
         &mut self,
         now: Duration,

@@ -200,7 +200,7 @@ fn web_anchor(change: impl FnOnce(&mut Value)) -> (Anchor, VerifiedManifest) {
     (anchor, manifest)
 }
 
-/// What the DID document of an issuer revokes endorses nobody, whatever its manifest says.
+/// A key that the DID document of an issuer revokes cannot endorse, whatever the manifest says.
 #[test]
 fn threat_86_a_key_that_the_issuers_did_document_revokes_endorses_nobody() {
     let by_web = entry(3, &did_key(1), "verified")

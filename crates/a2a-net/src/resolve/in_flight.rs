@@ -29,8 +29,8 @@ pub(super) struct Query {
     pub(super) shown: Option<ClaimedIdentity>,
 }
 
-/// Names a resolution: of whom, how much, and for which keys. Whoever shows others must not have the
-/// agent itself refused.
+/// Names a resolution: the DID, how much is wanted, and the claimed keys. A peer that claims other keys
+/// must not cause the agent itself to be refused.
 type Key = (String, Want, Option<Digest>);
 
 type Outcome = Result<Facts, ResolveError>;

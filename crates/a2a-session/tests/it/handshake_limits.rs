@@ -168,8 +168,8 @@ fn threat_35_known_and_new_agents_shake_hands_during_a_flood() {
     }
 }
 
-/// Whoever knows the name of a known agent has a small share of the reserve with it, and evicts
-/// neither the agent nor strangers.
+/// A peer that claims the name of a known agent has a small share of the reserve, and evicts neither
+/// the agent nor strangers.
 #[test]
 fn threat_36_claims_of_a_known_agent_take_no_places_of_others() {
     let mut world = roomy(|config| config.limits.half_open = limits(64, 32, 16));

@@ -68,8 +68,8 @@ enum Noted<T> {
     Ended(Place, Result<T, String>),
 }
 
-/// The calls that an earlier process has begun, with their outcomes as far as they are known. Whoever
-/// only looks how they stand leaves the results out: `IgnoredAny`.
+/// The calls that an earlier process has begun, with their outcomes as far as they are known. A
+/// reader that needs their states only leaves the results out: `IgnoredAny`.
 #[derive(Debug, Default)]
 pub(super) struct Recalled<T = Value>(pub(super) HashMap<Place, Option<Result<T, String>>>);
 

@@ -61,7 +61,7 @@ const USUAL: usize = 100;
 
 const MAX_CONTEXT: usize = 20;
 
-/// Bytes of what is told at most, the paths included.
+/// The largest size of the output in bytes, the paths included.
 pub const MAX_TOLD_BYTES: usize = 512 * 1024;
 
 /// Bytes that a thread has of a file at once. A line with what goes with it that does not fit is

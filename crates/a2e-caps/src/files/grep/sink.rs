@@ -42,7 +42,7 @@ pub(super) enum Room {
     Context(usize),
 }
 
-/// Bytes of a line beside its texts, as it is told.
+/// Bytes of a line in the output beside its texts.
 const LINE: usize = 64;
 
 /// Longer lines are cut, in bytes.
@@ -82,7 +82,7 @@ impl<A: FnMut(Room) -> bool> Sink<A> {
         ((self.found.count > 0).then_some(self.found), self.is_full)
     }
 
-    /// Whether that can be told too.
+    /// Whether the output has room for that too.
     fn is_room(&mut self, more: Room) -> bool {
         self.is_full = self.is_full || !(self.admit)(more);
         !self.is_full
