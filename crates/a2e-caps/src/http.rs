@@ -27,7 +27,7 @@ pub(crate) use hidden::Hidden;
 pub(crate) use hosts::{Host, Hosts};
 pub(crate) use service::{Request, RequestContent, Service, Statuses};
 pub use service::{Web, WebError};
-pub(crate) use target::{Target, headers};
+pub(crate) use target::{Target, append_path, headers};
 pub(crate) use tool::{HttpTool, get, request, uncompressed};
 
 /// Bytes of a URL.

@@ -12,7 +12,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::http::{Ask, Client, Hidden, Opened, Reach, Target, Web, headers};
+use crate::http::{Ask, Client, Hidden, Opened, Reach, Target, Web, append_path, headers};
 use answer::Collector;
 
 pub(crate) use answer::{Answer, Called};
@@ -216,10 +216,7 @@ impl Model {
             let error = ModelError::new("llm_unreachable", text);
             error.again_in(Duration::from_secs(1))
         };
-        let url = format!(
-            "{}/chat/completions",
-            self.settings.url.trim_end_matches('/')
-        );
+        let url = append_path(&self.settings.url, "/chat/completions");
         let target = Target::parse(&url).map_err(|error| unreachable(error.to_string()))?;
         let mut all = BTreeMap::new();
         if let Some(key) = &self.settings.key {

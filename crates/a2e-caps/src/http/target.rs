@@ -27,6 +27,12 @@ pub(crate) enum Security {
     Tls,
 }
 
+/// Appends to the path of a URL; its query stays behind the path.
+pub(crate) fn append_path(url: &str, path: &str) -> String {
+    let (base, query) = url.find('?').map_or((url, ""), |at| url.split_at(at));
+    format!("{}{path}{query}", base.trim_end_matches('/'))
+}
+
 impl Target {
     /// Whether nobody on the way can read along.
     #[cfg(feature = "mcp")]

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::entry::push_words;
-use crate::http::{Hidden, Request, RequestContent, Service, Statuses, Web};
+use crate::http::{Hidden, Request, RequestContent, Service, Statuses, Web, append_path};
 
 /// A model that makes points of texts.
 pub trait Embedder: Send + Sync + 'static {
@@ -92,7 +92,7 @@ impl Endpoint {
         origin.check(&hidden)?;
         Ok(Self {
             model: settings.model.clone(),
-            path: format!("{}/embeddings", path.trim_end_matches('/')),
+            path: append_path(path, "/embeddings"),
             headers,
             service: Service {
                 client: Arc::clone(web.client()),

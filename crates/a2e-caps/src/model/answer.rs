@@ -1,5 +1,7 @@
 //! An answer of a model, as it comes: server-sent events of pieces, or all of it at once.
 
+use std::collections::BTreeMap;
+
 use hyper::header::{self, HeaderMap};
 use serde_json::Value;
 
@@ -13,6 +15,9 @@ pub const MAX_ANSWER: usize = 1 << 20;
 
 /// Calls of one answer.
 pub const MAX_CALLS: usize = 32;
+
+/// Characters of a server's or model's own words in an error.
+const MAX_REASON: usize = 500;
 
 /// What a model has said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,6 +46,10 @@ pub(super) struct Collector {
     /// What came of a line that has not ended; of all of it, if it is no stream.
     rest: Vec<u8>,
     answer: Answer,
+    /// The calls by the index that the model gives them: it may leave indices out.
+    calls: BTreeMap<usize, Called>,
+    /// The text with which the model refuses to answer.
+    refusal: String,
     is_done: bool,
 }
 
@@ -52,6 +61,8 @@ impl Collector {
             is_stream: !kind.to_ascii_lowercase().starts_with("application/json"),
             rest: Vec::new(),
             answer: Answer::default(),
+            calls: BTreeMap::new(),
+            refusal: String::new(),
             is_done: false,
         }
     }
@@ -89,14 +100,38 @@ impl Collector {
             let whole: Value = serde_json::from_slice(&rest)
                 .map_err(|_| ModelError::new("llm_error", "the answer is no JSON"))?;
             let text = self.take(&whole, "message")?;
-            return Ok((self.answer, text));
+            return Ok((self.complete()?, text));
         }
         let text = self.line(&rest)?;
         if !self.is_done && self.answer.finish.is_empty() {
             let text = "the answer broke off before its end";
             return Err(ModelError::new("llm_broken", text));
         }
-        Ok((self.answer, text))
+        Ok((self.complete()?, text))
+    }
+
+    /// Returns the answer, unless the model or its provider ended it early.
+    fn complete(self) -> Result<Answer, ModelError> {
+        if !self.refusal.is_empty() {
+            let text: String = self.refusal.chars().take(MAX_REASON).collect();
+            let text = format!("the model refused to answer: {text}");
+            return Err(ModelError::new("llm_refused", text));
+        }
+        match self.answer.finish.as_str() {
+            "length" => {
+                let text = "the answer was truncated at the limit of tokens; raise \
+                            `max_answer_tokens` of the model, or ask for less";
+                Err(ModelError::new("llm_truncated", text))
+            }
+            "content_filter" => {
+                let text = "the content filter of the model's provider stopped the answer";
+                Err(ModelError::new("llm_filtered", text))
+            }
+            _ => Ok(Answer {
+                calls: self.calls.into_values().collect(),
+                ..self.answer
+            }),
+        }
     }
 
     /// A line of a stream: a piece of JSON after `data:`; everything else says nothing.
@@ -119,7 +154,8 @@ impl Collector {
         if let Some(error) = piece.get("error").filter(|error| !error.is_null()) {
             let message = error.get("message").and_then(Value::as_str);
             let said = message.or_else(|| error.as_str());
-            let said: String = said.unwrap_or("no reason").chars().take(500).collect();
+            let said = said.unwrap_or("no reason").chars();
+            let said: String = said.take(MAX_REASON).collect();
             return Err(ModelError::new(
                 "llm_error",
                 format!("the model failed: {said}"),
@@ -138,15 +174,30 @@ impl Collector {
         for (place, call) in calls.into_iter().flatten().enumerate() {
             self.call(place, call)?;
         }
-        let text = said.get("content").and_then(Value::as_str);
-        let text = text.filter(|text| !text.is_empty());
-        if let Some(text) = text {
-            self.answer.text.push_str(text);
+        if let Some(refusal) = said.get("refusal").and_then(Value::as_str) {
+            self.refusal.push_str(refusal);
         }
+        let text = match said.get("content") {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Array(parts)) => self.text_of(parts),
+            _ => String::new(),
+        };
+        self.answer.text.push_str(&text);
         match self.size() > MAX_ANSWER {
             true => Err(too_long()),
-            false => Ok(text.map(str::to_owned)),
+            false => Ok(Some(text).filter(|text| !text.is_empty())),
         }
+    }
+
+    /// Joins the texts of content in parts; a refusal among them counts as one of the whole.
+    fn text_of(&mut self, parts: &[Value]) -> String {
+        let mut all = String::new();
+        for part in parts {
+            let member = |name: &str| part.get(name).and_then(Value::as_str).unwrap_or_default();
+            all.push_str(member("text"));
+            self.refusal.push_str(member("refusal"));
+        }
+        all
     }
 
     fn call(&mut self, place: usize, call: &Value) -> Result<(), ModelError> {
@@ -157,13 +208,7 @@ impl Collector {
             let text = format!("the model wants more than {MAX_CALLS} calls at once");
             return Err(ModelError::new("llm_error", text));
         }
-        let calls = &mut self.answer.calls;
-        if calls.len() <= index {
-            calls.resize_with(index.saturating_add(1), Called::default);
-        }
-        let Some(known) = calls.get_mut(index) else {
-            return Ok(());
-        };
+        let known = self.calls.entry(index).or_default();
         let text = |pointer: &str| {
             let text = call.pointer(pointer).and_then(Value::as_str);
             text.unwrap_or_default()
@@ -177,9 +222,10 @@ impl Collector {
     }
 
     fn size(&self) -> usize {
-        let calls = self.answer.calls.iter();
+        let calls = self.calls.values();
         let calls = calls.map(|call| call.name.len().saturating_add(call.arguments.len()));
-        calls.fold(self.answer.text.len(), usize::saturating_add)
+        let text = self.answer.text.len().saturating_add(self.refusal.len());
+        calls.fold(text, usize::saturating_add)
     }
 }
 
@@ -247,6 +293,64 @@ mod tests {
         );
         let (answer, text) = collector.finish().unwrap();
         assert_eq!((answer.text.as_str(), text.as_deref()), ("Hi", Some("Hi")));
+    }
+
+    fn whole(value: &Value) -> Result<Answer, ModelError> {
+        let mut headers = HeaderMap::new();
+        let kind = HeaderValue::from_static("application/json");
+        headers.insert(header::CONTENT_TYPE, kind);
+        let mut collector = Collector::new(&headers);
+        collector.push(value.to_string().as_bytes())?;
+        Ok(collector.finish()?.0)
+    }
+
+    fn streamed(delta: &Value, finish: &str) -> Result<Answer, ModelError> {
+        let mut collector = stream();
+        let choice = json!({"choices": [{"delta": delta, "finish_reason": finish}]});
+        collector.push(piece(&choice).as_bytes())?;
+        collector.push(b"data: [DONE]\n")?;
+        Ok(collector.finish()?.0)
+    }
+
+    #[test]
+    fn an_answer_that_ended_early_is_an_error() {
+        let text = json!({"role": "assistant", "content": "Half an ans"});
+        let refusal = json!({"role": "assistant", "content": null, "refusal": "I cannot do that."});
+        let part = json!({"content": [{"type": "refusal", "refusal": "I cannot do that."}]});
+        for (said, finish, code, reason) in [
+            (&text, "length", "llm_truncated", "max_answer_tokens"),
+            (&text, "content_filter", "llm_filtered", "content filter"),
+            (&refusal, "stop", "llm_refused", "I cannot do that."),
+            (&part, "stop", "llm_refused", "I cannot do that."),
+        ] {
+            let message = json!({"choices": [{"message": said, "finish_reason": finish}]});
+            for error in [whole(&message), streamed(said, finish)] {
+                let error = error.unwrap_err();
+                assert_eq!(error.code, code, "{said}");
+                assert!(error.message.contains(reason), "{}", error.message);
+                assert_eq!(error.again, None);
+            }
+        }
+    }
+
+    #[test]
+    fn content_in_parts_is_read() {
+        let said = json!({"content": [
+            {"type": "text", "text": "Hel"}, {"type": "image_url"}, {"type": "text", "text": "lo"}]});
+        let message = json!({"choices": [{"message": said, "finish_reason": "stop"}]});
+        for answer in [whole(&message), streamed(&said, "stop")] {
+            assert_eq!(answer.unwrap().text, "Hello");
+        }
+    }
+
+    #[test]
+    fn indices_that_a_model_leaves_out_make_no_calls() {
+        let calls = json!({"tool_calls": [
+            {"index": 3, "id": "c2", "function": {"name": "glob", "arguments": "{}"}},
+            {"index": 1, "id": "c1", "function": {"name": "grep", "arguments": "{}"}}]});
+        let answer = streamed(&calls, "tool_calls").unwrap();
+        let names: Vec<&str> = answer.calls.iter().map(|call| &*call.name).collect();
+        assert_eq!(names, ["grep", "glob"]);
     }
 
     #[test]

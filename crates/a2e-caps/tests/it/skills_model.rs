@@ -9,7 +9,7 @@ use a2e_caps::skills::{Settings, Skills};
 use a2e_caps::tool::Source;
 use serde_json::{Value, json};
 
-use crate::model_double::{Double, refuses, says, wants};
+use crate::model_double::{Double, refuses, says, streamed, wants};
 use crate::skills::Bench;
 use crate::support::{counting, defined};
 use crate::wire::Agent;
@@ -165,6 +165,34 @@ async fn what_a_model_refuses_is_told() {
         let last = result["events"].as_array().unwrap().last().unwrap();
         assert_eq!(last["kind"], "skill.failed");
     }
+}
+
+/// An answer that its provider cut off is no success of the skill.
+#[tokio::test]
+async fn an_answer_that_ended_early_fails_the_skill() {
+    for (finish, code) in [
+        ("length", "llm_truncated"),
+        ("content_filter", "llm_filtered"),
+    ] {
+        let piece = json!({"choices": [{"delta": {"content": "Half"}, "finish_reason": finish}]});
+        let double = Double::start(vec![streamed(&[piece])]).await;
+        let result = followed(&double, double.settings(), json!({})).await;
+        assert_eq!(result["error_code"], code, "{result}");
+        assert_eq!(double.asked().len(), 1);
+    }
+}
+
+/// Providers that select a version by a query get the path before it.
+#[tokio::test]
+async fn the_path_of_a_model_is_put_before_the_query_of_its_url() {
+    let double = Double::start(vec![says(&["ok"], 5)]).await;
+    let mut settings = double.settings();
+    settings.url.push_str("?api-version=2");
+    let result = followed(&double, settings, json!({})).await;
+    assert_eq!(result["data"]["text"], "ok", "{result}");
+    let (head, _) = &double.asked()[0];
+    let first = head.lines().next().unwrap();
+    assert_eq!(first, "POST /v1/chat/completions?api-version=2 HTTP/1.1");
 }
 
 #[tokio::test]
