@@ -1,6 +1,6 @@
 //! `frith run`: a program in the sandbox of a node, as if it ran here.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
 use a2e_runtime::{Client, ClientError, Handler};
 use a2e_wire::messages::proc::{
@@ -90,11 +90,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
                     Some(Err(error)) => return Err(error),
                     None => return Err(cut_off()),
                 },
-                bytes = next(&mut input) => {
-                    if bytes.is_none() {
+                text = next(&mut input) => {
+                    let text = match text.transpose() {
+                        Ok(text) => text,
+                        Err(error) => {
+                            // Ends the session, and with it the program.
+                            connection.close().await;
+                            return Err(error).context("cannot pass on standard input");
+                        }
+                    };
+                    if text.is_none() {
                         input = None;
                     }
-                    write(client, &spawned.proc_id, bytes).await;
+                    write(client, &spawned.proc_id, text).await;
                 }
                 () = client.closed() => return Err(cut_off()),
             }
@@ -127,9 +135,9 @@ fn show(event: &ProcReadEvent<'_>) -> Result<Option<i64>> {
     }
     let text = data["text"].as_str().unwrap_or_default();
     match event.stream_type {
-        ProcStreamType::Stderr => std::io::stderr().write_all(text.as_bytes())?,
+        ProcStreamType::Stderr => io::stderr().write_all(text.as_bytes())?,
         ProcStreamType::Stdout | ProcStreamType::Killed | ProcStreamType::Other(_) => {
-            let mut out = std::io::stdout().lock();
+            let mut out = io::stdout().lock();
             out.write_all(text.as_bytes())?;
             out.flush()?;
         }
@@ -137,16 +145,14 @@ fn show(event: &ProcReadEvent<'_>) -> Result<Option<i64>> {
     Ok(None)
 }
 
-/// Standard input, read by a thread of its own: it cannot be waited for otherwise.
-pub(crate) fn standard_input() -> mpsc::Receiver<String> {
+/// Standard input as text, read by a thread of its own: it cannot be waited for otherwise.
+pub(crate) fn standard_input() -> mpsc::Receiver<io::Result<String>> {
     let (pieces, input) = mpsc::channel(4);
     std::thread::spawn(move || {
-        let mut buffer = vec![0; CHUNK];
-        let mut stdin = std::io::stdin().lock();
-        while let Ok(size @ 1..) = stdin.read(&mut buffer) {
-            let read = buffer.get(..size).unwrap_or_default();
-            let text = String::from_utf8_lossy(read).into_owned();
-            if pieces.blocking_send(text).is_err() {
+        let mut text = TextReader::new(io::stdin().lock());
+        while let Some(piece) = text.next_piece().transpose() {
+            let is_last = piece.is_err();
+            if pieces.blocking_send(piece).is_err() || is_last {
                 return;
             }
         }
@@ -154,19 +160,75 @@ pub(crate) fn standard_input() -> mpsc::Receiver<String> {
     input
 }
 
+/// Reads UTF-8 in pieces that end between two characters.
+struct TextReader<R> {
+    input: R,
+    /// The first bytes of a character that is not complete yet.
+    incomplete: Vec<u8>,
+}
+
+impl<R: Read> TextReader<R> {
+    const fn new(input: R) -> Self {
+        Self {
+            input,
+            incomplete: Vec::new(),
+        }
+    }
+
+    /// Returns the next piece, `None` at the end.
+    ///
+    /// # Errors
+    /// If the input cannot be read, or is not UTF-8.
+    fn next_piece(&mut self) -> io::Result<Option<String>> {
+        let not_text = || {
+            let text = "standard input is not UTF-8 text, and A2E carries text only; encode it, \
+                        e.g. `base64 FILE | frith run -- sh -c 'base64 -d | COMMAND'`";
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        };
+        loop {
+            let mut bytes = std::mem::take(&mut self.incomplete);
+            let before = bytes.len();
+            bytes.resize(before.saturating_add(CHUNK), 0);
+            let read = self.input.read(bytes.split_at_mut(before).1)?;
+            bytes.truncate(before.saturating_add(read));
+            if read == 0 {
+                return match bytes.is_empty() {
+                    true => Ok(None),
+                    false => Err(not_text()),
+                };
+            }
+            let error = match String::from_utf8(bytes) {
+                Ok(text) => return Ok(Some(text)),
+                Err(error) => error,
+            };
+            if error.utf8_error().error_len().is_some() {
+                return Err(not_text());
+            }
+            let complete = error.utf8_error().valid_up_to();
+            let mut bytes = error.into_bytes();
+            self.incomplete = bytes.split_off(complete);
+            if let Some(text) = String::from_utf8(bytes).ok().filter(|it| !it.is_empty()) {
+                return Ok(Some(text));
+            }
+        }
+    }
+}
+
 /// The next piece of input; nothing at its end, which comes once.
-async fn next(input: &mut Option<mpsc::Receiver<String>>) -> Option<String> {
+async fn next(
+    input: &mut Option<mpsc::Receiver<io::Result<String>>>,
+) -> Option<io::Result<String>> {
     match input {
         Some(input) => input.recv().await,
         None => std::future::pending().await,
     }
 }
 
-async fn write(client: &Client, process: &ProcId<'static>, bytes: Option<String>) {
+async fn write(client: &Client, process: &ProcId<'static>, text: Option<String>) {
     let request = ProcWriteRequest {
         proc_id: process.clone(),
-        eof: bytes.is_none(),
-        data: bytes.unwrap_or_default().into(),
+        eof: text.is_none(),
+        data: text.unwrap_or_default().into(),
     };
     // A program that reads no input need not be told of it.
     let _ = client.request(request).await;
@@ -176,4 +238,49 @@ async fn write(client: &Client, process: &ProcId<'static>, bytes: Option<String>
 fn exit_code(code: i64) -> u8 {
     let code = if code < 0 { 128 - code } else { code };
     u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader that gives so many bytes at once.
+    struct Slow<'a>(&'a [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let size = self.1.min(self.0.len()).min(buffer.len());
+            self.0.split_off(..size).unwrap().read(buffer)
+        }
+    }
+
+    fn read(bytes: &[u8], at_once: usize) -> io::Result<String> {
+        let (mut text, mut all) = (TextReader::new(Slow(bytes, at_once)), String::new());
+        while let Some(piece) = text.next_piece()? {
+            assert!(!piece.is_empty());
+            all.push_str(&piece);
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn characters_are_not_cut_wherever_reads_end() {
+        let text = "é€𝄞a".repeat(20_000);
+        for size in [1, 3, 4096, CHUNK, CHUNK + 1] {
+            assert_eq!(read(text.as_bytes(), size).unwrap(), text, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_text_is_an_error() {
+        for bytes in [
+            b"\xff\xfe".as_slice(),
+            b"text \xc3",
+            b"\xc3(",
+            b"\xed\xa0\x80",
+        ] {
+            let error = read(bytes, 1).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        }
+    }
 }

@@ -70,8 +70,8 @@ async fn send(arguments: &SendArguments) -> Result<Outcome> {
     link.push(&first);
     exchange(&mut link, &mut lines, &mut open, arguments.timeout).await?;
     let unanswered = open.len();
-    // The host may be slow to go; all that was to be seen has been seen.
-    let _ = tokio::time::timeout(Duration::from_secs(10), link.close()).await;
+    // The host may be slow to end; all that was to be seen has been seen.
+    let _ = tokio::time::timeout(Duration::from_secs(10), shut_down(link)).await;
     match unanswered {
         0 => Ok(Outcome::Good),
         1 => bail!("a request was not answered"),
@@ -110,6 +110,15 @@ async fn exchange(
         }
     }
     Ok(())
+}
+
+/// Ends the session with all that it started, and then the connection.
+async fn shut_down(mut link: RawLink) -> std::io::Result<()> {
+    link.push(br#"{"a2e":"1.0","type":"shutdown","timeout":0}"#);
+    // A host closes the connection when the session has ended; some programs that are none do not.
+    let end = async { while let Ok(Some(_)) = link.next().await {} };
+    let _ = tokio::time::timeout(Duration::from_secs(1), end).await;
+    link.close().await
 }
 
 /// The next line that is not blank.

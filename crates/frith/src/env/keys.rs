@@ -23,7 +23,7 @@ pub(super) enum Wish {
 
 /// Where wishes come from.
 pub(super) struct Keyboard {
-    input: mpsc::Receiver<String>,
+    input: mpsc::Receiver<std::io::Result<String>>,
     /// Where keys come one by one; dropped, the terminal is as it was.
     keys: Option<KeyMode>,
     typed: String,
@@ -61,7 +61,7 @@ impl Keyboard {
             if let Some(wish) = self.wishes.pop_front() {
                 return wish;
             }
-            let Some(piece) = self.input.recv().await else {
+            let Some(Ok(piece)) = self.input.recv().await else {
                 let rest = std::mem::take(&mut self.typed);
                 return match rest.trim() {
                     "" => Wish::End,
