@@ -72,6 +72,9 @@ struct Decayed {
 /// Characters of a correction that are remembered with a component.
 const CORRECTION: usize = 500;
 
+/// Larger scores and durations count as this: sums and squares of them stay finite.
+const MAX_NUMBER: f64 = 1e15;
+
 impl Mean {
     fn add(&mut self, number: f64) {
         self.sum += number;
@@ -100,24 +103,22 @@ impl Decayed {
 
 impl Component {
     pub(super) fn see(&mut self, seen: &Seen, half_life: Duration) {
+        let score = seen.score.clamp(-MAX_NUMBER, MAX_NUMBER);
         self.calls = self.calls.saturating_add(1);
-        self.score.add(seen.score);
-        self.decayed.add(seen.score, seen.at, half_life);
+        self.score.add(score);
+        self.decayed.add(score, seen.at, half_life);
         self.last_called = self.last_called.max(seen.at);
         match &seen.what {
             What::Rated {
                 dimension,
                 correction,
             } => {
-                match seen.score {
+                match score {
                     score if score > 0.0 => self.successes = self.successes.saturating_add(1),
                     score if score < 0.0 => self.failures = self.failures.saturating_add(1),
                     _ => {}
                 }
-                self.rated
-                    .entry(dimension.clone())
-                    .or_default()
-                    .add(seen.score);
+                self.rated.entry(dimension.clone()).or_default().add(score);
                 if !correction.is_empty() {
                     self.correction = correction.chars().take(CORRECTION).collect();
                 }
@@ -126,9 +127,10 @@ impl Component {
                 duration_ms,
                 is_tool,
             } => {
-                self.lived.add(seen.score);
+                self.lived.add(score);
                 self.is_tool |= is_tool;
                 if let Some(duration) = duration_ms.filter(|it| it.is_finite() && *it >= 0.0) {
+                    let duration = duration.min(MAX_NUMBER);
                     self.duration.add(duration);
                     self.durations.add(duration);
                 }
@@ -188,6 +190,20 @@ mod tests {
                 is_tool: false,
             },
         }
+    }
+
+    #[test]
+    fn extreme_numbers_leave_statistics_that_can_be_read_again() {
+        let mut component = Component::default();
+        for _ in 0..1000 {
+            for number in [f64::MAX, f64::MIN, f64::MAX, f64::MIN_POSITIVE] {
+                component.see(&lived(number, number, number.abs()), HALF_LIFE);
+            }
+        }
+        let read: Component = serde_json::from_slice(&component.written()).unwrap();
+        assert_eq!(read, component);
+        assert!(component.recent().is_finite());
+        assert!(component.record("c", 0.5).p95_duration_ms.get() <= MAX_NUMBER);
     }
 
     #[test]

@@ -277,11 +277,14 @@ impl Ledger {
         (strategy, settings): (Strategy, &Settings),
     ) -> Vec<Proposal> {
         let current = self.weights.load();
-        let named: BTreeMap<&str, &Component> = book.named(name).collect();
+        // A weight says how a component does beside the others, so all are weighed, also for one.
+        let all: BTreeMap<&str, &Component> = book.named("").collect();
         let mut random = Random::any();
-        let found = strategy.weights(&named, &current, &mut random);
-        let differs = |(name, weight): &(&String, &f64)| current.get(*name) != Some(*weight);
-        let edits = found.iter().filter(differs).map(|(name, weight)| Edit {
+        let found = strategy.weights(&all, &current, &mut random);
+        let changes = |(known, weight): &(&String, &f64)| {
+            (name.is_empty() || *known == name) && current.get(*known) != Some(*weight)
+        };
+        let edits = found.iter().filter(changes).map(|(name, weight)| Edit {
             target: "router_weight".to_owned(),
             op: "update".to_owned(),
             path: format!("{WEIGHTS}{name}"),

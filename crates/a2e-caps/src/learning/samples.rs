@@ -5,12 +5,12 @@ use a2e_wire::messages::learn::{
     Experience, Feedback, FeedbackDimension, FeedbackPolarity, FeedbackSource, RatedTurn,
 };
 use a2e_wire::wire::Encode;
-use a2e_wire::{ErrorCode, Namespace, Object};
+use a2e_wire::{ErrorCode, Namespace, Object, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use store::{Sample, SampleKind};
 
-use super::component::{Seen, What};
+use super::component::{Seen, What, number};
 use crate::fresh;
 
 /// Feedback or experiences of one request.
@@ -74,7 +74,7 @@ pub(super) fn feedbacks(
         check_name(&name).map_err(|why| wrong(&why))?;
         let seen = Seen {
             score: feedback.score.get(),
-            at: feedback.ts.unix_seconds(),
+            at: seen_at(feedback.ts),
             what: What::Rated {
                 dimension: feedback.dimension.as_str().to_owned(),
                 correction: feedback.correction.clone().into_owned(),
@@ -118,6 +118,13 @@ pub(super) fn experiences(
     Ok(checked)
 }
 
+/// Returns when something was seen: a time ahead of the clock counts as now, since nothing that
+/// comes before the latest decays.
+fn seen_at(ts: Timestamp) -> f64 {
+    let now = u64::try_from(fresh::now().0).unwrap_or_default();
+    ts.unix_seconds().min(number(now) / 1000.0)
+}
+
 /// An experience as it is kept, and what is seen in it.
 fn lived(experience: &Experience<'_>) -> Result<(Sample, Vec<Observed>), String> {
     let action: Action = experience
@@ -136,7 +143,7 @@ fn lived(experience: &Experience<'_>) -> Result<(Sample, Vec<Observed>), String>
     }
     let seen = |is_tool| Seen {
         score: experience.reward.get(),
-        at: experience.ts.unix_seconds(),
+        at: seen_at(experience.ts),
         what: What::Lived {
             duration_ms: action.duration_ms.as_f64(),
             is_tool,

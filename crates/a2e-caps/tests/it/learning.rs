@@ -324,6 +324,73 @@ async fn weights_follow_by_each_strategy() {
     assert_eq!(agent.ask(asked).await["code"], "schema_violation");
 }
 
+/// One that is adapted alone is weighed beside the others, which keep their weights.
+#[tokio::test]
+async fn adapting_one_component_compares_it_with_the_others() {
+    let weight = |components: &Value, name: &str| {
+        let mut all = components.as_array().unwrap().iter();
+        all.find(|it| it["component_name"] == name).unwrap()["weight"].clone()
+    };
+    for strategy in ["ppo", "ucb1", "epsilon_greedy", "softmax", "custom"] {
+        let mut agent = on_new_ledger().await;
+        live(&mut agent, "good", 1.0, 400).await;
+        live(&mut agent, "bad", -1.0, 400).await;
+        let before = stats(&mut agent, "").await;
+        let adapt = json!({"type": "learn/adapt/req", "strategy": strategy,
+            "component_name": "bad"});
+        let adapted = agent.ask(adapt).await;
+        assert_eq!(adapted["type"], "learn/adapt/resp", "{adapted}");
+        let after = stats(&mut agent, "").await;
+        assert!(
+            weight(&after, "bad").as_f64() < Some(0.5),
+            "{strategy}: {after}"
+        );
+        assert_eq!(
+            weight(&after, "good"),
+            weight(&before, "good"),
+            "{strategy}"
+        );
+    }
+}
+
+/// Numbers at the ends of what JSON has are counted, and read again after a restart.
+#[tokio::test]
+async fn extreme_numbers_are_read_again() {
+    let store = store();
+    let extremes = [1.7e308, 1.7e308, -1.7e308, 1.7e308, 5e-324];
+    let experiences: Vec<Value> = extremes
+        .iter()
+        .map(|number| {
+            json!({"action": {"component_name": "c", "duration_ms": number}, "reward": number})
+        })
+        .collect();
+    let mut agent = agent(&host(&store).0, "ada").await;
+    let lived = json!({"type": "learn/experience/req", "experiences": experiences});
+    assert_eq!(agent.ask(lived).await["stored"], 5);
+    let before = stats(&mut agent, "").await;
+    assert_eq!(before[0]["calls_total"], 5, "{before}");
+    let mut again = self::agent(&host(&store).0, "ada").await;
+    assert_eq!(stats(&mut again, "").await, before);
+}
+
+/// A time in milliseconds lies far ahead, and must not end the decay of all that comes after it.
+#[tokio::test]
+async fn a_time_ahead_of_the_clock_counts_as_now() {
+    let mut agent = on_new_ledger().await;
+    let now = std::time::SystemTime::now();
+    let now = now
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    let one = json!({"action": {"component_name": "c"}, "reward": 1.0, "ts": now * 1000.0});
+    let lived = json!({"type": "learn/experience/req", "experiences": [one]});
+    assert_eq!(agent.ask(lived).await["stored"], 1);
+    let last = stats(&mut agent, "c").await[0]["last_called"]
+        .as_f64()
+        .unwrap();
+    assert!(last < now + 3600.0, "{last}");
+}
+
 #[tokio::test]
 async fn the_host_adapts_by_itself_now_and_then() {
     let mut agent = on_new_ledger().await;
