@@ -112,7 +112,7 @@ impl Episode {
             Some(change) => change?,
             None => world.step(&action).await?,
         };
-        let (reward, terminal) = (change.reward, change.done);
+        let reward = change.reward;
         let taken = self.taken(&mut running, action, change, (Moment::now(), for_learning));
         if self.pushes_steps {
             let push = Push {
@@ -120,7 +120,7 @@ impl Episode {
                 reason: "".into(),
                 delta: running.state.clone(),
                 reward: Some(reward),
-                terminal,
+                terminal: taken.observation.done,
             };
             // Whoever is gone need not be told.
             let _ = self.pusher.push(push).await;

@@ -42,6 +42,24 @@ async fn steps_and_time_cut_an_episode_off() {
     }
 }
 
+/// The push of the step that ends an episode says so, also if it is truncated.
+#[tokio::test]
+async fn the_push_of_a_truncated_step_is_terminal() {
+    let mut agent = agent().await;
+    let options = json!({"push": true, "max_steps": 2});
+    let episode = begin(&mut agent, "counter", options).await;
+    for (step, is_last) in [(1, false), (2, true)] {
+        agent
+            .say(json!({"type": "env/step/req", "episode_id": episode, "action": {"type": "inc"}}))
+            .await;
+        let push = agent.hear().await;
+        assert_eq!(push["type"], "env/state_push", "{push}");
+        assert_eq!(push["terminal"], is_last, "step {step}: {push}");
+        let response = agent.hear().await;
+        assert_eq!(response["obs"]["truncated"], is_last, "{response}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_episode_is_cut_off_when_its_time_is_over() {
     let mut agent = agent().await;
