@@ -53,7 +53,11 @@ fn plain(prefix: &str, operation: &Operation<'_>) -> String {
             operation.path
         )
     };
-    let id = operation.id.map_or_else(route, str::to_owned);
+    // An id without any letter that a name may have says nothing.
+    let id = operation
+        .id
+        .filter(|id| id.contains(|it: char| it.is_ascii_alphanumeric()));
+    let id = id.map_or_else(route, str::to_owned);
     let mut name = prefix.to_owned();
     let mut is_gap = false;
     for letter in id.chars() {
@@ -99,10 +103,16 @@ mod tests {
             operation("GET", "/a", Some("listPets")),
             operation("GET", "/users/{id}/posts", None),
             operation("PUT", "/b", Some("pets.update one!")),
+            operation("GET", "/c", Some("查询")),
         ]);
         assert_eq!(
             found,
-            ["p_listPets", "p_get_users_id_posts", "p_pets_update_one"]
+            [
+                "p_listPets",
+                "p_get_users_id_posts",
+                "p_pets_update_one",
+                "p_get_c"
+            ]
         );
     }
 

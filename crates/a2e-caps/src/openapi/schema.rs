@@ -1,6 +1,6 @@
 //! Schemas of a document in the form of JSON Schema, draft 2020-12.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -130,16 +130,60 @@ impl<'d> Schemas<'d> {
                 let turned = list.iter().map(|schema| self.turn(schema));
                 Value::Array(turned.collect::<Result<_, _>>()?)
             } else if let Some(named) = value.as_object().filter(|_| NAMED.contains(&key_text)) {
-                let sent = named.iter().filter(|(_, schema)| !is_read_only(schema));
-                let turned = sent.map(|(name, schema)| Ok((name.clone(), self.turn(schema)?)));
+                let sent: Vec<_> = named
+                    .iter()
+                    .filter(|(_, schema)| !self.is_read_only(schema))
+                    .collect();
+                let turned = sent
+                    .into_iter()
+                    .map(|(name, schema)| Ok((name.clone(), self.turn(schema)?)));
                 Value::Object(turned.collect::<Result<_, String>>()?)
             } else {
                 value.clone()
             };
             turned.insert(key.clone(), value);
         }
-        forget_read_only(members, &mut turned);
+        self.drop_read_only(members, &mut turned);
         Ok(turned)
+    }
+
+    /// Returns the schemas that hold for the same value: this one, and those of its `$ref` and
+    /// `allOf`, each reference followed once.
+    fn parts(&self, members: &'d Map<String, Value>) -> Vec<&'d Map<String, Value>> {
+        let (mut parts, mut followed, mut next) = (vec![members], HashSet::new(), 0);
+        while let Some(part) = parts.get(next).copied()
+            && next < MAX_DEFINITIONS
+        {
+            next += 1;
+            let reference = part.get("$ref").and_then(Value::as_str);
+            let reference = reference.filter(|reference| followed.insert(*reference));
+            let referred = reference.and_then(|it| self.document.find(it).ok());
+            let all_of = part.get("allOf").and_then(Value::as_array);
+            let new = referred.into_iter().chain(all_of.into_iter().flatten());
+            parts.extend(new.filter_map(Value::as_object));
+        }
+        parts
+    }
+
+    /// Whether only responses have it.
+    fn is_read_only(&self, schema: &'d Value) -> bool {
+        let members = schema.as_object().into_iter();
+        let mut parts = members.flat_map(|members| self.parts(members));
+        parts.any(|part| part.get("readOnly") == Some(&Value::Bool(true)))
+    }
+
+    /// Requires no property that is not sent, neither in a schema nor in the parts of its `allOf`.
+    fn drop_read_only(&self, members: &'d Map<String, Value>, turned: &mut Map<String, Value>) {
+        let mut names = HashSet::new();
+        for part in self.parts(members) {
+            let properties = part.get("properties").and_then(Value::as_object);
+            let properties = properties.into_iter().flatten();
+            let unsent = properties.filter(|(_, property)| self.is_read_only(property));
+            names.extend(unsent.map(|(name, _)| name.as_str()));
+        }
+        if !names.is_empty() {
+            drop_required(turned, &names);
+        }
     }
 
     fn refer(&mut self, reference: &'d str) -> Result<String, String> {
@@ -165,22 +209,15 @@ impl<'d> Schemas<'d> {
     }
 }
 
-/// Whether only answers have it.
-fn is_read_only(schema: &Value) -> bool {
-    schema.get("readOnly") == Some(&Value::Bool(true))
-}
-
-/// What is not sent is not required either.
-fn forget_read_only(members: &Map<String, Value>, turned: &mut Map<String, Value>) {
-    let properties = members.get("properties").and_then(Value::as_object);
-    let Some((properties, required)) = properties.zip(turned.get_mut("required")) else {
-        return;
-    };
-    if let Some(required) = required.as_array_mut() {
-        required.retain(|name| {
-            let schema = name.as_str().and_then(|name| properties.get(name));
-            !schema.is_some_and(is_read_only)
-        });
+fn drop_required(schema: &mut Map<String, Value>, names: &HashSet<&str>) {
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !name.as_str().is_some_and(|name| names.contains(name)));
+    }
+    let parts = schema.get_mut("allOf").and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten() {
+        if let Some(part) = part.as_object_mut() {
+            drop_required(part, names);
+        }
     }
 }
 
@@ -247,6 +284,32 @@ mod tests {
                 "d": {"type": "number", "maximum": 2},
             }})
         );
+    }
+
+    /// What only responses have is not demanded of a caller, wherever that is said.
+    #[test]
+    fn read_only_properties_are_not_required() {
+        let components = json!({
+            "Id": {"type": "string", "readOnly": true},
+            "Base": {"type": "object", "required": ["id"], "properties": {"id": {"type": "string", "readOnly": true}}},
+            "Loop": {"allOf": [{"$ref": "#/components/schemas/Loop"}]},
+        });
+        let of = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
+        let schema = json!({"required": ["a", "b", "c", "d", "e"], "properties": {
+            "a": of("Id"), "b": {"allOf": [of("Id"), {"description": "d"}]},
+            "c": {"allOf": [{"readOnly": true}]}, "d": of("Loop"), "e": {"type": "string"}}});
+        for version in ["3.0.3", "3.1.0"] {
+            let found = turned(version, &schema, &components).unwrap();
+            assert_eq!(found["required"], json!(["d", "e"]), "{found}");
+            assert_eq!(found["properties"].as_object().unwrap().len(), 2);
+            // Required beside the part of `allOf` that has the property, or in another part.
+            let beside =
+                json!({"required": ["id", "x"], "allOf": [of("Base"), {"required": ["id", "y"]}]});
+            let found = turned(version, &beside, &components).unwrap();
+            assert_eq!(found["required"], json!(["x"]), "{found}");
+            assert_eq!(found["allOf"][1]["required"], json!(["y"]), "{found}");
+            assert_eq!(found["$defs"]["Base"]["required"], json!([]), "{found}");
+        }
     }
 
     #[test]
