@@ -49,9 +49,19 @@ impl Config {
             Some(extension) if extension == "toml" => Format::Toml,
             _ => Format::Yaml,
         };
-        let folder = file.and_then(Path::parent);
+        // Made absolute once: the sandbox mounts no relative path.
+        let folder = std::path::absolute(file.unwrap_or_else(|| Path::new("."))).map(|path| {
+            match file.and(path.parent()) {
+                Some(folder) => folder.to_owned(),
+                None => path,
+            }
+        });
+        let folder = folder.map_err(|error| {
+            let text = format!("the current folder cannot be found: {error}");
+            fail(vec![Problem { at: None, text }])
+        })?;
         let surroundings = Surroundings {
-            folder: folder.unwrap_or_else(|| Path::new("")),
+            folder: &folder,
             variable: &|name| std::env::var(name).ok(),
         };
         Self::parse(&text, format, overrides, &surroundings).map_err(fail)

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{agent, call};
-use crate::frith;
 use crate::node::Node;
+use crate::{frith, frith_in};
 
 /// Tools that a configuration describes, without code.
 #[test]
@@ -56,6 +56,35 @@ fn a_command_is_a_tool() {
         format!("{out}{error}").contains("`count` has a place for `file`"),
         "{status} {out}{error}"
     );
+}
+
+/// Paths begin at the folder of the file, also if the file is named by a relative path.
+#[test]
+fn a_relative_configuration_file_names_folders_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let conf = folder.path().join("conf");
+    std::fs::create_dir_all(conf.join("share")).unwrap();
+    std::fs::write(conf.join("share/note"), "beside").unwrap();
+    let config = r"workspace: work
+sandbox: {readable: [share]}
+plugins:
+  - name: tools
+    type: tools
+    commands:
+      - {name: note, description: Shows a note, command: [cat, ../share/note]}
+";
+    std::fs::create_dir(conf.join("work")).unwrap();
+    std::fs::write(conf.join("frith.yaml"), config).unwrap();
+    let hello = r#"{"type":"handshake/req","id":"h","agent_caps":["tools"]}"#;
+    let call = r#"{"type":"tool/call/req","id":"c","tool_name":"note","streaming":false}"#;
+    let input = format!("{hello}\n{call}");
+    for file in ["conf/frith.yaml", "./conf/../conf/frith.yaml"] {
+        let command = ["stdio", "--config", file];
+        let (status, out, error) = frith_in(folder.path(), &command, &input);
+        assert_eq!(status, 0, "{error}");
+        let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+        assert_eq!(last["data"]["data"]["stdout"], "beside", "{out}{error}");
+    }
 }
 
 /// A toolkit is its agent's, across sessions and restarts, and its configuration is nobody's to read.
