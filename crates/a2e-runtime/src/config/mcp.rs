@@ -146,17 +146,6 @@ impl McpCommand {
     }
 }
 
-impl McpServer {
-    /// The same, of a file.
-    fn beside(mut self, file: &Path) -> Self {
-        if let McpPlace::Command(command) = &mut self.place {
-            let file = std::path::absolute(file);
-            command.beside = file.ok().and_then(|file| Some(file.parent()?.to_owned()));
-        }
-        self
-    }
-}
-
 impl Reader<'_> {
     pub(super) fn mcp(&self, section: &mut Section<'_>) -> Mcp {
         let mut mcp = Mcp::default();
@@ -326,14 +315,19 @@ fn import(
     let servers = json.get("mcpServers").or_else(|| json.get("servers"));
     let servers = servers.and_then(Value::as_object);
     let servers = servers.ok_or_else(|| cannot(&"it has no `mcpServers`"))?;
+    let file_path = std::path::absolute(file).map_err(|error| cannot(&error))?;
+    let folder = file_path.parent().unwrap_or(&file_path).to_owned();
     let (mut good, mut left_out) = (Vec::new(), Vec::new());
     for (name, entry) in servers {
         let server = match is_name(name) {
-            true => imported(name, entry, surroundings),
+            true if entry.get("disabled") == Some(&Value::Bool(true)) => {
+                Err("is disabled there".to_owned())
+            }
+            true => imported(name, entry, &folder, surroundings),
             false => Err(NAME.to_owned()),
         };
         match server {
-            Ok(server) => good.push(server.beside(file)),
+            Ok(server) => good.push(server),
             Err(text) => left_out.push(LeftOut {
                 name: name.clone(),
                 why: format!("{shown}: `{name}` {text}"),
@@ -346,6 +340,7 @@ fn import(
 fn imported(
     name: &str,
     entry: &Value,
+    folder: &Path,
     surroundings: &Surroundings<'_>,
 ) -> Result<McpServer, String> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
@@ -353,18 +348,23 @@ fn imported(
     let pairs = |name: &str| -> Result<Vec<(String, Secret)>, String> {
         let members = entry.get(name).and_then(Value::as_object);
         let pair = |(name, value): (&String, &Value)| {
-            let value = value.as_str().ok_or("has a value that is no text")?;
-            Ok((name.clone(), Secret::new(expand(value)?)))
+            let value = plain_text(value).ok_or("has a value that is no text")?;
+            Ok((name.clone(), Secret::new(expand(&value)?)))
         };
         members.into_iter().flatten().map(pair).collect()
     };
     let place = if let Some(program) = text("command") {
+        let mut words = vec![expand(program)?];
         let args = entry.get("args").and_then(Value::as_array);
-        let args = args.into_iter().flatten().filter_map(Value::as_str);
-        let words = std::iter::once(program).chain(args).map(expand);
-        let mut command = McpCommand::new(words.collect::<Result<_, _>>()?);
+        for argument in args.into_iter().flatten() {
+            let argument = plain_text(argument).ok_or("has an argument that is no text")?;
+            words.push(expand(&argument)?);
+        }
+        let mut command = McpCommand::new(words);
         command.env = pairs("env")?;
-        command.cwd = text("cwd").map(PathBuf::from);
+        let cwd = text("cwd").map(expand).transpose()?;
+        command.cwd = cwd.map(|cwd| folder.join(cwd));
+        command.beside = Some(folder.to_owned());
         McpPlace::Command(command)
     } else if let Some(url) = text("url") {
         let at = McpUrl {
@@ -380,6 +380,15 @@ fn imported(
         return Err("has neither `command` nor `url`".to_owned());
     };
     Ok(McpServer::new(name.to_owned(), place))
+}
+
+/// A text, number or boolean as a program gets it.
+fn plain_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 /// A text with `${NAME}` and `${NAME:-else}` in it, filled in.
@@ -437,6 +446,38 @@ mod tests {
         };
         assert_eq!(docs.headers[0].1.reveal(), "Bearer k");
         assert!(matches!(&of("old").place, McpPlace::Sse(at) if at.url.ends_with("/sse")));
+    }
+
+    #[test]
+    fn members_of_imported_servers_mean_what_other_programs_take_them_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(".mcp.json");
+        let text = r#"{"mcpServers": {
+            "off": {"command": "x", "disabled": true},
+            "on": {"command": "x", "disabled": false, "args": ["--port", 8080, "--fast", true],
+                "env": {"PORT": 8080, "FAST": true}, "cwd": "${DIR}/src"},
+            "rooted": {"command": "x", "cwd": "/srv"},
+            "wrong": {"command": "x", "args": [["--port"]]}
+        }}"#;
+        std::fs::write(&file, text).unwrap();
+        let variable = |name: &str| (name == "DIR").then(|| "app".to_owned());
+        let (servers, left_out) = import(&file, &surroundings(&variable)).unwrap();
+        let command = |name: &str| {
+            let server = servers.iter().find(|server| server.name == name).unwrap();
+            match &server.place {
+                McpPlace::Command(command) => command,
+                other => panic!("{other:?}"),
+            }
+        };
+        let on = command("on");
+        assert_eq!(on.words, ["x", "--port", "8080", "--fast", "true"]);
+        assert_eq!(on.env[1], ("PORT".to_owned(), Secret::new("8080")));
+        assert_eq!(on.cwd, Some(folder.path().join("app/src")));
+        assert_eq!(command("rooted").cwd.as_deref(), Some(Path::new("/srv")));
+        let why: Vec<&str> = left_out.iter().map(|it| &*it.why).collect();
+        assert_eq!((servers.len(), why.len()), (2, 2), "{why:?}");
+        assert!(why[0].ends_with("`off` is disabled there"), "{why:?}");
+        assert!(why[1].contains("an argument that is no text"), "{why:?}");
     }
 
     #[test]
