@@ -162,7 +162,7 @@ impl Connector {
     /// # Errors
     /// If the host cannot be reached, refuses, or does not answer.
     pub async fn connect(self) -> Result<Client, ClientError> {
-        let dialed = Arc::clone(&self.dial).dial().await;
+        let dialed = Arc::clone(&self.dial).dial_in_time().await;
         let link = dialed.map_err(ClientError::Unreachable)?;
         let clock = Clock::start();
         let config = AgentConfig {

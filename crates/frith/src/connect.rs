@@ -111,7 +111,7 @@ impl Arguments {
             let link = Link::new(self.own_host().await?);
             return Ok((link, target.config, target.token_from));
         };
-        match Arc::new(address.clone()).dial().await {
+        match Arc::new(address.clone()).dial_in_time().await {
             Ok(link) => Ok((link, target.config, target.token_from)),
             Err(error) => {
                 let error = ClientError::Unreachable(error);

@@ -13,7 +13,7 @@ use a2e_wire::lenient::ProcOutput;
 use a2e_wire::messages::proc::{ProcReadData, ProcStreamType};
 use a2e_wire::{Body, LineTooLong, Message};
 use tokio::sync::oneshot;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::error::ClientError;
 use super::handlers::Reply;
@@ -29,8 +29,10 @@ pub(super) struct Driver {
     output: Output,
     dial: Option<(Arc<dyn Dial>, Reconnect)>,
     random: Box<dyn Random>,
-    /// Attempts to come back since the last session.
+    /// Attempts to come back since the host last responded, or had a connection for long.
     attempts: u32,
+    /// When the last handshake was accepted.
+    connected_at: Option<Instant>,
     /// Told how the first handshake went.
     connected: Option<oneshot::Sender<Result<(), ClientError>>>,
     timer: Timer,
@@ -72,6 +74,7 @@ impl Driver {
             dial,
             random,
             attempts: 0,
+            connected_at: None,
             connected: Some(connected),
             timer: Timer {
                 sleep: None,
@@ -162,6 +165,11 @@ impl Driver {
         let Some((_, policy)) = self.dial.as_ref().filter(|_| may_return) else {
             return self.end(error.map(ClientError::Io));
         };
+        // A host that takes sessions and then closes them is not back: its attempts go on counting.
+        let connected_at = self.connected_at.take();
+        if connected_at.is_some_and(|at| at.elapsed() >= policy.longest) {
+            self.attempts = 0;
+        }
         if self.attempts >= policy.attempts {
             tracing::warn!(attempts = self.attempts, "the host stays away; giving up");
             return self.end(None);
@@ -174,7 +182,7 @@ impl Driver {
 
     fn redial(&mut self) {
         match &self.dial {
-            Some((dial, _)) => self.phase = Phase::Dialing(Arc::clone(dial).dial()),
+            Some((dial, _)) => self.phase = Phase::Dialing(Arc::clone(dial).dial_in_time()),
             None => self.end(None),
         }
     }
@@ -246,6 +254,8 @@ impl Driver {
                 AgentEvent::Response(call, message) => {
                     state.finish(call, Ok(message));
                     state.wake_queue();
+                    drop(state);
+                    self.attempts = 0;
                 }
                 AgentEvent::Failed(call, error) => {
                     state.finish(call, Err(error));
@@ -281,7 +291,7 @@ impl Driver {
     }
 
     fn is_connected(&mut self, connected: Connected) {
-        self.attempts = 0;
+        self.connected_at = Some(Instant::now());
         if let Some((from, to)) = connected.missed {
             tracing::warn!(from, to, "messages of the session are lost");
         }

@@ -7,10 +7,25 @@ use std::time::Duration;
 use super::link::Link;
 use crate::plugin::BoxFuture;
 
+/// How long a host may take to accept a connection, with all that comes before the A2E handshake.
+const DIAL: Duration = Duration::from_secs(10);
+
 /// Makes connections to one host.
 pub trait Dial: Send + Sync + 'static {
     /// A new connection.
     fn dial(self: Arc<Self>) -> BoxFuture<'static, io::Result<Link>>;
+
+    /// A new connection, or an error if the host does not take it within 10 s.
+    fn dial_in_time(self: Arc<Self>) -> BoxFuture<'static, io::Result<Link>> {
+        let dialing = self.dial();
+        Box::pin(async {
+            let dialed = tokio::time::timeout(DIAL, dialing).await;
+            dialed.map_err(|_| {
+                let text = format!("timed out: no connection within {} s", DIAL.as_secs());
+                io::Error::new(io::ErrorKind::TimedOut, text)
+            })?
+        })
+    }
 
     /// Whether another connection can reach the same host: not if it was started for this one.
     fn can_redial(&self) -> bool {
@@ -41,7 +56,7 @@ pub struct Reconnect {
 }
 
 impl Default for Reconnect {
-    /// For about two minutes.
+    /// For 40 to 80 seconds.
     fn default() -> Self {
         Self {
             attempts: 10,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::{Address, AgentConfig, ClientError, Connector, Host, Roots, Source};
+use a2e_runtime::{Address, AgentConfig, ClientError, Connector, Dial, Host, Roots, Source};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
@@ -158,4 +158,27 @@ async fn a_host_that_is_not_there() {
         matches!(outcome, Err(ClientError::Unreachable(_))),
         "{outcome:?}"
     );
+}
+
+/// A host that accepts connections and sends nothing is given up on, whatever the scheme.
+#[tokio::test]
+async fn silent_hosts_time_out() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut streams = Vec::new();
+    let schemes = [
+        "tls:localhost",
+        "ws://localhost",
+        "wss://localhost",
+        "http://localhost",
+    ];
+    for scheme in schemes {
+        let address: Address = format!("{scheme}:{port}").parse().unwrap();
+        let dialing = tokio::spawn(Arc::new(address).dial_in_time());
+        streams.push(listener.accept().await.unwrap());
+        tokio::time::pause();
+        let error = dialing.await.unwrap().err().expect(scheme);
+        tokio::time::resume();
+        assert_eq!(error.kind(), std::io::ErrorKind::TimedOut, "{scheme}");
+    }
 }

@@ -10,7 +10,7 @@ use a2e_runtime::{CallOptions, Client, ClientError, Connector, Handler, Link, Re
 use a2e_wire::messages::base::Ping;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-use super::script::{Keeper, Kept, dial};
+use super::script::{Keeper, Kept, dial, dial_closing};
 
 /// A link that carries so many bytes in each direction and then breaks, or stalls.
 struct Faulty {
@@ -241,4 +241,24 @@ async fn a_host_that_stays_away() {
     let waited = start.elapsed();
     assert!(waited >= Duration::from_millis(3500) && waited <= Duration::from_secs(8));
     assert!(matches!(client.ping().await, Err(ClientError::Closed)));
+}
+
+/// A host that takes sessions and closes them at once counts as one that stays away.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_closes_every_session() {
+    let kept = Kept::default();
+    let policy = Reconnect {
+        attempts: 3,
+        first: Duration::from_secs(1),
+        longest: Duration::from_secs(60),
+    };
+    let client = Connector::new(dial_closing(&kept))
+        .reconnect(Some(policy))
+        .connect()
+        .await
+        .unwrap();
+    tokio::time::timeout(Duration::from_secs(600), client.closed())
+        .await
+        .expect("the client gives up");
+    assert_eq!(kept.lock().unwrap().connections, 1 + 3);
 }

@@ -131,11 +131,14 @@ impl Keeper {
     }
 }
 
-/// Serves one connection until it breaks.
-async fn keep(kept: Kept, stream: DuplexStream) {
+/// Serves so many messages of one connection, or all until it breaks.
+async fn keep(kept: Kept, stream: DuplexStream, messages: usize) {
     let mut wire = Wire::new(stream);
     let mut from = 0;
-    while let Some(message) = wire.hear().await {
+    for _ in 0..messages {
+        let Some(message) = wire.hear().await else {
+            return;
+        };
         let lines = kept.lock().unwrap().hear(&message, &mut from);
         for line in lines {
             if wire.0.write_all(line.as_bytes()).await.is_err() {
@@ -156,8 +159,21 @@ pub(crate) fn dial(
         let (ours, theirs) = tokio::io::duplex(buffer);
         let number = kept.lock().unwrap().connections;
         kept.lock().unwrap().connections += 1;
-        tokio::spawn(keep(Arc::clone(&kept), theirs));
+        tokio::spawn(keep(Arc::clone(&kept), theirs, usize::MAX));
         let link = link(number, ours);
         Box::pin(async move { Ok(link) })
+    }
+}
+
+/// Dials a keeper that closes each connection after the handshake.
+pub(crate) fn dial_closing(
+    kept: &Kept,
+) -> impl Fn() -> BoxFuture<'static, io::Result<Link>> + Send + Sync + 'static {
+    let kept = Arc::clone(kept);
+    move || {
+        let (ours, theirs) = tokio::io::duplex(4096);
+        kept.lock().unwrap().connections += 1;
+        tokio::spawn(keep(Arc::clone(&kept), theirs, 1));
+        Box::pin(async move { Ok(Link::new(ours)) })
     }
 }
