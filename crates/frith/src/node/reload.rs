@@ -88,9 +88,11 @@ impl Node {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
             anyhow!(errors.join("; "))
         })?;
-        let looser = policies.tighten(&self.host.policies()).err();
+        // Compared with what is in force: what was last read may have been refused.
+        let in_force = self.host.policies();
+        let looser = policies.tighten(&in_force).err();
         let policies = match looser.filter(|_| consent == Consent::Missing) {
-            None => (config.policy != self.current().policy).then_some(policies),
+            None => (policies != *in_force).then_some(policies),
             Some(looser) => {
                 kept.push(format!(
                     "kept the old rules, since the new ones allow more ({looser}); \

@@ -189,6 +189,29 @@ fn a_file_that_changes_only_tightens() {
     assert_eq!(call(), 0);
 }
 
+/// What the node has read and refused is applied all the same once the operator consents.
+#[test]
+fn apply_loosens_rules_that_the_node_had_already_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let demo = "plugins: [{name: demo, type: demo}]\n";
+    let deny = format!("{demo}policy: {{rules: [{{id: none, name: echo, then: deny}}]}}\n");
+    write(folder, "frith.yaml", &deny);
+    let mut node = Logged::start(folder);
+    let call = || frith_in(folder, &["call", "echo", "{}", "--data", "data"], "").0;
+    assert_eq!(call(), 1);
+    write(
+        folder,
+        "frith.yaml",
+        &format!("{demo}policy: {{rules: []}}\n"),
+    );
+    node.until("kept the old rules");
+    node.until("read the configuration again");
+    assert_eq!(call(), 1);
+    let (status, _, error) = frith_in(folder, &["config", "apply", "--data", "data"], "");
+    assert_eq!((status, call()), (0, 0), "{error}");
+}
+
 /// A file that is gone says nothing: the node goes on by what it said, however it is told to look.
 #[test]
 fn a_file_that_is_gone_opens_nothing() {
