@@ -21,18 +21,18 @@ pub struct Mcp {
     pub servers: Vec<McpServer>,
     /// The files that servers were read from.
     pub imported: Vec<PathBuf>,
-    /// What stands in those files and cannot be used.
+    /// What stands in those files and is not used.
     pub left_out: Vec<LeftOut>,
     /// Hosts that servers may be at although their addresses are not public.
     pub private_hosts: Vec<String>,
 }
 
-/// A server of a `.mcp.json` that cannot be used.
+/// A server of a `.mcp.json` that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
     /// What it is called there.
     pub name: String,
-    /// Which file that is, and what is wrong with it.
+    /// Which file that is, and why not.
     pub why: String,
 }
 
@@ -146,6 +146,36 @@ impl McpCommand {
     }
 }
 
+impl Mcp {
+    /// Adds the servers of a file. Each name has one server: an entry under `servers` (`own`)
+    /// overrides an imported one, and of several files the first counts.
+    fn add_imported(
+        &mut self,
+        file: &Path,
+        own: &[String],
+        (servers, mut left_out): (Vec<McpServer>, Vec<LeftOut>),
+    ) {
+        let file = file.display();
+        left_out.retain(|one| !own.contains(&one.name));
+        self.left_out.append(&mut left_out);
+        for server in servers {
+            let name = &server.name;
+            let why = if own.contains(name) {
+                format!("{file}: `{name}` is overridden by the entry of this name under `servers`")
+            } else if self.servers.iter().any(|known| known.name == *name) {
+                format!(
+                    "{file}: `{name}` is overridden by the server of this name in an earlier file"
+                )
+            } else {
+                self.servers.push(server);
+                continue;
+            };
+            let name = server.name;
+            self.left_out.push(LeftOut { name, why });
+        }
+    }
+}
+
 impl Reader<'_> {
     pub(super) fn mcp(&self, section: &mut Section<'_>) -> Mcp {
         let mut mcp = Mcp::default();
@@ -158,6 +188,7 @@ impl Reader<'_> {
             )
         });
         if let Some(field) = section.field("import") {
+            let own: Vec<String> = mcp.servers.iter().map(|it| it.name.clone()).collect();
             let files = match field.is_text() {
                 true => self.path(&field).map(|path| vec![path]),
                 false => field
@@ -166,10 +197,7 @@ impl Reader<'_> {
             };
             for file in files.into_iter().flatten() {
                 match import(&file, self.surroundings) {
-                    Ok((servers, left_out)) => {
-                        mcp.servers.extend(servers);
-                        mcp.left_out.extend(left_out);
-                    }
+                    Ok(imported) => mcp.add_imported(&file, &own, imported),
                     Err(text) => drop(field.wrong::<()>(&text)),
                 }
                 mcp.imported.push(file);
@@ -446,6 +474,34 @@ mod tests {
         };
         assert_eq!(docs.headers[0].1.reveal(), "Bearer k");
         assert!(matches!(&of("old").place, McpPlace::Sse(at) if at.url.ends_with("/sse")));
+    }
+
+    #[test]
+    fn configured_server_overrides_imported_ones_and_the_first_file_counts() {
+        let url = |text: &str| McpPlace::Http(McpUrl::new(text.to_owned()));
+        let server = |name: &str, text: &str| McpServer::new(name.to_owned(), url(text));
+        let mut mcp = Mcp {
+            servers: vec![server("a", "own")],
+            ..Mcp::default()
+        };
+        let own = ["a".to_owned()];
+        let broken = LeftOut {
+            name: "a".to_owned(),
+            why: "broken".to_owned(),
+        };
+        let first = vec![server("b", "first")];
+        mcp.add_imported(Path::new("one"), &own, (first, vec![broken]));
+        let second = vec![server("a", "second"), server("b", "second")];
+        mcp.add_imported(Path::new("two"), &own, (second, Vec::new()));
+        assert_eq!(mcp.servers, [server("a", "own"), server("b", "first")]);
+        let told: Vec<&str> = mcp.left_out.iter().map(|it| it.why.as_str()).collect();
+        assert_eq!(
+            told,
+            [
+                "two: `a` is overridden by the entry of this name under `servers`",
+                "two: `b` is overridden by the server of this name in an earlier file",
+            ]
+        );
     }
 
     #[test]

@@ -61,6 +61,7 @@ pub(super) fn read(mut root: Section<'_>, surroundings: &Surroundings<'_>) -> Co
         )
     });
     servers(&mut config, root.field("mcp"), &reader);
+    note_left_out(&mut config);
     set(
         &mut config.snapshot_store,
         root.field("snapshot_store"),
@@ -134,6 +135,18 @@ fn servers(config: &mut Config, field: Option<Field<'_>>, reader: &Reader<'_>) {
         enabled: true,
         kind: PluginKind::Mcp(mcp),
     });
+}
+
+/// Notes the servers of imported files that are not used.
+fn note_left_out(config: &mut Config) {
+    let of_plugin = |plugin: &Plugin| match &plugin.kind {
+        PluginKind::Mcp(mcp) => mcp.left_out.clone(),
+        _ => Vec::new(),
+    };
+    let of_plugins = config.plugins.iter().flat_map(of_plugin);
+    let of_section = config.mcp.iter().flat_map(|mcp| mcp.left_out.clone());
+    let left_out: Vec<String> = of_plugins.chain(of_section).map(|it| it.why).collect();
+    config.notes.extend(left_out);
 }
 
 /// What concerns other nodes.

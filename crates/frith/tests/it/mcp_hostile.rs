@@ -412,6 +412,46 @@ fn servers_of_other_programs_are_imported() {
     assert_eq!(called["data"]["data"]["text"], "done", "{called}");
 }
 
+/// A name that stands in an imported file and under `servers` is one server: the one under `servers`.
+#[test]
+fn a_configured_server_overrides_the_imported_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let scripts = scripts(folder.path());
+    let script = scripts.join("hostile.py");
+    let imported = json!({"command": "python3", "args": [script, "good"]});
+    let file = json!({"mcpServers": {"bad": imported}});
+    std::fs::write(folder.path().join(".mcp.json"), file.to_string()).unwrap();
+    let server = json!({"command": ["python3", script, "counts", "./"], "readable": [scripts]});
+    let config = |import: &[&str]| {
+        let mcp = json!({"import": import, "servers": {"bad": server}});
+        json!({"sandbox": {"readable": [scripts]}, "mcp": mcp, "a2a": false}).to_string()
+    };
+    let node = Node::start(folder.path(), &config(&[".mcp.json"]));
+    let mut wire = agent(&node);
+    wake(&mut wire, "w", "bad");
+    let servers = |wire: &mut Wire, id: &str| {
+        let listed = ask(wire, &json!({"type": "mcp/server/list/req", "id": id}));
+        listed["servers"].as_array().unwrap().len()
+    };
+    assert_eq!(servers(&mut wire, "1"), 1);
+    assert_eq!(starts(&node), 1);
+    let configuration = folder.path().join("frith.yaml");
+    let (status, out, _) = frith(&["config", "check", configuration.to_str().unwrap()], "");
+    assert_eq!(status, 0, "{out}");
+    let told = ".mcp.json: `bad` is overridden by the entry of this name under `servers`";
+    assert!(out.contains(told), "{out}");
+    // Without the import nothing changes.
+    std::fs::write(&configuration, config(&[])).unwrap();
+    let data = node.data();
+    let apply = ["config", "apply", "--data", data.to_str().unwrap()];
+    let (status, _, error) = frith(&apply, "");
+    assert_eq!(status, 0, "{error}");
+    assert_eq!(servers(&mut wire, "2"), 1);
+    let called = call(&mut wire, "3", "bad__t", &json!({}));
+    assert_eq!(called["data"]["data"]["text"], "done", "{called}");
+    assert_eq!(starts(&node), 1);
+}
+
 /// One that says nothing at all is given up, and others go on.
 #[test]
 fn a_server_that_is_mute_is_given_up() {
