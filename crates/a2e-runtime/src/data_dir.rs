@@ -163,6 +163,21 @@ impl DataDir {
         })
     }
 
+    /// Whether a process works on the directory at the moment. What a process that was killed has
+    /// left behind (`endpoints.json`, sockets) says nothing about that.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        let locked = File::open(self.lock_file()).map(|file| file.try_lock_shared());
+        match locked {
+            Ok(locked) => matches!(locked, Err(TryLockError::WouldBlock)),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.path.join("lock")
+    }
+
     /// Makes the directory if it is not there; takes it for nobody.
     ///
     /// # Errors
@@ -194,7 +209,7 @@ impl DataDir {
 
     /// The kernel drops the lock when its holder dies, so it is never stale.
     fn lock(&self) -> Result<File, DataError> {
-        let path = self.path.join("lock");
+        let path = self.lock_file();
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -62,8 +62,8 @@ impl Arguments {
     /// Connects to a host that is not this process: whoever asks whether one is there wants no other
     /// answer.
     pub(crate) async fn connect_elsewhere(&self, wanted: &[&str]) -> Result<Connection> {
-        if self.target()?.address.is_none() {
-            bail!("no node is running; start one with `frith up`, or name a host with --host");
+        if let HostLocation::InProcess(why) = self.target()?.location {
+            bail!("{why}; start one with `frith up`, or name a host with --host");
         }
         self.connect(wanted).await
     }
@@ -90,10 +90,14 @@ impl Arguments {
             wanted: wanted.iter().map(|name| (*name).into()).collect(),
             ..target.config
         };
-        let Some(address) = target.address else {
-            tell!("no node is running; a host inside this process answers");
-            let client = Client::connect(self.own_host().await?, config, Handler::none()).await?;
-            return Ok(Connection::new(client));
+        let address = match target.location {
+            HostLocation::At(address) => address,
+            HostLocation::InProcess(why) => {
+                tell!("{why}; a host inside this process answers");
+                let host = self.own_host().await?;
+                let client = Client::connect(host, config, Handler::none()).await?;
+                return Ok(Connection::new(client));
+            }
         };
         let connector = Connector::new(address.clone())
             .agent(config)
@@ -107,9 +111,13 @@ impl Arguments {
     /// A connection without a session, who would connect, and where its token is from.
     pub(crate) async fn link(&self) -> Result<(Link, AgentConfig, TokenFrom)> {
         let target = self.target()?;
-        let Some(address) = target.address else {
-            let link = Link::new(self.own_host().await?);
-            return Ok((link, target.config, target.token_from));
+        let address = match target.location {
+            HostLocation::At(address) => address,
+            HostLocation::InProcess(why) => {
+                tell!("{why}; a host inside this process answers");
+                let link = Link::new(self.own_host().await?);
+                return Ok((link, target.config, target.token_from));
+            }
         };
         match Arc::new(address.clone()).dial_in_time().await {
             Ok(link) => Ok((link, target.config, target.token_from)),
@@ -134,17 +142,20 @@ impl Arguments {
         };
         if let Some(address) = &self.host {
             return Ok(Target {
-                address: Some(self.trusting(address.clone())?),
+                location: HostLocation::At(self.trusting(address.clone())?),
                 config,
                 token_from,
             });
         }
-        let Some((dir, address)) = self.local_node()? else {
-            return Ok(Target {
-                address: None,
-                config,
-                token_from,
-            });
+        let (dir, address) = match self.local_node()? {
+            LocalNode::Running(dir, address) => (dir, address),
+            LocalNode::Absent(why) => {
+                return Ok(Target {
+                    location: HostLocation::InProcess(why),
+                    config,
+                    token_from,
+                });
+            }
         };
         if config.auth_token.is_empty() {
             let file = dir.token();
@@ -154,39 +165,47 @@ impl Arguments {
             token_from = TokenFrom::File(file);
         }
         Ok(Target {
-            address: Some(self.trusting(address)?),
+            location: HostLocation::At(self.trusting(address)?),
             config,
             token_from,
         })
     }
 
-    /// The node that says in its data directory where it is. None is an error only if the directory
-    /// was named.
-    fn local_node(&self) -> Result<Option<(DataDir, Address)>> {
+    /// The node on this machine, as its data directory says where it is. That it is not running is an
+    /// error only if the directory was named.
+    fn local_node(&self) -> Result<LocalNode> {
         let named = self.data.is_named();
+        let absent = || Ok(LocalNode::Absent("no node is running".to_owned()));
         let dir = match self.data.dir() {
             Ok(dir) => dir,
             Err(error) if named => return Err(error.into()),
-            Err(_) => return Ok(None),
+            Err(_) => return absent(),
         };
+        let data = quoted(&dir.path().display().to_string());
         let file = dir.endpoints();
         let text = match std::fs::read_to_string(&file) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !named => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !named => return absent(),
             Err(error) => {
-                let data = quoted(&dir.path().display().to_string());
                 let why =
                     format!("no node runs there: {error}; `frith up --data {data}` starts one");
                 return Err(anyhow!(why).context(format!("cannot read {}", file.display())));
             }
         };
+        // A node that shuts down removes the file.
+        if !dir.is_claimed() {
+            let why = format!("the node on {data} is not running: it was killed or it crashed");
+            anyhow::ensure!(!named, "{why}; `frith up --data {data}` starts it again");
+            let why = format!("{why} (`frith up` starts it again)");
+            return Ok(LocalNode::Absent(why));
+        }
         let endpoints: serde_json::Value = serde_json::from_str(&text)
             .with_context(|| format!("{} is damaged", file.display()))?;
         let found = ["unix", "http"]
             .iter()
             .find_map(|kind| endpoints[kind].as_str())
             .with_context(|| format!("{} names no way in", file.display()))?;
-        Ok(Some((dir, found.parse()?)))
+        Ok(LocalNode::Running(dir, found.parse()?))
     }
 
     /// A host inside this process, as the configuration in this folder describes it.
@@ -212,11 +231,23 @@ impl Arguments {
     }
 }
 
-/// What to connect to, and as whom; without an address, to a host inside this process.
+/// What to connect to, and as whom.
 struct Target {
-    address: Option<Address>,
+    location: HostLocation,
     config: AgentConfig,
     token_from: TokenFrom,
+}
+
+enum HostLocation {
+    At(Address),
+    /// A host inside this process, with the reason.
+    InProcess(String),
+}
+
+enum LocalNode {
+    Running(DataDir, Address),
+    /// With the reason.
+    Absent(String),
 }
 
 /// Why a host cannot be spoken to, and what to do about it.

@@ -181,3 +181,47 @@ fn a_chain_has_a_number() {
     assert_eq!(status, 2);
     assert!(error.contains("a chain goes by its number"), "{error}");
 }
+
+/// The socket and `endpoints.json` of a node that was killed do not stand in the way of the fallback.
+#[test]
+fn call_falls_back_when_the_node_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let data = home.join("frith");
+    std::fs::create_dir_all(&home).unwrap();
+    std::os::unix::fs::symlink(&data, folder.path().join("data")).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    let node = Node::start(folder.path(), "{}");
+    let frith = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_frith"))
+            .args(arguments)
+            .env("XDG_DATA_HOME", &home)
+            .env_remove("FRITH_DATA")
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    let call = ["call", "echo", r#"{"text":"hi"}"#];
+    assert_eq!(String::from_utf8_lossy(&frith(&call).stderr), "");
+    node.crash();
+    assert!(data.join("a2e.sock").exists());
+    let output = frith(&call);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    assert_eq!(output.stdout, b"{\n  \"text\": \"hi\"\n}\n");
+    assert!(
+        error.contains("it was killed or it crashed (`frith up` starts it again)"),
+        "{error}"
+    );
+    assert!(
+        error.contains("a host inside this process answers"),
+        "{error}"
+    );
+    // A node that was named is not replaced by another host.
+    let named = data.to_str().unwrap();
+    let output = frith(&["call", "echo", "{}", "--data", named]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let hint = format!("`frith up --data {named}` starts it again");
+    assert!(error.contains(&hint), "{error}");
+}
