@@ -10,11 +10,12 @@ mod filesystem;
 mod git;
 mod http;
 mod info;
+mod shown;
 mod sqlite;
 
 use std::sync::Arc;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, redact};
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Resolution, Serves, Session};
 use a2e_wire::messages::toolkit::{ToolkitDefinition, ToolkitListRequest, ToolkitListResponse};
 use a2e_wire::{Body, Capability, Message, Tag};
 use serde_json::Value;
@@ -35,14 +36,6 @@ pub use sqlite::{Limits as SqliteLimits, MAX_SQL, MAX_VALUE, Sqlite};
 pub trait Toolkit: Send + Sync + 'static {
     /// What it says of itself. The same each time.
     fn info(&self) -> &Info;
-
-    /// A configuration as the operator may see it, who is asked about a call of one of its tools: without
-    /// anything secret. Unless a toolkit says otherwise, all values are.
-    fn shown(&self, config: &Value) -> Value {
-        let mut shown = config.clone();
-        redact(&mut shown);
-        shown
-    }
 
     /// Its tools for a configuration that fits its schema. May wait for the disk.
     ///
@@ -128,6 +121,20 @@ impl Plugin for Toolkits {
     /// To configure one twice is the same as once, and its secrets are not even to be hashed on record.
     fn outlives(&self, _request: &Message<'_>) -> bool {
         false
+    }
+
+    /// What the operator sees of a configuration that a rule holds.
+    fn resolve<'a>(
+        &'a self,
+        request: &'a Message<'static>,
+        _: &'a Arc<Session>,
+    ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
+        let shown = match &request.body {
+            Body::ToolkitConfigureRequest(request) => self.known.shown(request),
+            _ => None,
+        };
+        let resolution = shown.map(|config| Resolution::default().shown_config(config));
+        Box::pin(std::future::ready(Ok(resolution)))
     }
 
     fn handle(

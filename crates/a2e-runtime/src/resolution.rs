@@ -22,6 +22,8 @@ pub struct Resolution {
     selection: Option<Selection>,
     target: Option<Target>,
     object: Option<Arc<dyn Any + Send + Sync>>,
+    /// The `config` of the request without its secrets.
+    config: Option<Value>,
     /// The place of the plugin among those that serve such requests: it alone serves this one.
     pub(crate) plugin: Option<usize>,
 }
@@ -51,6 +53,7 @@ impl Resolution {
             selection: Some(Selection { member, values }),
             target: None,
             object: None,
+            config: None,
             plugin: None,
         }
     }
@@ -71,6 +74,14 @@ impl Resolution {
         self
     }
 
+    /// Adds what the operator is shown of the `config` in the request, in which no secret may stand.
+    /// Without it only names are shown.
+    #[must_use]
+    pub fn shown_config(mut self, config: Value) -> Self {
+        self.config = Some(config);
+        self
+    }
+
     /// The same, found by the plugin at this place.
     pub(crate) fn by(mut self, plugin: usize) -> Self {
         self.plugin = Some(plugin);
@@ -79,6 +90,10 @@ impl Resolution {
 
     pub(crate) const fn selection(&self) -> Option<&Selection> {
         self.selection.as_ref()
+    }
+
+    pub(crate) const fn config(&self) -> Option<&Value> {
+        self.config.as_ref()
     }
 
     pub(crate) fn get<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {

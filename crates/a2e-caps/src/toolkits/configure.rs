@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use store::{AgentId, Secrets, Vault};
 
 use super::bundled::bundled;
+use super::shown::without_secrets;
 use super::{Toolkit, Toolkits};
 use crate::tool::{Clash, LoadError, Loaded, Loader, Source, Tool, ToolConfiguration, Violation};
 
@@ -86,6 +87,13 @@ impl Toolkits {
 }
 
 impl Known {
+    /// The configuration in a request as the operator may see it, if there is such a toolkit.
+    pub(super) fn shown(&self, request: &ToolkitConfigureRequest<'_>) -> Option<Value> {
+        let toolkit = self.find(&request.toolkit_name).ok()?;
+        let config: Value = request.config.raw().deserialize().ok()?;
+        Some(without_secrets(toolkit.info().schema.value(), &config))
+    }
+
     /// The toolkit of this name.
     fn find(&self, name: &str) -> Result<&Arc<dyn Toolkit>, String> {
         let names = || self.toolkits.iter().map(|it| it.info().name.as_str());
@@ -182,7 +190,8 @@ async fn tools(
         let told: Vec<String> = violations.iter().map(problem).collect();
         format!("the configuration of `{}`: {}", info.name, told.join("; "))
     })?;
-    let shown = json!({"toolkit": info.name, "config": toolkit.shown(&config)});
+    let shown = without_secrets(info.schema.value(), &config);
+    let shown = json!({"toolkit": info.name, "config": shown});
     let configuration = ToolConfiguration::new(&config, shown);
     let made = Arc::clone(toolkit);
     let tools = tokio::task::spawn_blocking(move || made.tools(&config)).await;

@@ -81,11 +81,6 @@ impl Toolkit for Git {
         &self.info
     }
 
-    /// Folders, files and rights: nothing of it is secret.
-    fn shown(&self, config: &Value) -> Value {
-        config.clone()
-    }
-
     fn tools(&self, config: &Value) -> Result<Vec<Arc<dyn Tool>>, String> {
         let config = Config::deserialize(config).map_err(|error| error.to_string())?;
         if !self.workplace.has("git") {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use a2e_runtime::redact;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -89,18 +88,6 @@ impl Http {
 impl Toolkit for Http {
     fn info(&self) -> &Info {
         &self.info
-    }
-
-    /// The hosts, and the names of the headers that go there.
-    fn shown(&self, config: &Value) -> Value {
-        let mut shown = config.clone();
-        let hosts = shown.get_mut("hosts").and_then(Value::as_array_mut);
-        for host in hosts.into_iter().flatten() {
-            if let Some(headers) = host.get_mut("headers") {
-                redact(headers);
-            }
-        }
-        shown
     }
 
     fn tools(&self, config: &Value) -> Result<Vec<Arc<dyn Tool>>, String> {

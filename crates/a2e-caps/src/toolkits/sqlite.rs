@@ -154,11 +154,6 @@ impl Toolkit for Sqlite {
         &self.info
     }
 
-    /// Folders, files and rights: nothing of it is secret.
-    fn shown(&self, config: &Value) -> Value {
-        config.clone()
-    }
-
     fn tools(&self, config: &Value) -> Result<Vec<Arc<dyn Tool>>, String> {
         let config = Config::deserialize(config).map_err(|error| error.to_string())?;
         let rights: &[Access] = match config.access {

@@ -144,7 +144,7 @@ impl<'a> Asked<'a> {
     }
 
     /// The request as the operator is shown it, and as it is kept until then: of what may be secret, only
-    /// the names are shown.
+    /// the names are shown, unless a plugin has found out what is not.
     pub(crate) fn shown(self) -> Vec<u8> {
         let text = self.text();
         let secret = secrets(&self.message.body);
@@ -153,8 +153,11 @@ impl<'a> Asked<'a> {
         }
         let mut message: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
         for place in secret {
-            if let Some(value) = message.pointer_mut(place) {
-                resolution::redact(value);
+            let shown = self.resolution.config().filter(|_| *place == CONFIG);
+            match (message.pointer_mut(place), shown) {
+                (Some(value), Some(shown)) => value.clone_from(shown),
+                (Some(value), None) => resolution::redact(value),
+                (None, _) => {}
             }
         }
         message.to_string().into_bytes()
@@ -259,11 +262,14 @@ impl Arguments for Nested<'_> {
     }
 }
 
+/// The place of the configuration of a toolkit.
+const CONFIG: &str = "/config";
+
 /// The places in a message whose values may be secret.
 const fn secrets(body: &Body<'_>) -> &'static [&'static str] {
     #[expect(clippy::wildcard_enum_match_arm, reason = "others have none")]
     match body {
-        Body::ToolkitConfigureRequest(_) => &["/config"],
+        Body::ToolkitConfigureRequest(_) => &[CONFIG],
         Body::McpServerRegisterRequest(_) => &["/config/env", "/config/headers"],
         Body::SkillCallRequest(_) => &["/llm_override/provider_credentials"],
         _ => &[],

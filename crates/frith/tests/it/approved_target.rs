@@ -102,6 +102,42 @@ fn sql(wire: &mut Wire, id: &str, tool: &str, sql: &str) -> Value {
 
 const DELETE: &str = "DELETE FROM t";
 
+/// Of a held configuration the operator sees everything but what the toolkit's schema marks as secret.
+#[test]
+fn held_configuration_hides_only_its_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    let rule =
+        json!({"id": "ask", "capability": "toolkits", "name": ["http", "none"], "then": "hold"});
+    let node = Node::start(
+        folder.path(),
+        &json!({"policy": {"rules": [rule]}}).to_string(),
+    );
+    let mut wire = agent(&node);
+    let mut held = 0;
+    let mut shown = |toolkit: &str, config: Value| {
+        wire.say(&json!({"type": "toolkit/configure/req", "id": toolkit,
+            "toolkit_name": toolkit, "config": config}));
+        held += 1;
+        let mut all = std::iter::repeat_with(|| operator(&node, &["--json", "approve", "list"]));
+        let newest = all.find_map(|list| {
+            let calls: Value = serde_json::from_str(&list).unwrap();
+            Some(calls.get(held - 1)?["id"].as_str().unwrap().to_owned())
+        });
+        operator(&node, &["approve", "show", &newest.unwrap()])
+    };
+    let headers = json!({"Authorization": "Bearer hunter2"});
+    let http = shown(
+        "http",
+        json!({"hosts": [{"host": "api.example", "headers": headers}]}),
+    );
+    assert!(http.contains("api.example"), "{http}");
+    assert!(http.contains("Authorization"), "{http}");
+    assert!(!http.contains("hunter2"), "{http}");
+    // Nothing says which values of an unknown toolkit are secret.
+    let none = shown("none", json!({"path": "hunter2"}));
+    assert!(none.contains("path") && !none.contains("hunter2"), "{none}");
+}
+
 /// The agent configures the toolkit for another database while the operator looks at the call.
 #[test]
 fn approved_call_of_a_reconfigured_toolkit_is_refused() {
