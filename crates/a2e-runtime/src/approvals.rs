@@ -10,7 +10,7 @@ use store::{AgentId, Approval, Call, Hash, Held, Store, UnixMillis, Verdict};
 use tokio::sync::watch;
 
 use crate::clock::random_id;
-use crate::decision::{Asked, ambiguous, too_large};
+use crate::decision::{Asked, RuleName, ambiguous, too_large};
 
 /// The held calls of a host, and who is told when one is decided.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub(crate) struct Question {
     pub(crate) agent: String,
     /// Exactly this call.
     pub(crate) hash: Digest,
-    /// The rule that asks for it.
+    /// The rule that asks for it, as the operator knows it.
     pub(crate) rule: String,
     /// The request, as it will be done.
     pub(crate) text: Vec<u8>,
@@ -60,7 +60,17 @@ struct Waiting {
 pub(crate) struct Word {
     /// The id under which the operator saw it.
     pub(crate) id: String,
-    pub(crate) is_granted: bool,
+    pub(crate) decision: ApprovalDecision,
+}
+
+/// The decision about a held call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ApprovalDecision {
+    Approved,
+    /// With the operator's reason, which may be empty.
+    Denied(String),
+    /// There was none in time.
+    Expired,
 }
 
 /// How long a held call waits, unless the configuration says otherwise.
@@ -113,17 +123,23 @@ impl Approvals {
         }
     }
 
-    /// Says whether a call may be done. The word stands for as long as a call waits.
+    /// Says whether a call may be done, and why (may be empty). The word stands for as long as a call
+    /// waits.
     ///
     /// # Errors
-    /// If no such call waits, or the store fails.
-    pub async fn decide(&self, id: &str, verdict: Verdict) -> Result<Approval, store::Error> {
+    /// If no such call waits, the reason is too long, or the store fails.
+    pub async fn decide(
+        &self,
+        id: &str,
+        verdict: Verdict,
+        reason: &str,
+    ) -> Result<Approval, store::Error> {
         let now = now();
         let until = now.plus(self.patience);
         let mut decided = self
             .store
             .approvals()
-            .decide(now, id, verdict, until)
+            .decide(now, id, verdict, reason, until)
             .await?;
         // Before the waiting requests wake: the text is removed with the last of them.
         self.complete(&mut decided);
@@ -204,7 +220,7 @@ impl Approvals {
                     () = &mut patience => {
                         calls.withdraw(hash).await?;
                         self.tell();
-                        return Ok(Word { id: asked.id, is_granted: false });
+                        return Ok(Word { id: asked.id, decision: ApprovalDecision::Expired });
                     }
                 }
                 let held = calls.take(now(), hash).await?;
@@ -252,18 +268,24 @@ impl Question {
     ///
     /// # Errors
     /// If the call is ambiguous, or the operator could not see all of it.
-    pub(crate) fn new(asked: Asked<'_>, rule: &str, is_written: bool) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        asked: Asked<'_>,
+        rule: &RuleName,
+        is_written: bool,
+    ) -> Result<Self, Failure> {
         let namespace = asked.namespace();
         let (text, resolved) = (asked.shown(), asked.shown_resolution());
         // Who approves of a call must have seen all of it.
         let size = resolved.as_ref().map_or(0, |it| it.to_string().len());
         if text.len().saturating_add(size) > MAX_SHOWN {
-            return Err(too_large(namespace, rule, MAX_SHOWN));
+            return Err(too_large(namespace, &rule.name, MAX_SHOWN));
         }
         Ok(Self {
             agent: asked.agent().to_owned(),
-            hash: asked.hash().ok_or_else(|| ambiguous(namespace, rule))?,
-            rule: rule.to_owned(),
+            hash: asked
+                .hash()
+                .ok_or_else(|| ambiguous(namespace, &rule.name))?,
+            rule: rule.label.clone(),
             text,
             is_written,
             resolved,
@@ -296,13 +318,14 @@ impl Question {
 }
 
 fn word(held: Option<Held>) -> Option<Word> {
-    let Held { id, verdict } = held?;
-    let is_granted = match verdict {
+    let held = held?;
+    let decision = match held.verdict {
         Verdict::Waiting => return None,
-        Verdict::Granted => true,
-        Verdict::Refused => false,
+        Verdict::Granted => ApprovalDecision::Approved,
+        Verdict::Refused => ApprovalDecision::Denied(held.reason),
     };
-    Some(Word { id, is_granted })
+    let id = held.id;
+    Some(Word { id, decision })
 }
 
 fn now() -> UnixMillis {

@@ -16,6 +16,7 @@ use policy::{
 };
 use serde_json::json;
 
+use crate::approvals::{ApprovalDecision, Word};
 use crate::policies::CUSTOM;
 
 pub(crate) use asked::{Asked, content};
@@ -31,8 +32,19 @@ pub(crate) struct Counters {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ruling<'r> {
     pub(crate) verdict: Verdict,
-    /// The rule that says so.
+    /// The rule that says so: its id, or else its place in the configuration. Not for agents.
     pub(crate) rule: &'r str,
+    /// The rule as agents know it.
+    name: &'r str,
+}
+
+/// The names of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RuleName {
+    /// Its id, or else its place in the configuration.
+    pub(crate) label: String,
+    /// What agents are told.
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,14 +62,23 @@ pub(crate) struct Repetition(Digest);
 /// Agents that rates and repetitions are counted for.
 const AGENTS: usize = 100_000;
 
-/// What the rule is called that stops repetitions.
-const REPEAT: &str = "policy.repeat";
+/// What the rule is called that stops repetitions, and what agents are told.
+const REPEAT: (&str, &str) = ("policy.repeat", "repeat");
 
 impl Default for Counters {
     fn default() -> Self {
         Self {
             buckets: Mutex::new(Buckets::new(AGENTS)),
             breakers: Mutex::default(),
+        }
+    }
+}
+
+impl Ruling<'_> {
+    pub(crate) fn rule_name(&self) -> RuleName {
+        RuleName {
+            label: self.rule.to_owned(),
+            name: self.name.to_owned(),
         }
     }
 }
@@ -79,7 +100,7 @@ impl Counters {
         };
         let repeated = repeated.filter(|effect| *effect > decision.effect);
         let effect = repeated.unwrap_or(decision.effect);
-        let rule = repeated.map_or(decision.rule, |_| REPEAT);
+        let (rule, name) = repeated.map_or((decision.rule, decision.name()), |_| REPEAT);
         let verdict = match effect {
             Effect::Allow => Verdict::Allow,
             Effect::Hold => Verdict::Hold(Repetition(asked.repetition())),
@@ -88,10 +109,14 @@ impl Counters {
                     Some(_) => Some("the same call came too often".to_owned()),
                     None => told(decision.reason, asked),
                 };
-                Verdict::Deny(denied(namespace, rule, reason.as_deref()))
+                Verdict::Deny(denied(namespace, name, reason.as_deref()))
             }
         };
-        Ruling { verdict, rule }
+        Ruling {
+            verdict,
+            rule,
+            name,
+        }
     }
 
     /// The operator has approved of a call: it is no repetition any more.
@@ -175,7 +200,7 @@ pub(crate) fn still(rules: &Rules, asked: Asked<'_>) -> Result<(), Failure> {
         Effect::Deny => {
             let reason = told(decision.reason, asked);
             let reason = reason.as_deref();
-            Err(denied(asked.namespace(), decision.rule, reason))
+            Err(denied(asked.namespace(), decision.name(), reason))
         }
     }
 }
@@ -196,14 +221,11 @@ fn told(reason: Reason<'_>, asked: Asked<'_>) -> Option<String> {
     ))
 }
 
-/// A call that the rules refuse. Without an id, a rule goes by its place in the configuration.
+/// A call that the rules refuse.
 fn denied(namespace: Namespace, rule: &str, reason: Option<&str>) -> Failure {
     let reason = reason.map(|reason| format!(": {reason}"));
     let reason = reason.unwrap_or_default();
-    let text = format!(
-        "the rule `{rule}` refuses this{reason}; to allow it, the operator changes `policy` in the \
-         node's configuration (or that of the agent, under `agents`) and runs `frith config apply`"
-    );
+    let text = format!("the rule `{rule}` refuses this{reason}; {CHANGED_BY}");
     let detail = json!({"rule": rule});
     refusal(namespace, text, &detail)
 }
@@ -214,7 +236,7 @@ pub(crate) fn too_large(namespace: Namespace, rule: &str, most: usize) -> Failur
         "the rule `{rule}` asks for the operator's approval, and a call of more than {most} bytes \
          cannot be shown to the operator"
     );
-    let detail = json!({"rule": rule, "reason": "not_approved"});
+    let detail = json!({"rule": rule, "reason": "approval_unavailable"});
     refusal(namespace, text, &detail)
 }
 
@@ -243,16 +265,39 @@ pub(crate) fn revoked(namespace: Namespace) -> Failure {
     Failure::new(ErrorCode::Unauthorized, namespace, text)
 }
 
-/// A held call that the operator refused, or said nothing about.
-pub(crate) fn not_approved(namespace: Namespace, rule: &str, approval: Option<&str>) -> Failure {
-    let why = match approval {
-        Some(_) => {
-            "it was refused, which stands for a while (`approval_seconds`), or not given in time"
+/// A held call that was not approved.
+pub(crate) fn not_approved(namespace: Namespace, rule: &RuleName, word: &Word) -> Failure {
+    let mut detail = json!({"rule": rule.name, "approval_id": word.id});
+    let why = match &word.decision {
+        ApprovalDecision::Denied(reason) => {
+            detail["reason"] = json!("approval_denied");
+            let said = match reason.as_str() {
+                "" => String::new(),
+                reason => {
+                    detail["operator_reason"] = json!(reason);
+                    format!(" ({reason})")
+                }
+            };
+            format!("the operator denied it{said}, and that stands for a while")
         }
-        None => "this host has no operator; a node has one (`frith up`)",
+        ApprovalDecision::Approved | ApprovalDecision::Expired => {
+            detail["reason"] = json!("approval_expired");
+            "it was not given in time; the same call sent again asks for it again".to_owned()
+        }
     };
+    let rule = &rule.name;
     let text = format!("the rule `{rule}` asks for the operator's approval: {why}");
-    let detail = json!({"rule": rule, "reason": "not_approved", "approval_id": approval});
+    refusal(namespace, text, &detail)
+}
+
+/// A held call at a host that nobody approves calls at.
+pub(crate) fn no_operator(namespace: Namespace, rule: &RuleName) -> Failure {
+    let rule = &rule.name;
+    let text = format!(
+        "the rule `{rule}` asks for the operator's approval: this host has no operator; a node has \
+         one (`frith up`)"
+    );
+    let detail = json!({"rule": rule, "reason": "approval_unavailable"});
     refusal(namespace, text, &detail)
 }
 
@@ -289,6 +334,9 @@ pub(crate) fn unrecorded(namespace: Namespace) -> Failure {
     failure.retryable = true;
     failure.because("audit_unavailable")
 }
+
+/// Who can change a rule.
+const CHANGED_BY: &str = "only the operator of this node can change its rules";
 
 fn with_detail(mut failure: Failure, detail: &serde_json::Value) -> Failure {
     if let Ok(detail) = a2e_wire::Object::parse(&detail.to_string()) {

@@ -17,10 +17,12 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::access::Access;
-use crate::approvals::{Approvals, Question, Word};
+use crate::approvals::{ApprovalDecision, Approvals, Question, Word};
 use crate::auth::Identity;
 use crate::clock::random_id;
-use crate::decision::{Asked, Verdict, changed, not_approved, revoked, still, unrecorded};
+use crate::decision::{
+    Asked, RuleName, Verdict, changed, no_operator, not_approved, revoked, still, unrecorded,
+};
 use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, note_failure, poll_caught, span_of};
 use crate::host::Host;
 use crate::metrics::Ended;
@@ -299,8 +301,10 @@ impl Request {
             note.set_aside();
         }
         let approved = asked.hash();
-        let word = self.hold(asked, ruling.rule).await;
-        let checked = match word.as_ref().is_ok_and(|word| word.is_granted) {
+        let rule = ruling.rule_name();
+        let word = self.hold(asked, &rule).await;
+        let is_granted = |word: &Word| word.decision == ApprovalDecision::Approved;
+        let checked = match word.as_ref().is_ok_and(is_granted) {
             true => Check::Passed,
             false => Check::Failed,
         };
@@ -308,10 +312,9 @@ impl Request {
             note.checks.approval = Some(checked);
             note.approval = word.as_ref().ok().map(|word| word.id.clone());
         }
-        let Word { id, is_granted } = word?;
-        if !is_granted {
-            let (namespace, rule) = (asked.namespace(), ruling.rule);
-            return Err(not_approved(namespace, rule, Some(&id)));
+        let word = word?;
+        if !is_granted(&word) {
+            return Err(not_approved(asked.namespace(), &rule, &word));
         }
         inner.counters.approved(asked.agent(), repetition);
         // What it stands for may have changed while it was held, and the rules may have become stricter.
@@ -331,11 +334,11 @@ impl Request {
     }
 
     /// Asks the operator.
-    async fn hold(&self, asked: Asked<'_>, rule: &str) -> Result<Word, Failure> {
+    async fn hold(&self, asked: Asked<'_>, rule: &RuleName) -> Result<Word, Failure> {
         let namespace = asked.namespace();
         let question = Question::new(asked, rule, !self.session.leaves_no_payload())?;
         let Some(approvals) = self.session.at().host.inner.approvals.clone() else {
-            return Err(not_approved(namespace, rule, None));
+            return Err(no_operator(namespace, rule));
         };
         let mut withdrawal = Withdrawal {
             approvals: Some(approvals.clone()),

@@ -40,6 +40,15 @@ enum Action {
     No {
         /// The call's id, from the list
         id: String,
+
+        /// Why; the agent is told
+        #[arg(
+            long,
+            value_name = "TEXT",
+            default_value = "",
+            hide_default_value = true
+        )]
+        reason: String,
     },
 }
 
@@ -52,8 +61,8 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                 let call: HeldCall = ask(&dir, "approve.show", &Show { id: id.clone() }).await?;
                 show(&call, as_json)
             }
-            Action::Yes { id } => decide(&dir, id, true, as_json).await,
-            Action::No { id } => decide(&dir, id, false, as_json).await,
+            Action::Yes { id } => decide(&dir, id, None, as_json).await,
+            Action::No { id, reason } => decide(&dir, id, Some(reason), as_json).await,
         }
     })
 }
@@ -90,6 +99,9 @@ fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
     print(&format!("id     {}", call.id))?;
     print(&format!("agent  {}", plain(&call.agent)))?;
     print(&format!("state  {}", call.verdict))?;
+    if !call.reason.is_empty() {
+        print(&format!("reason {}", plain(&call.reason)))?;
+    }
     print(&format!(
         "rule   {}",
         plain(shown["rule"].as_str().unwrap_or_default())
@@ -107,10 +119,17 @@ fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-async fn decide(dir: &DataDir, id: &str, grant: bool, as_json: bool) -> Result<Outcome> {
+/// Decides about a call; a reason denies it.
+async fn decide(
+    dir: &DataDir,
+    id: &str,
+    denied: Option<&String>,
+    as_json: bool,
+) -> Result<Outcome> {
     let request = Decide {
         id: id.to_owned(),
-        grant,
+        grant: denied.is_none(),
+        reason: denied.cloned().unwrap_or_default(),
     };
     let call: HeldCall = ask(dir, "approve.decide", &request).await?;
     match as_json {

@@ -38,12 +38,17 @@ enum Spoken {
 }
 
 /// What agents ask a host for, and the commands that people have for it.
-const COMMANDS: [(&str, &str); 5] = [
+const COMMANDS: [(&str, &str); 6] = [
     ("`chain/list/req`", "`frith chain list`"),
     ("`env/list/req`", "`frith env list`"),
     ("`learn/refinement/history/req`", "`frith learn history`"),
     ("`skill/discover/req`", "`frith skill list`"),
     ("`tool/list`", "`frith tools`"),
+    (
+        "only the operator of this node can change its rules",
+        "to allow it, the operator changes `policy` in the node's configuration (or that of the agent, \
+         under `agents`) and runs `frith config apply`",
+    ),
 ];
 
 /// What a host tells an agent, for people: where it names a request, the command that makes it.

@@ -48,6 +48,7 @@ struct Rule {
     effect: Effect,
     /// Its id, or else its place.
     label: String,
+    has_id: bool,
     reason: Option<String>,
 }
 
@@ -82,6 +83,8 @@ pub struct Decision<'r> {
     /// Who decided: the id of a rule or its place (`policy.rules[3]`), or the place of a default
     /// (`policy.defaults.tools`).
     pub rule: &'r str,
+    /// The id of the rule, if a rule with one decided.
+    pub id: Option<&'r str>,
     /// Why.
     pub reason: Reason<'r>,
 }
@@ -129,6 +132,7 @@ impl Rules {
         Decision {
             effect: known.default,
             rule: &known.label,
+            id: None,
             reason: Reason::Default,
         }
     }
@@ -196,15 +200,34 @@ impl Rule {
         Decision {
             effect: self.effect,
             rule: &self.label,
+            id: self.id(),
             reason: Reason::Rule(self.reason.as_deref()),
         }
+    }
+
+    fn id(&self) -> Option<&str> {
+        self.has_id.then_some(&*self.label)
     }
 
     fn denial(&self, failure: ConditionFailure) -> Decision<'_> {
         Decision {
             effect: Effect::Deny,
             rule: &self.label,
+            id: self.id(),
             reason: Reason::Condition(failure),
+        }
+    }
+}
+
+impl<'r> Decision<'r> {
+    /// Who decided, for the agent: the id of the rule, or `default`, or `unnamed`. Places in the
+    /// configuration are not told to agents.
+    #[must_use]
+    pub const fn name(&self) -> &'r str {
+        match (self.id, self.reason) {
+            (Some(id), _) => id,
+            (None, Reason::Default) => "default",
+            (None, Reason::Rule(_) | Reason::Condition(_)) => "unnamed",
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use crate::limits::{Size, check_name};
+use crate::limits::{Size, check_name, within};
 use crate::scope::Owner;
 use crate::sqlite::{Database, Metered, metered};
 use crate::{Error, Hash, Limit, Pending, UnixMillis};
@@ -39,14 +39,17 @@ pub trait Approvals: fmt::Debug + Send + Sync {
     /// A call by its id, waiting or decided.
     fn get(&self, now: UnixMillis, id: &str) -> Pending<Option<Approval>>;
 
-    /// Says whether a call may be done, and until when the word stands. The call as decided.
+    /// Says whether a call may be done, why (for the agent; may be empty), and until when the word
+    /// stands. The call as decided.
     ///
-    /// Fails with [`Error::NotFound`] unless the call is waiting, or was granted and is refused now.
+    /// Fails with [`Error::TooLarge`] if the reason has more than [`MAX_REASON`] bytes, and with
+    /// [`Error::NotFound`] unless the call is waiting, or was granted and is refused now.
     fn decide(
         &self,
         now: UnixMillis,
         id: &str,
         verdict: Verdict,
+        reason: &str,
         expires: UnixMillis,
     ) -> Pending<Approval>;
 }
@@ -71,6 +74,8 @@ pub struct Held {
     pub id: String,
     /// The operator's word.
     pub verdict: Verdict,
+    /// Why, if the operator said so.
+    pub reason: String,
 }
 
 /// The operator's word.
@@ -101,10 +106,15 @@ pub struct Approval {
     pub expires: UnixMillis,
     /// The operator's word.
     pub verdict: Verdict,
+    /// Why, if the operator said so.
+    pub reason: String,
 }
 
 /// How many held calls are listed at once.
 pub const MAX_LISTED: usize = 1_000;
+
+/// Bytes of the reason for a decision.
+pub const MAX_REASON: usize = 1_000;
 
 const WHAT: &str = "held call";
 
@@ -120,7 +130,8 @@ impl Call {
 }
 
 /// A call waits for a word, so that is none.
-const fn check_verdict(verdict: Verdict) -> Result<(), Error> {
+fn check_decision(verdict: Verdict, reason: &str) -> Result<(), Error> {
+    within("reason", reason.len(), MAX_REASON)?;
     match verdict {
         Verdict::Waiting => Err(Error::NotFound { what: WHAT }),
         Verdict::Granted | Verdict::Refused => Ok(()),
@@ -154,7 +165,11 @@ pub(crate) const SCHEMA: &str = concat!(
 
 pub(crate) const TABLE: Metered = metered!("approvals", "held call", "owner, hash");
 
-const COLUMNS: &str = "id, owner, hash, shown, created, expires, verdict";
+pub(crate) const REASON: &str = "
+ALTER TABLE approvals ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+";
+
+const COLUMNS: &str = "id, owner, hash, shown, created, expires, verdict, reason";
 
 #[derive(Debug)]
 pub(crate) struct InSqlite {
@@ -210,6 +225,7 @@ impl HeldCalls for InSqlite {
             Ok(Held {
                 id: call.id.clone(),
                 verdict: Verdict::Waiting,
+                reason: String::new(),
             })
         })
     }
@@ -262,17 +278,19 @@ impl Approvals for InSqlite {
         now: UnixMillis,
         id: &str,
         verdict: Verdict,
+        reason: &str,
         expires: UnixMillis,
     ) -> Pending<Approval> {
-        let id = id.to_owned();
-        self.database.write(id.len(), move |connection| {
-            check_verdict(verdict)?;
+        let (id, reason) = (id.to_owned(), reason.to_owned());
+        let size = id.len().saturating_add(reason.len());
+        self.database.write(size, move |connection| {
+            check_decision(verdict, &reason)?;
             // As `may_become` says.
             let mut decide = connection.prepare_cached(&format!(
-                "UPDATE approvals SET verdict = ?3, expires = ?4
+                "UPDATE approvals SET verdict = ?3, expires = ?4, reason = ?5
                  WHERE id = ?1 AND verdict + 1 <= ?3 AND expires > ?2 RETURNING {COLUMNS}"
             ))?;
-            let decided = (&*id, now.0, number(verdict), expires.0);
+            let decided = (&*id, now.0, number(verdict), expires.0, &*reason);
             let approval = decide.query_row(decided, approval).optional()?;
             approval.ok_or(Error::NotFound { what: WHAT })
         })
@@ -287,12 +305,13 @@ fn find(
     hash: Hash,
 ) -> Result<Option<Held>, Error> {
     let mut find = connection.prepare_cached(
-        "SELECT id, verdict FROM approvals WHERE owner = ?1 AND hash = ?2 AND expires > ?3",
+        "SELECT id, verdict, reason FROM approvals WHERE owner = ?1 AND hash = ?2 AND expires > ?3",
     )?;
     let held = find.query_row((owner, hash.0, now.0), |row| {
         Ok(Held {
             id: row.get(0)?,
             verdict: verdict(row.get(1)?),
+            reason: row.get(2)?,
         })
     });
     Ok(held.optional()?)
@@ -314,6 +333,7 @@ fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {
         created: UnixMillis(row.get(4)?),
         expires: UnixMillis(row.get(5)?),
         verdict: verdict(row.get(6)?),
+        reason: row.get(7)?,
     })
 }
 

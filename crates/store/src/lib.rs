@@ -69,7 +69,7 @@ mod sqlite;
 pub mod statements;
 mod value;
 
-pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict};
+pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, MAX_REASON, Verdict};
 pub use chains::{Chain, ChainHead, ChainState, Chains};
 pub use error::Error;
 pub use key::{Passphrase, StoreKey};

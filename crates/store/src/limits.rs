@@ -170,7 +170,7 @@ pub(crate) const fn check_name(what: &'static str, name: &str) -> Result<(), Err
     within(what, name.len(), MAX_NAME)
 }
 
-const fn within(what: &'static str, size: usize, limit: usize) -> Result<(), Error> {
+pub(crate) const fn within(what: &'static str, size: usize, limit: usize) -> Result<(), Error> {
     match size > limit {
         true => Err(Error::TooLarge { what, size, limit }),
         false => Ok(()),

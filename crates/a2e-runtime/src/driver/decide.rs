@@ -14,8 +14,10 @@ use tokio::runtime::Handle;
 use super::resolve::Next;
 use super::work::{Held, Work};
 use super::{Command, Driver};
-use crate::approvals::{Question, Word};
-use crate::decision::{Asked, Repetition, Verdict, not_approved, still, unrecorded};
+use crate::approvals::{ApprovalDecision, Question, Word};
+use crate::decision::{
+    Asked, Repetition, RuleName, Verdict, no_operator, not_approved, still, unrecorded,
+};
 use crate::resolution::Resolution;
 
 impl Driver {
@@ -40,7 +42,7 @@ impl Driver {
             Verdict::Allow => self.dispatch(work, request.message, resolution),
             Verdict::Deny(failure) => self.refuse(work, failure),
             Verdict::Hold(repetition) => {
-                let rule = ruling.rule.to_owned();
+                let rule = ruling.rule_name();
                 self.resolve(work, request, Next::Hold { rule, repetition });
             }
         }
@@ -68,11 +70,11 @@ impl Driver {
         request: Request,
         resolution: &Resolution,
         repetition: Repetition,
-        rule: &str,
+        rule: &RuleName,
     ) {
         let namespace = work.namespace();
         let Some(approvals) = &self.host.inner.approvals else {
-            return self.refuse(work, not_approved(namespace, rule, None));
+            return self.refuse(work, no_operator(namespace, rule));
         };
         let asked = work.asked(&request.message, &request.line, resolution);
         let question = match Question::new(asked, rule, true) {
@@ -90,7 +92,7 @@ impl Driver {
         work.held = Some(Held {
             call,
             repetition,
-            rule: rule.to_owned(),
+            rule: rule.clone(),
         });
         if let Some(note) = &mut work.note {
             note.set_aside();
@@ -173,19 +175,20 @@ impl Driver {
         };
         work.task = None;
         match word {
-            Ok(Word { id, is_granted }) => {
+            Ok(word) => {
+                let is_granted = word.decision == ApprovalDecision::Approved;
                 if let Some(note) = &mut work.note {
                     note.checks.approval = Some(match is_granted {
                         true => Check::Passed,
                         false => Check::Failed,
                     });
-                    note.approval = Some(id.clone());
+                    note.approval = Some(word.id.clone());
                     if !is_granted {
                         note.verdict = Outcome::Rejected;
                     }
                 }
                 if !is_granted {
-                    let failure = not_approved(namespace, &rule, Some(&id));
+                    let failure = not_approved(namespace, &rule, &word);
                     return self.finish_work(token, Err(failure));
                 }
                 work.approved = Some(call);

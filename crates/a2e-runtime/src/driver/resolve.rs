@@ -9,7 +9,7 @@ use canonical::Digest;
 
 use super::work::{Work, poll_caught};
 use super::{Command, Driver};
-use crate::decision::{Repetition, changed};
+use crate::decision::{Repetition, RuleName, changed};
 use crate::plugin::BoxFuture;
 use crate::resolution::Resolution;
 
@@ -20,7 +20,7 @@ pub(super) enum Next {
     Decide,
     /// This rule has the operator asked about it.
     Hold {
-        rule: String,
+        rule: RuleName,
         repetition: Repetition,
     },
     /// It goes on, if this is what the operator has approved.

@@ -20,7 +20,7 @@ use super::record::{self, Note};
 use super::resolve::{Next, Resolving};
 use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
-use crate::decision::{Asked, Repetition, revoked, unrecorded};
+use crate::decision::{Asked, Repetition, RuleName, revoked, unrecorded};
 use crate::journal::{Begun as OnRecord, Gets};
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, SendError};
@@ -35,7 +35,7 @@ pub(super) struct Held {
     pub(super) call: Digest,
     pub(super) repetition: Repetition,
     /// The rule that asks for it.
-    pub(super) rule: String,
+    pub(super) rule: RuleName,
 }
 
 /// A request that is worked on.

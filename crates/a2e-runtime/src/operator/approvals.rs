@@ -46,6 +46,9 @@ pub struct HeldCall {
     pub shown: String,
     /// `waiting`, `granted` or `refused`.
     pub verdict: String,
+    /// Why, if the operator said so.
+    #[serde(default)]
+    pub reason: String,
     /// Whether somebody waits for the word at this moment.
     pub awaited: bool,
 }
@@ -66,6 +69,9 @@ pub struct Decide {
     pub id: String,
     /// Whether it may be done.
     pub grant: bool,
+    /// Why; the agent is told.
+    #[serde(default)]
+    pub reason: String,
 }
 
 impl WaitingCall {
@@ -95,6 +101,7 @@ impl HeldCall {
             until: approval.expires.0,
             shown: String::from_utf8_lossy(&approval.shown).into_owned(),
             verdict: verdict.to_owned(),
+            reason: approval.reason,
         }
     }
 }
@@ -131,7 +138,10 @@ impl Operations {
                 };
                 // Whoever waits has gone as soon as the word is out.
                 let awaited = approvals.is_awaited(&request.id);
-                match approvals.decide(&request.id, verdict).await {
+                match approvals
+                    .decide(&request.id, verdict, &request.reason)
+                    .await
+                {
                     Ok(call) => Ok(HeldCall {
                         awaited,
                         ..HeldCall::new(call, &approvals)

@@ -71,12 +71,57 @@ fn a_held_call_waits_for_yes_or_no() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert_eq!(operator(&node, &["approve", "no", &id]).0, 0);
+    let deny = ["approve", "no", &id, "--reason", "not on a Friday"];
+    assert_eq!(operator(&node, &deny).0, 0);
     let answer = wire.hear().unwrap();
     assert_eq!(
         answer["detail"],
-        json!({"rule": "ask", "reason": "not_approved", "approval_id": id})
+        json!({"rule": "ask", "reason": "approval_denied", "approval_id": id,
+            "operator_reason": "not on a Friday"})
     );
+}
+
+/// A refusal names the rule by its id and says who can change it, not where it is configured.
+#[test]
+fn refusal_names_no_place_in_the_configuration() {
+    let rules = json!({"default": "deny", "rules": [
+        {"id": "no-clock", "name": "current_time", "then": "deny"}, {"name": "fail", "then": "deny"}]});
+    let config = json!({"agents": [{"name": "default", "policy": rules}],
+        "plugins": [{"name": "demo", "type": "demo"}]});
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), &config.to_string());
+    let mut wire = agent(&node);
+    for (tool, rule) in [
+        ("current_time", "no-clock"),
+        ("fail", "unnamed"),
+        ("echo", "default"),
+    ] {
+        let refused = wire.ask(&json!({"type": "tool/call/req", "id": tool, "tool_name": tool}));
+        assert_eq!(refused["detail"], json!({ "rule": rule }), "{refused}");
+        let text = refused["message"].as_str().unwrap();
+        assert!(text.contains("only the operator of this node"), "{text}");
+        assert!(
+            !text.contains("agents[") && !text.contains("policy"),
+            "{text}"
+        );
+    }
+    // The operator, whose command line this is, reads how.
+    let (status, _, error) = operator(&node, &["call", "echo", "{}"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("runs `frith config apply`"), "{error}");
+}
+
+/// A held call that nobody decides about says so.
+#[test]
+fn held_call_expires() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = "global_limits: {approval_seconds: 1}\n";
+    let node = Node::start(folder.path(), &format!("{HOLD}{limits}"));
+    let mut wire = agent(&node);
+    let expired = wire.ask(&echo("1", false));
+    assert_eq!(expired["code"], "tool_denied", "{expired}");
+    assert_eq!(expired["detail"]["reason"], "approval_expired", "{expired}");
+    assert!(waiting(&node).is_empty());
 }
 
 /// Whoever runs a chain is told that it waits for the operator, be it all of it or a call in it.
@@ -212,7 +257,7 @@ fn only_the_operator_loosens_the_rules() {
     node.signal("-HUP");
     // The signal is handled some time after it was sent.
     let mut number = 3;
-    while wire.ask(&echo(&number.to_string(), false))["detail"]["rule"] != "policy.defaults.tools" {
+    while wire.ask(&echo(&number.to_string(), false))["detail"]["rule"] != "default" {
         number += 1;
     }
     std::fs::write(

@@ -34,7 +34,7 @@ fn a_database_is_backed_up_while_it_is_used() {
     let (status, out, error) = run(data, &["backup", target]);
     assert_eq!(status, 0, "{error}");
     assert!(out.starts_with(&format!("wrote {target} (")), "{out}");
-    assert!(out.ends_with("version 14); it is well\n"), "{out}");
+    assert!(out.ends_with("version 15); it is well\n"), "{out}");
     assert_eq!(use_once(&store, "after"), Use::First);
     // Once more, and only if it is asked for.
     let (status, _, error) = run(data, &["backup", target]);
@@ -68,7 +68,7 @@ fn a_check_is_readable() {
     use_once(&store, "12345");
     let (status, out, error) = run(data, &["check"]);
     assert_eq!(status, 0, "{error}");
-    assert!(out.contains("store.db: version 14, "), "{out}");
+    assert!(out.contains("store.db: version 15, "), "{out}");
     assert!(
         out.contains("  replay_ids            1 entries of      1 owners,        5 B\n"),
         "{out}"

@@ -107,6 +107,7 @@ impl Compiler<'_> {
             condition,
             effect: config.then,
             label,
+            has_id: config.id.is_some(),
             reason: config.reason.clone(),
         })
     }

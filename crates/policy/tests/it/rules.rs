@@ -44,14 +44,18 @@ fn the_first_match_wins_and_says_so() {
         Decision {
             effect: Effect::Hold,
             rule: "policy.rules[1]",
+            id: None,
             reason: Reason::Rule(None),
         }
     );
+    assert_eq!(decision.name(), "unnamed");
     let decision = decide(&rules, LOCAL, "tools", "shell");
     assert_eq!(
         decision.to_string(),
         "deny by `no-shell`: there is no shell here"
     );
+    assert_eq!(decision.name(), "no-shell");
+    assert_eq!(decide(&rules, LOCAL, "proc", "ls").name(), "default");
     assert_eq!(decide(&rules, LOCAL, "tools", "edit").effect, Effect::Hold);
     assert_eq!(
         decide(&rules, LOCAL, "tools", "edit2").rule,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
-    Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict, WHAT, check_verdict,
+    Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict, WHAT, check_decision,
     may_become,
 };
 use crate::memory::{Kept, Memory, Shelves};
@@ -21,6 +21,7 @@ struct Entry {
     shown: Vec<u8>,
     created: UnixMillis,
     verdict: Verdict,
+    reason: String,
 }
 
 #[derive(Debug)]
@@ -58,6 +59,7 @@ impl InMemory {
                 shown: call.shown,
                 created: now,
                 verdict: Verdict::Waiting,
+                reason: String::new(),
             },
         };
         let held = kept.value.held();
@@ -74,10 +76,10 @@ impl InMemory {
         &self,
         now: UnixMillis,
         id: &str,
-        verdict: Verdict,
+        (verdict, reason): (Verdict, &str),
         expires: UnixMillis,
     ) -> Result<Approval, Error> {
-        check_verdict(verdict)?;
+        check_decision(verdict, reason)?;
         let missing = Error::NotFound { what: WHAT };
         let table = &mut self.memory.tables().approvals.0;
         let waiting = table
@@ -88,6 +90,7 @@ impl InMemory {
         };
         let kept = table.live_mut(&owner, &hash, now).ok_or(missing)?;
         kept.value.verdict = verdict;
+        reason.clone_into(&mut kept.value.reason);
         kept.expires = expires;
         Ok(kept.value.approval(&owner, hash, expires))
     }
@@ -148,9 +151,10 @@ impl Approvals for InMemory {
         now: UnixMillis,
         id: &str,
         verdict: Verdict,
+        reason: &str,
         expires: UnixMillis,
     ) -> Pending<Approval> {
-        Pending::ready(self.word(now, id, verdict, expires))
+        Pending::ready(self.word(now, id, (verdict, reason), expires))
     }
 }
 
@@ -159,6 +163,7 @@ impl Entry {
         Held {
             id: self.id.clone(),
             verdict: self.verdict,
+            reason: self.reason.clone(),
         }
     }
 
@@ -171,6 +176,7 @@ impl Entry {
             created: self.created,
             expires,
             verdict: self.verdict,
+            reason: self.reason.clone(),
         }
     }
 }

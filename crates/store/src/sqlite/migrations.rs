@@ -28,6 +28,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     chains::SCHEMA,
     chains::REQUESTS,
     pins::SINCE,
+    approvals::REASON,
 ];
 
 /// What the store knows of itself, and how much each owner has of each kind: kept by triggers, so

@@ -263,8 +263,8 @@ impl Step {
             OnCall::Hold => told(calls.hold(now, call)),
             OnCall::Take => told(calls.take(now, hash)),
             OnCall::Withdraw => told(calls.withdraw(hash)),
-            OnCall::Grant => told(operator.decide(now, id, Verdict::Granted, expires)),
-            OnCall::Refuse => told(operator.decide(now, id, Verdict::Refused, expires)),
+            OnCall::Grant => told(operator.decide(now, id, Verdict::Granted, "", expires)),
+            OnCall::Refuse => told(operator.decide(now, id, Verdict::Refused, "", expires)),
             OnCall::List => told(operator.list(now)),
             OnCall::Show => told(operator.get(now, id)),
         }

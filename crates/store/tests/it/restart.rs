@@ -126,7 +126,7 @@ fn held_calls_are_there_after_a_restart() {
         }
         let word = store
             .approvals()
-            .decide(NOW, "granted", Verdict::Granted, at(60));
+            .decide(NOW, "granted", Verdict::Granted, "", at(60));
         word.wait().unwrap();
     }
     let store = open(&path);
@@ -137,7 +137,7 @@ fn held_calls_are_there_after_a_restart() {
     // The operator can still answer what an agent asked before the restart.
     store
         .approvals()
-        .decide(NOW, "waits", Verdict::Refused, at(60))
+        .decide(NOW, "waits", Verdict::Refused, "", at(60))
         .wait()
         .unwrap();
     let refused = calls.take(NOW, hash(1)).wait().unwrap().unwrap();

@@ -21,7 +21,7 @@ use crate::contract::{
 use crate::subject::{NOW, ada, at, folder, hash};
 
 /// The version of this program's databases.
-const NEWEST: i64 = 14;
+const NEWEST: i64 = 15;
 
 fn open(path: &Path) -> Result<Store, Error> {
     Sqlite::open(&Options::new(path)).map(Store::new)

@@ -115,7 +115,7 @@ async fn the_operator_is_asked_about_what_is_inside() {
     for (verdict, is_done) in [(Verdict::Granted, true), (Verdict::Refused, false)] {
         agent.say(&call(&format!("{is_done}"), "twice", &json!({})).to_string());
         let id = waiting(&approvals, &mut agent).await;
-        approvals.decide(&id, verdict).await.unwrap();
+        approvals.decide(&id, verdict, "").await.unwrap();
         let answer = agent.hear().await.unwrap();
         assert_eq!(answer["data"]["success"] == true, is_done, "{answer}");
         let records = recorded(folder.path());

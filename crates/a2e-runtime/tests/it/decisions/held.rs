@@ -61,14 +61,14 @@ async fn a_held_call_goes_on_once_it_is_approved_and_once_only() {
             true
         );
     }
-    approvals.decide(&id, Verdict::Granted).await.unwrap();
+    approvals.decide(&id, Verdict::Granted, "").await.unwrap();
     let answer = agent.hear().await.unwrap();
     assert_eq!(
         (&answer["req_id"], &answer["data"]["success"]),
         (&json!("1"), &json!(true))
     );
     assert!(
-        approvals.decide(&id, Verdict::Granted).await.is_err(),
+        approvals.decide(&id, Verdict::Granted, "").await.is_err(),
         "it is used up"
     );
 
@@ -87,13 +87,21 @@ async fn a_refusal_is_an_answer() {
     let mut agent = agent(&host).await;
     agent.say(&call("1", "echo", &json!({})).to_string());
     let id = waiting(&approvals, &mut agent).await;
-    approvals.decide(&id, Verdict::Refused).await.unwrap();
+    let reason = "not on a Friday";
+    let decided = approvals.decide(&id, Verdict::Refused, reason).await;
+    decided.unwrap();
     let answer = agent.hear().await.unwrap();
     assert_eq!(answer["code"], "tool_denied");
-    assert_eq!(
-        answer["detail"],
-        json!({"rule": "ask", "reason": "not_approved", "approval_id": id})
+    let detail = json!({"rule": "ask", "reason": "approval_denied", "approval_id": id,
+        "operator_reason": reason});
+    assert_eq!(answer["detail"], detail);
+    assert!(
+        answer["message"].as_str().unwrap().contains(reason),
+        "{answer}"
     );
+    // The refusal stands, with its reason.
+    let again = agent.ask(&call("2", "echo", &json!({}))).await;
+    assert_eq!(again["detail"], detail);
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +113,7 @@ async fn silence_denies() {
     let mut held = call("1", "echo", &json!({}));
     held["timeout"] = json!(1);
     let answer = agent.ask(&held).await;
-    assert_eq!(answer["detail"]["reason"], "not_approved");
+    assert_eq!(answer["detail"]["reason"], "approval_expired");
     assert!(approvals.list().await.unwrap().is_empty());
 }
 
@@ -114,7 +122,7 @@ async fn without_an_operator_held_calls_are_refused() {
     let host = with(&serde_json::from_str(HOLD).unwrap()).build();
     let mut agent = agent(&host).await;
     let answer = agent.ask(&call("1", "echo", &json!({}))).await;
-    assert_eq!(answer["detail"]["reason"], "not_approved");
+    assert_eq!(answer["detail"]["reason"], "approval_unavailable");
 }
 
 /// The word stands although the host was restarted in between: the same call needs no second
@@ -128,7 +136,7 @@ async fn an_approval_survives_the_host() {
     let id = waiting(&approvals, &mut agent).await;
     first.stop();
     first.stopped().await;
-    approvals.decide(&id, Verdict::Granted).await.unwrap();
+    approvals.decide(&id, Verdict::Granted, "").await.unwrap();
 
     let second = holding(&approvals).build();
     let mut agent = self::agent(&second).await;
@@ -148,7 +156,10 @@ async fn one_word_serves_one_of_two_equal_calls() {
         agent.say(&call(id, "echo", &json!({"n": 1})).to_string());
     }
     let first = waiting(&approvals, &mut agent).await;
-    approvals.decide(&first, Verdict::Granted).await.unwrap();
+    approvals
+        .decide(&first, Verdict::Granted, "")
+        .await
+        .unwrap();
     assert_eq!(agent.hear().await.unwrap()["data"]["success"], true);
     let second = loop {
         let listed = approvals.list().await.unwrap();
@@ -158,7 +169,10 @@ async fn one_word_serves_one_of_two_equal_calls() {
         }
     };
     assert_ne!(first, second);
-    approvals.decide(&second, Verdict::Granted).await.unwrap();
+    approvals
+        .decide(&second, Verdict::Granted, "")
+        .await
+        .unwrap();
     assert_eq!(agent.hear().await.unwrap()["data"]["success"], true);
 }
 
@@ -171,9 +185,9 @@ async fn what_is_denied_meanwhile_is_not_done_although_approved() {
     agent.say(&call("1", "echo", &json!({})).to_string());
     let id = waiting(&approvals, &mut agent).await;
     host.set_policies(policies(&json!({"defaults": {"tools": "deny"}})));
-    approvals.decide(&id, Verdict::Granted).await.unwrap();
+    approvals.decide(&id, Verdict::Granted, "").await.unwrap();
     let answer = agent.hear().await.unwrap();
-    assert_eq!(answer["detail"]["rule"], "policy.defaults.tools");
+    assert_eq!(answer["detail"]["rule"], "default");
 }
 
 /// Nobody approved of a call whose agent went away: that is on record, and it is asked about no more.
@@ -294,7 +308,7 @@ async fn a_second_handshake_withdraws_what_is_held_or_waits() {
     while !approvals.list().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
-    assert!(approvals.decide(&id, Verdict::Granted).await.is_err());
+    assert!(approvals.decide(&id, Verdict::Granted, "").await.is_err());
     // What runs is still ada's, and ends with her access; the connection is bob's, and goes on.
     let revoked = tokio::spawn({
         let host = host.clone();

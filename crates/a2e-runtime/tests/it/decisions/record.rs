@@ -26,7 +26,7 @@ async fn everything_is_on_record() {
     agent.ask(&call("3", "none", &json!({}))).await;
     agent.say(&call("4", "clock", &json!({})).to_string());
     let id = waiting(&approvals, &mut agent).await;
-    approvals.decide(&id, Verdict::Granted).await.unwrap();
+    approvals.decide(&id, Verdict::Granted, "").await.unwrap();
     agent.hear().await.unwrap();
 
     let records = recorded(folder.path());

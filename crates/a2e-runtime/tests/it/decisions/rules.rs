@@ -28,14 +28,13 @@ async fn the_first_rule_decides_and_is_named() {
     assert_eq!(answer["detail"], json!({"rule": "no-secrets"}));
     assert_eq!(
         answer["message"],
-        "the rule `no-secrets` refuses this; to allow it, the operator changes `policy` in the node's \
-         configuration (or that of the agent, under `agents`) and runs `frith config apply`"
+        "the rule `no-secrets` refuses this; only the operator of this node can change its rules"
     );
     // A condition that says neither yes nor no denies.
     let answer = agent.ask(&call("3", "echo", &json!({"text": 5}))).await;
     assert_eq!(answer["detail"], json!({"rule": "no-secrets"}));
     let answer = agent.ask(&call("4", "fail", &json!({}))).await;
-    assert_eq!(answer["detail"], json!({"rule": "policy.rules[2]"}));
+    assert_eq!(answer["detail"], json!({"rule": "unnamed"}));
     assert!(
         answer["message"]
             .as_str()
@@ -77,7 +76,7 @@ async fn the_same_call_again_and_again_is_stopped() {
         );
     }
     let answer = agent.ask(&call("3", "echo", &json!({"a": 1}))).await;
-    assert_eq!(answer["detail"], json!({"rule": "policy.repeat"}));
+    assert_eq!(answer["detail"], json!({"rule": "repeat"}));
     let answer = agent.ask(&call("4", "echo", &json!({"a": 2}))).await;
     assert_eq!(answer["data"]["success"], true, "another call");
 }
@@ -95,7 +94,7 @@ async fn rules_change_under_open_sessions() {
     assert!(host.policies().tighten(&strict).is_err());
     host.set_policies(strict);
     let answer = agent.ask(&call("2", "echo", &json!({}))).await;
-    assert_eq!(answer["detail"], json!({"rule": "policy.defaults.tools"}));
+    assert_eq!(answer["detail"], json!({"rule": "default"}));
 }
 
 #[tokio::test]
@@ -115,7 +114,7 @@ async fn an_agent_has_rules_of_its_own() {
         true
     );
     let answer = agent.ask(&call("2", "clock", &json!({}))).await;
-    assert_eq!(answer["detail"], json!({"rule": "policy.default"}));
+    assert_eq!(answer["detail"], json!({"rule": "default"}));
 }
 
 /// A host that is asked for things that this one has no plugin for, and says what it got.
@@ -202,7 +201,7 @@ async fn a_repetition_is_one_whatever_else_is_said() {
         let members = repeated.as_object_mut().unwrap();
         members.extend(more.as_object().unwrap().clone());
         let answer = agent.ask(&repeated).await;
-        let denied = answer["detail"]["rule"] == "policy.repeat";
+        let denied = answer["detail"]["rule"] == "repeat";
         assert_eq!(denied, index >= 1, "{index}: {answer}");
     }
     for index in 0..4 {
@@ -210,7 +209,7 @@ async fn a_repetition_is_one_whatever_else_is_said() {
             r#"{{"type":"tool/call/req","id":"n{index}","tool_name":"echo","arguments":{{"n":123456789012345678901234567890}}}}"#
         );
         let answer = agent.ask_line(&line).await;
-        let denied = answer["detail"]["rule"] == "policy.repeat";
+        let denied = answer["detail"]["rule"] == "repeat";
         assert_eq!(denied, index >= 1, "{index}: {answer}");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use store::{Approval, Call, Error, Hash, Held, Limits, MAX_LISTED, MAX_NAME, Verdict};
+use store::{Approval, Call, Error, Hash, Held, Limits, MAX_LISTED, MAX_NAME, MAX_REASON, Verdict};
 
 use crate::subject::{Make, NOW, ada, at, bob, contract, hash, limit};
 
@@ -15,6 +15,7 @@ contract! {
     silence_grants_nothing,
     a_call_is_asked_about_once,
     a_word_is_said_once,
+    the_reason_of_a_refusal_stands_with_it,
     a_call_may_be_withdrawn_until_the_word,
     the_operator_sees_all_that_wait,
     a_list_ends,
@@ -34,6 +35,7 @@ fn held(id: &str, verdict: Verdict) -> Held {
     Held {
         id: id.to_owned(),
         verdict,
+        reason: String::new(),
     }
 }
 
@@ -48,7 +50,7 @@ fn a_grant_is_used_once(make: Make) {
     assert_eq!(calls.hold(NOW, call("a", 1)).wait(), Ok(waiting.clone()));
     assert_eq!(calls.take(NOW, hash(1)).wait(), Ok(Some(waiting)));
     let decided = operator
-        .decide(at(1), "a", Verdict::Granted, at(300))
+        .decide(at(1), "a", Verdict::Granted, "", at(300))
         .wait();
     let expected = Approval {
         id: "a".to_owned(),
@@ -58,6 +60,7 @@ fn a_grant_is_used_once(make: Make) {
         created: NOW,
         expires: at(300),
         verdict: Verdict::Granted,
+        reason: String::new(),
     };
     assert_eq!(decided, Ok(expected.clone()));
     assert_eq!(operator.get(at(1), "a").wait(), Ok(Some(expected)));
@@ -78,7 +81,9 @@ fn of_many_at_once_one_uses_the_grant(make: Make) {
     let store = make(Limits::default());
     let calls = store.for_agent(&ada()).held_calls();
     calls.hold(NOW, call("a", 1)).wait().unwrap();
-    let decided = store.approvals().decide(NOW, "a", Verdict::Granted, at(60));
+    let decided = store
+        .approvals()
+        .decide(NOW, "a", Verdict::Granted, "", at(60));
     decided.wait().unwrap();
     let threads: Vec<_> = (0..8)
         .map(|_| {
@@ -94,7 +99,9 @@ fn a_grant_is_for_exactly_that_call_of_that_agent(make: Make) {
     let store = make(Limits::default());
     let calls = store.for_agent(&ada()).held_calls();
     calls.hold(NOW, call("a", 1)).wait().unwrap();
-    let decided = store.approvals().decide(NOW, "a", Verdict::Granted, at(60));
+    let decided = store
+        .approvals()
+        .decide(NOW, "a", Verdict::Granted, "", at(60));
     decided.wait().unwrap();
     assert_eq!(calls.take(NOW, hash(2)).wait(), Ok(None));
     let other = store.for_agent(&bob()).held_calls();
@@ -108,7 +115,7 @@ fn a_refusal_stands_until_it_expires(make: Make) {
     calls.hold(NOW, call("a", 1)).wait().unwrap();
     let decided = store
         .approvals()
-        .decide(NOW, "a", Verdict::Refused, at(100));
+        .decide(NOW, "a", Verdict::Refused, "", at(100));
     decided.wait().unwrap();
     let refused = held("a", Verdict::Refused);
     for _ in 0..2 {
@@ -130,7 +137,7 @@ fn silence_grants_nothing(make: Make) {
     assert_eq!(calls.take(at(60), hash(1)).wait(), Ok(None));
     assert_eq!(operator.list(at(60)).wait(), Ok(Vec::new()));
     // Too late.
-    let decided = operator.decide(at(60), "a", Verdict::Granted, at(100));
+    let decided = operator.decide(at(60), "a", Verdict::Granted, "", at(100));
     assert_eq!(decided.wait(), missing());
     assert_eq!(calls.take(at(61), hash(1)).wait(), Ok(None));
 }
@@ -159,13 +166,41 @@ fn a_call_is_asked_about_once(make: Make) {
 fn a_word_is_said_once(make: Make) {
     let store = make(Limits::default());
     let (calls, operator) = (store.for_agent(&ada()).held_calls(), store.approvals());
-    let decide = |id: &str, verdict| operator.decide(NOW, id, verdict, at(60)).wait();
+    let decide = |id: &str, verdict| operator.decide(NOW, id, verdict, "", at(60)).wait();
     assert_eq!(decide("a", Verdict::Granted), missing());
     calls.hold(NOW, call("a", 1)).wait().unwrap();
     assert_eq!(decide("a", Verdict::Waiting), missing());
     assert!(decide("a", Verdict::Refused).is_ok());
     assert_eq!(decide("a", Verdict::Granted), missing());
     assert_eq!(operator.list(NOW).wait(), Ok(Vec::new()));
+}
+
+fn the_reason_of_a_refusal_stands_with_it(make: Make) {
+    let store = make(Limits::default());
+    let (calls, operator) = (store.for_agent(&ada()).held_calls(), store.approvals());
+    calls.hold(NOW, call("a", 1)).wait().unwrap();
+    let refuse = |reason: &str| {
+        operator
+            .decide(NOW, "a", Verdict::Refused, reason, at(60))
+            .wait()
+    };
+    let too_long = Error::TooLarge {
+        what: "reason",
+        size: MAX_REASON + 1,
+        limit: MAX_REASON,
+    };
+    assert_eq!(refuse(&"x".repeat(MAX_REASON + 1)), Err(too_long));
+    let reason = "x".repeat(MAX_REASON);
+    assert_eq!(refuse(&reason).unwrap().reason, reason);
+    assert_eq!(
+        operator.get(NOW, "a").wait().unwrap().unwrap().reason,
+        reason
+    );
+    let refused = Held {
+        reason,
+        ..held("a", Verdict::Refused)
+    };
+    assert_eq!(calls.take(NOW, hash(1)).wait(), Ok(Some(refused)));
 }
 
 fn a_call_may_be_withdrawn_until_the_word(make: Make) {
@@ -177,7 +212,7 @@ fn a_call_may_be_withdrawn_until_the_word(make: Make) {
     assert_eq!(operator.list(NOW).wait(), Ok(Vec::new()));
     calls.hold(NOW, call("b", 1)).wait().unwrap();
     operator
-        .decide(NOW, "b", Verdict::Granted, at(60))
+        .decide(NOW, "b", Verdict::Granted, "", at(60))
         .wait()
         .unwrap();
     calls.withdraw(hash(1)).wait().unwrap();
