@@ -375,10 +375,15 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                // Nobody was answered for any of it, so it may go.
+                // No caller was answered for any of it, so it is cut off again.
                 self.is_broken |= tail.set_len(*length).is_err();
                 self.chain = self.written.clone();
-                Err(self.failed(at(what, &self.segment.path())(error)))
+                let error = self.failed(at(what, &self.segment.path())(error));
+                // The cut released the reserved disk space as well. It is reserved again at once for
+                // the records that were let in; if that fails, no new permit is given until it works.
+                self.segment.room = 0;
+                let _ = self.keep_room();
+                Err(error)
             }
         }
     }

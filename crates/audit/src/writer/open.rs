@@ -81,6 +81,7 @@ impl Writer {
             untold: Vec::new(),
             settings,
         };
+        writer.keep_room()?;
         writer.begin(attached.note, attached.alarm.as_ref())?;
         let start = Note::start(&writer.settings.name);
         writer.push_note(&start)?;
@@ -211,15 +212,13 @@ fn attach(
     let (segment, began) = last;
     let path = segment.path.clone();
     let tail = disk.open(&path).map_err(at("open", &path))?;
-    let mut segment = SegmentFile {
+    let segment = SegmentFile {
         segment,
         length: tail.len().map_err(at("look at", &path))?,
         tail,
         room: 0,
         began,
     };
-    let room = segment.keep_room(settings.queue_bytes as u64);
-    room.map_err(at("keep room for", &path))?;
     let mut checkpoints = open_checkpoints(disk, folder, &head.log_id, now, settings)?;
     checkpoints.due = found.signed + settings.checkpoint_records;
     Ok(Attached {

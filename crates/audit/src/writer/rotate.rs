@@ -65,13 +65,16 @@ impl SegmentFile {
         if self.room >= needed {
             return Ok(());
         }
-        let wanted = needed + PIECE;
-        match self.tail.allocate(wanted) {
-            Ok(()) => self.room = wanted,
+        let reserve = |length| self.tail.allocate(length).map(|()| length);
+        // On a disk that is nearly full there may be space for what is needed and no more.
+        self.room = match reserve(needed + PIECE).or_else(|error| match error.kind() {
+            io::ErrorKind::StorageFull => reserve(needed),
+            _ => Err(error),
+        }) {
             // Some file systems cannot; a full disk is noticed when it is written then.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => self.room = u64::MAX,
-            Err(error) => return Err(error),
-        }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => u64::MAX,
+            reserved => reserved?,
+        };
         Ok(())
     }
 }

@@ -202,6 +202,52 @@ fn threat_138_what_was_let_in_is_recorded_on_a_full_disk() {
     assert_eq!(place.text().matches("\"let in\"").count(), 5);
 }
 
+/// A write that fails releases the reserved space, which is reserved again before the next permit is given.
+#[test]
+fn threat_138_a_failed_write_releases_no_reserved_space() {
+    for is_shared in [false, true] {
+        let place = Place::new(SyncWhen::Never);
+        place.disk.set(|fate| fate.can_allocate = true);
+        let log = place.open();
+        let permits: Vec<_> = (0..5).map(|_| log.reserve().unwrap()).collect();
+        place.disk.set(|fate| {
+            fate.space = Some(0);
+            fate.fails_write = true;
+            fate.is_shared = is_shared;
+        });
+        let error = write(&log, "lost").unwrap_err();
+        assert!(error.to_string().contains("cannot write"), "{error}");
+        let probed = log.probe().wait();
+        if is_shared {
+            // Another program has taken the space, so nothing more is let in.
+            assert!(probed.is_err());
+            let error = log.reserve().unwrap_err().to_string();
+            assert!(error.contains("cannot keep room for"), "{error}");
+            place.disk.set(|fate| fate.space = None);
+            log.probe().wait().unwrap();
+        } else {
+            probed.unwrap();
+        }
+        for permit in permits {
+            permit.append(&record("let in")).unwrap().wait().unwrap();
+        }
+        // What a permit was given for has its space, however full the disk is.
+        place.disk.set(|fate| fate.space = Some(0));
+        while let Ok(permit) = log.reserve() {
+            permit
+                .append(&record(&"x".repeat(250)))
+                .unwrap()
+                .wait()
+                .unwrap();
+        }
+        place.disk.set(|fate| fate.space = None);
+        log.probe().wait().unwrap();
+        log.close();
+        assert_eq!(place.verify().logs, 1);
+        assert_eq!(place.text().matches("\"let in\"").count(), 5);
+    }
+}
+
 /// If what was begun cannot be taken back either, it is dropped when the log is looked at again.
 #[test]
 fn threat_138_a_disk_that_is_full_and_cannot_be_cut() {

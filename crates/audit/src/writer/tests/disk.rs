@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::disk::{Disk, RealDisk, Tail};
@@ -11,8 +12,12 @@ use crate::disk::{Disk, RealDisk, Tail};
 pub(super) struct Fate {
     /// Bytes that can still be written; then the disk is full.
     pub(super) space: Option<u64>,
-    /// Whether space can be kept free.
+    /// Whether space can be reserved.
     pub(super) can_allocate: bool,
+    /// The next write fails, and nothing of it is written.
+    pub(super) fails_write: bool,
+    /// Space that a file releases is taken by another program at once.
+    pub(super) is_shared: bool,
     pub(super) fails_sync: bool,
     pub(super) fails_truncate: bool,
     pub(super) fails_open: bool,
@@ -34,6 +39,8 @@ impl FaultyDisk {
 struct FaultyTail {
     disk: Arc<FaultyDisk>,
     real: Arc<dyn Tail>,
+    /// Up to which length the file has reserved space.
+    reserved: AtomicU64,
 }
 
 /// The same disk, for the log and for the test.
@@ -47,6 +54,7 @@ impl Disk for Shared {
         Ok(Arc::new(FaultyTail {
             disk: Arc::clone(&self.0),
             real: RealDisk.open(path)?,
+            reserved: AtomicU64::new(0),
         }))
     }
 
@@ -58,12 +66,17 @@ impl Disk for Shared {
 impl Tail for FaultyTail {
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         let mut fate = self.disk.fate.lock().unwrap();
+        if std::mem::take(&mut fate.fails_write) {
+            return Err(io::ErrorKind::Other.into());
+        }
         let Some(space) = &mut fate.space else {
             return self.real.write(bytes);
         };
         // As a real one: what fits is written, then it is full.
-        let fits = bytes.len().min(*space as usize);
-        *space -= fits as u64;
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        let reserved = reserved.saturating_sub(self.real.len()?) as usize;
+        let fits = bytes.len().min(reserved + *space as usize);
+        *space -= fits.saturating_sub(reserved) as u64;
         self.real.write(&bytes[..fits])?;
         match fits == bytes.len() {
             true => Ok(()),
@@ -72,8 +85,15 @@ impl Tail for FaultyTail {
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        if self.disk.fate.lock().unwrap().fails_truncate {
+        let mut fate = self.disk.fate.lock().unwrap();
+        if fate.fails_truncate {
             return Err(io::ErrorKind::Other.into());
+        }
+        let reserved = self.reserved.swap(0, Ordering::Relaxed);
+        let released = reserved.max(self.real.len()?).saturating_sub(length);
+        let is_shared = fate.is_shared;
+        if let Some(space) = fate.space.as_mut().filter(|_| !is_shared) {
+            *space += released;
         }
         self.real.set_len(length)
     }
@@ -93,12 +113,17 @@ impl Tail for FaultyTail {
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        let fate = self.disk.fate.lock().unwrap();
-        match (fate.can_allocate, fate.space) {
-            (false, _) => Err(io::ErrorKind::Unsupported.into()),
-            (true, Some(_)) => Err(io::ErrorKind::StorageFull.into()),
-            (true, None) => self.real.allocate(length),
+        let mut fate = self.disk.fate.lock().unwrap();
+        if !fate.can_allocate {
+            return Err(io::ErrorKind::Unsupported.into());
         }
+        let has = self.reserved.load(Ordering::Relaxed).max(self.real.len()?);
+        let more = length.saturating_sub(has);
+        if let Some(space) = &mut fate.space {
+            *space = space.checked_sub(more).ok_or(io::ErrorKind::StorageFull)?;
+        }
+        self.reserved.store(length, Ordering::Relaxed);
+        self.real.allocate(length)
     }
 
     fn is_whole(&self, length: u64) -> io::Result<bool> {
