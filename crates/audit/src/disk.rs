@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use base::{Durability, PRIVATE, replace_file};
 use rustix::fs::FallocateFlags;
 
 use crate::regular;
@@ -17,6 +18,10 @@ pub(crate) trait Disk: Send + Sync {
 
     /// Sees to it that the names in a folder are on the disk.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Replaces a file by a copy of it that is on the disk. After a failed sync the kernel does not
+    /// write the same pages again, so that a later sync succeeds without them.
+    fn rewrite(&self, path: &Path) -> io::Result<()>;
 }
 
 /// A file that is written at its end.
@@ -52,13 +57,20 @@ struct RealTail(File);
 impl Disk for RealDisk {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn Tail>> {
         let mut options = OpenOptions::new();
-        let options = options.append(true).create(true).mode(base::PRIVATE);
+        let options = options.append(true).create(true).mode(PRIVATE);
         let file = regular::open(path, options)?;
         Ok(Arc::new(RealTail(file)))
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         base::sync_folder(path)
+    }
+
+    fn rewrite(&self, path: &Path) -> io::Result<()> {
+        let mut source = regular::open_to_read(path)?;
+        replace_file(path, PRIVATE, Durability::Durable, |file| {
+            io::copy(&mut source, file).map(drop)
+        })
     }
 }
 

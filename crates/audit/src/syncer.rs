@@ -34,9 +34,13 @@ impl Dirty {
         self.changed.notify_one();
     }
 
-    /// Why syncing has failed, if it has since this was last asked.
+    /// Why syncing has failed, if it has since this was last asked. The files are then to be written
+    /// again, so none of those that are known needs a sync any more.
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
-        self.lock().failure.take()
+        let mut state = self.lock();
+        let failure = state.failure.take()?;
+        state.files.clear();
+        Some(failure)
     }
 
     /// Brings the thread to its end; what is dirty then is synced.

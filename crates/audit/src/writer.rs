@@ -3,7 +3,7 @@
 //!
 //! It takes all that waits as one group, chains and writes it with one call, syncs if it must, and
 //! only then says so to those who wait. What fails is taken back: the file is cut to where it was,
-//! and the chain goes on from there.
+//! and the chain goes on from there. After a failed sync the files are written again as a whole.
 
 mod checkpoint;
 mod open;
@@ -11,6 +11,7 @@ mod rotate;
 #[cfg(test)]
 mod tests;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,6 +71,8 @@ pub(crate) struct Writer {
     looked_at: UnixMillis,
     /// Something is wrong with the files; they must be looked at again before anything is written.
     is_broken: bool,
+    /// A sync has failed since the files were last on the disk as a whole.
+    is_unsynced: bool,
     /// New requests are refused.
     is_failing: bool,
     /// The next segment could not be begun, and that was said.
@@ -259,10 +262,7 @@ impl Writer {
         self.make_ready()?;
         self.push_note(note)?;
         self.flush()?;
-        if self.settings.sync != SyncWhen::Never {
-            let segment = &self.segment;
-            segment.tail.sync().map_err(at("sync", &segment.path()))?;
-        }
+        self.sync_segment()?;
         match self.sign() {
             true => Ok(()),
             // Anybody could have written it, so it excuses nothing.
@@ -273,8 +273,7 @@ impl Writer {
     /// Makes sure that the files are the ones that were written, or finds out what became of them.
     fn make_ready(&mut self) -> Result<(), Error> {
         if let Some(error) = self.shared.dirty.take_failure() {
-            self.is_broken = true;
-            self.failed(at("sync", &self.segment.path())(error));
+            self.sync_failed(error);
         } else if !self.is_broken && !self.is_in_place() {
             let path = self.segment.path();
             self.is_broken = true;
@@ -353,20 +352,17 @@ impl Writer {
         if self.out.is_empty() {
             return Ok(());
         }
-        let SegmentFile { tail, length, .. } = &mut self.segment;
-        let mut result = tail.write(&self.out);
-        let mut what = "write";
-        if result.is_ok() && self.settings.sync == SyncWhen::Commit {
-            what = "sync";
-            result = tail.sync();
-            // After a failed sync nobody knows what is on the disk.
-            self.is_broken |= result.is_err();
-        }
+        let written = self.segment.tail.write(&self.out);
+        let written = written.map_err(at("write", &self.segment.path()));
+        let result = match written {
+            Ok(()) if self.settings.sync == SyncWhen::Commit => self.sync_segment(),
+            written => written,
+        };
         let bytes = self.out.len() as u64;
         self.out.clear();
         match result {
             Ok(()) => {
-                *length += bytes;
+                self.segment.length += bytes;
                 self.segment.began.get_or_insert(self.now);
                 self.written = self.chain.clone();
                 if let SyncWhen::Every(_) = self.settings.sync {
@@ -376,9 +372,10 @@ impl Writer {
             }
             Err(error) => {
                 // No caller was answered for any of it, so it is cut off again.
+                let SegmentFile { tail, length, .. } = &self.segment;
                 self.is_broken |= tail.set_len(*length).is_err();
                 self.chain = self.written.clone();
-                let error = self.failed(at(what, &self.segment.path())(error));
+                let error = self.failed(error);
                 // The cut released the reserved disk space as well. It is reserved again at once for
                 // the records that were let in; if that fails, no new permit is given until it works.
                 self.segment.room = 0;
@@ -386,6 +383,22 @@ impl Writer {
                 Err(error)
             }
         }
+    }
+
+    /// Brings the segment to the disk, unless the settings leave that to the kernel.
+    fn sync_segment(&mut self) -> Result<(), Error> {
+        if self.settings.sync == SyncWhen::Never {
+            return Ok(());
+        }
+        let synced = self.segment.tail.sync();
+        synced.map_err(|error| self.sync_failed(error))
+    }
+
+    /// Nobody knows what of the files is on the disk: nothing is written before they are written again.
+    fn sync_failed(&mut self, error: io::Error) -> Error {
+        self.is_broken = true;
+        self.is_unsynced = true;
+        self.failed(at("sync", &self.segment.path())(error))
     }
 
     /// Refuses new requests from now on.
@@ -450,9 +463,8 @@ impl Writer {
         {
             self.sign();
             let _ = self.segment.tail.set_len(self.segment.length);
-            if self.settings.sync != SyncWhen::Never {
-                let _ = self.segment.tail.sync();
-                let _ = self.checkpoints.sync();
+            if self.sync_segment().is_ok() {
+                let _ = self.sync_checkpoints();
             }
         }
         self.shared.dirty.close();

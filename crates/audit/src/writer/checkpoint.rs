@@ -1,6 +1,5 @@
 //! Signing where the chain stands.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -23,13 +22,16 @@ pub(super) struct CheckpointFile {
     pub(super) due: u64,
 }
 
-impl CheckpointFile {
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.tail.sync()
-    }
-}
-
 impl Writer {
+    /// Brings the checkpoints to the disk, unless the settings leave that to the kernel.
+    pub(super) fn sync_checkpoints(&mut self) -> Result<(), Error> {
+        if self.settings.sync == SyncWhen::Never {
+            return Ok(());
+        }
+        let synced = self.checkpoints.tail.sync();
+        synced.map_err(|error| self.sync_failed(error))
+    }
+
     /// Signs the chain as it is written, unless it is signed. If it cannot be, that is said and
     /// tried again; records go on, since they are chained all the same.
     pub(super) fn sign(&mut self) -> bool {
@@ -81,13 +83,16 @@ impl Writer {
             self.is_broken = true;
             return Err(Error::Replaced { path: path.clone() });
         }
-        let mut result = tail.write(line.as_bytes());
-        if result.is_ok() && self.settings.sync == SyncWhen::Commit {
-            result = tail.sync();
-        }
+        let written = tail.write(line.as_bytes());
+        let written = written.map_err(at("write", path));
+        let result = match written {
+            Ok(()) if self.settings.sync == SyncWhen::Commit => self.sync_checkpoints(),
+            written => written,
+        };
+        let CheckpointFile { tail, length, .. } = &mut self.checkpoints;
         if let Err(error) = result {
             self.is_broken |= tail.set_len(*length).is_err();
-            return Err(at("write", path)(error));
+            return Err(error);
         }
         *length += line.len() as u64;
         if let SyncWhen::Every(_) = self.settings.sync {

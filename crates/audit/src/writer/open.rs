@@ -76,6 +76,7 @@ impl Writer {
             now,
             looked_at: now,
             is_broken: false,
+            is_unsynced: false,
             is_failing: false,
             is_stuck: false,
             untold: Vec::new(),
@@ -110,6 +111,9 @@ impl Writer {
         }
         let end = self.written.head();
         let found = recover(&self.folder, &*self.keys, Some(&end))?;
+        if self.is_unsynced {
+            self.rewrite(&found)?;
+        }
         let attached = {
             let salts = self.shared.salts.lock();
             let mut salts = salts.unwrap_or_else(PoisonError::into_inner);
@@ -129,11 +133,21 @@ impl Writer {
         self.written = attached.chain.clone();
         self.chain = attached.chain;
         self.out.clear();
-        if self.settings.sync != SyncWhen::Never {
-            let synced = self.segment.tail.sync();
-            synced.map_err(at("sync", &self.segment.path()))?;
-        }
+        self.sync_segment()?;
+        self.is_unsynced = false;
         self.begin(attached.note, attached.alarm.as_ref())
+    }
+
+    /// Brings the last segment and the checkpoints of its log to the disk after a failed sync.
+    fn rewrite(&self, found: &Recovered) -> Result<(), Error> {
+        let segment = found.last.as_ref().map(|(segment, _)| segment.path.clone());
+        let checkpoints = checkpoint_path(&self.folder, &self.written.log_id);
+        for path in segment.into_iter().chain([checkpoints]) {
+            if path.try_exists().map_err(at("look at", &path))? {
+                self.disk.rewrite(&path).map_err(at("rewrite", &path))?;
+            }
+        }
+        Ok(())
     }
 
     fn begin(&mut self, note: Option<Note>, alarm: Option<&Alarm>) -> Result<(), Error> {

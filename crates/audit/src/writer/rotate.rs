@@ -99,6 +99,8 @@ impl Writer {
         if !self.sign() {
             return Err(Error::NotSigned("the segment has no checkpoint".into()));
         }
+        // So that only the segment that is being written may not be on the disk.
+        self.sync_segment()?;
         let next = self.next_segment();
         let next = next.inspect_err(|error| {
             if !self.is_stuck {

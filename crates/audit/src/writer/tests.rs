@@ -337,6 +337,38 @@ fn an_interval_syncs_by_itself() {
     assert!(place.alarms()[0].contains("cannot sync"));
 }
 
+/// After a failed sync the kernel does not write the same pages again, so the log must.
+#[test]
+fn records_of_a_failed_sync_survive_a_power_failure() {
+    for sync in [SyncWhen::Every(Duration::from_millis(20)), SyncWhen::Commit] {
+        let place = Place::new(sync);
+        let log = place.open();
+        write(&log, "before").unwrap();
+        let acknowledged = loop {
+            place.disk.set(|fate| fate.fails_sync = true);
+            let written = write(&log, "unsynced");
+            while log.check().is_ok() {
+                std::thread::yield_now();
+            }
+            place.disk.set(|fate| fate.fails_sync = false);
+            log.probe().wait().unwrap();
+            // The sync may have failed for what came before already.
+            if written.is_ok() || sync == SyncWhen::Commit {
+                break written.is_ok();
+            }
+        };
+        write(&log, "after").unwrap();
+        log.close();
+        place.disk.cut_power();
+        let report = place.verify();
+        assert_eq!(report.logs, 1, "{sync:?}");
+        let text = place.text();
+        assert!(text.contains("\"before\"") && text.contains("\"after\""));
+        assert_eq!(text.contains("\"unsynced\""), acknowledged);
+        assert_eq!(acknowledged, sync != SyncWhen::Commit);
+    }
+}
+
 /// A segment that cannot be begun does not stop the one before it.
 #[test]
 fn a_segment_that_cannot_be_begun_is_begun_later() {

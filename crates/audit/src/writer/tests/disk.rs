@@ -1,7 +1,9 @@
-//! A disk that does as it is told.
+//! A disk that does as it is told, and loses what was not synced when the power goes.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -28,17 +30,52 @@ pub(super) struct Fate {
 pub(super) struct FaultyDisk {
     pub(super) fate: Mutex<Fate>,
     pub(super) changed: Condvar,
+    platters: Mutex<BTreeMap<PathBuf, Arc<Mutex<Platter>>>>,
+}
+
+/// What of a file is on the disk.
+#[derive(Default)]
+struct Platter {
+    content: Vec<u8>,
+    /// From here on the kernel has something to write.
+    dirty_from: usize,
+}
+
+impl Platter {
+    /// Writes what the kernel has to write. If that fails it does not try again.
+    fn sync(&mut self, file: &[u8], fails: bool) {
+        if !fails {
+            let start = self.dirty_from.min(file.len());
+            self.content.resize(start, 0);
+            self.content.extend_from_slice(&file[start..]);
+        }
+        self.dirty_from = file.len();
+    }
 }
 
 impl FaultyDisk {
     pub(super) fn set(&self, change: impl FnOnce(&mut Fate)) {
         change(&mut self.fate.lock().unwrap());
     }
+
+    /// Leaves of the files in a folder what a power failure leaves.
+    pub(super) fn cut_power(&self) {
+        for (path, platter) in &*self.platters.lock().unwrap() {
+            fs::write(path, &platter.lock().unwrap().content).unwrap();
+        }
+    }
+
+    fn platter(&self, path: &Path) -> Arc<Mutex<Platter>> {
+        let mut platters = self.platters.lock().unwrap();
+        Arc::clone(platters.entry(path.to_owned()).or_default())
+    }
 }
 
 struct FaultyTail {
     disk: Arc<FaultyDisk>,
     real: Arc<dyn Tail>,
+    path: PathBuf,
+    platter: Arc<Mutex<Platter>>,
     /// Up to which length the file has reserved space.
     reserved: AtomicU64,
 }
@@ -54,12 +91,29 @@ impl Disk for Shared {
         Ok(Arc::new(FaultyTail {
             disk: Arc::clone(&self.0),
             real: RealDisk.open(path)?,
+            path: path.to_owned(),
+            platter: self.0.platter(path),
             reserved: AtomicU64::new(0),
         }))
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         RealDisk.sync_folder(path)
+    }
+
+    fn rewrite(&self, path: &Path) -> io::Result<()> {
+        if self.0.fate.lock().unwrap().fails_sync {
+            return Err(io::ErrorKind::Other.into());
+        }
+        RealDisk.rewrite(path)?;
+        let content = fs::read(path)?;
+        let copy = Platter {
+            dirty_from: content.len(),
+            content,
+        };
+        let mut platters = self.0.platters.lock().unwrap();
+        platters.insert(path.to_owned(), Arc::new(Mutex::new(copy)));
+        Ok(())
     }
 }
 
@@ -91,6 +145,8 @@ impl Tail for FaultyTail {
         }
         let reserved = self.reserved.swap(0, Ordering::Relaxed);
         let released = reserved.max(self.real.len()?).saturating_sub(length);
+        let mut platter = self.platter.lock().unwrap();
+        platter.dirty_from = platter.dirty_from.min(length as usize);
         let is_shared = fate.is_shared;
         if let Some(space) = fate.space.as_mut().filter(|_| !is_shared) {
             *space += released;
@@ -106,6 +162,8 @@ impl Tail for FaultyTail {
         let mut fate = self.disk.fate.lock().unwrap();
         fate.syncs += 1;
         self.disk.changed.notify_all();
+        let mut platter = self.platter.lock().unwrap();
+        platter.sync(&fs::read(&self.path)?, fate.fails_sync);
         match fate.fails_sync {
             true => Err(io::ErrorKind::Other.into()),
             false => self.real.sync(),
