@@ -44,7 +44,9 @@ pub(crate) fn recover(
     expected: Option<&Head>,
 ) -> Result<Recovered, Error> {
     make_folder(&folder.join(CHECKPOINTS)).map_err(at("make the folder", folder))?;
-    remove_temporary(folder).map_err(at("clean up", folder))?;
+    if expected.is_none() {
+        remove_temporary(folder).map_err(at("clean up", folder))?;
+    }
     let read = |error| at("read", folder)(error);
     let mut source = FolderSource::tail(folder).map_err(read)?;
     let report = verify_within(&mut source, keys, Scope::Tail).map_err(read)?;
@@ -111,7 +113,7 @@ fn last_signed(folder: &Path, keys: &dyn KeyCheck, log_id: &str) -> io::Result<O
     }))
 }
 
-/// Removes what a purge left behind that did not come to its end.
+/// Removes what a purge of an earlier process left behind. One of this process may still run.
 fn remove_temporary(folder: &Path) -> io::Result<()> {
     for place in [folder, &folder.join(CHECKPOINTS)] {
         for entry in fs::read_dir(place)? {

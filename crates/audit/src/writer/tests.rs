@@ -369,6 +369,31 @@ fn records_of_a_failed_sync_survive_a_power_failure() {
     }
 }
 
+/// A purge rewrites segments through a temporary file while the log may be opened again.
+#[test]
+fn reopening_leaves_the_temporary_file_of_a_purge() {
+    let place = Place::new(SyncWhen::Never);
+    let log = place.open();
+    write(&log, "before").unwrap();
+    let temporary = place.home.path().join("audit-00000001.jsonl.1-1.tmp");
+    fs::write(&temporary, "half").unwrap();
+    place.disk.set(|fate| {
+        fate.space = Some(50);
+        fate.fails_truncate = true;
+    });
+    write(&log, "lost").unwrap_err();
+    place.disk.set(|fate| {
+        fate.space = None;
+        fate.fails_truncate = false;
+    });
+    log.probe().wait().unwrap();
+    assert!(temporary.exists());
+    log.close();
+    // What a process has left that ended goes when the log is opened.
+    place.open().close();
+    assert!(!temporary.exists());
+}
+
 /// A segment that cannot be begun does not stop the one before it.
 #[test]
 fn a_segment_that_cannot_be_begun_is_begun_later() {
