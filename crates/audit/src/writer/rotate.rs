@@ -66,14 +66,18 @@ impl SegmentFile {
             return Ok(());
         }
         let reserve = |length| self.tail.allocate(length).map(|()| length);
-        // On a disk that is nearly full there may be space for what is needed and no more.
-        self.room = match reserve(needed + PIECE).or_else(|error| match error.kind() {
-            io::ErrorKind::StorageFull => reserve(needed),
-            _ => Err(error),
-        }) {
-            // Some file systems cannot; a full disk is noticed when it is written then.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => u64::MAX,
-            reserved => reserved?,
+        let mut reserved = reserve(needed + PIECE);
+        let is = |reserved: &io::Result<u64>, kind| {
+            reserved.as_ref().is_err_and(|error| error.kind() == kind)
+        };
+        if is(&reserved, io::ErrorKind::StorageFull) {
+            // There may be space for what is needed and no more.
+            reserved = reserve(needed);
+        }
+        // Some file systems cannot; a full disk is noticed when it is written then.
+        self.room = match is(&reserved, io::ErrorKind::Unsupported) {
+            true => u64::MAX,
+            false => reserved?,
         };
         Ok(())
     }

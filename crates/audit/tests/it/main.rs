@@ -8,6 +8,7 @@
 mod appending;
 mod evidence;
 mod foreign;
+mod full_disk;
 mod hostile;
 mod kill;
 mod opening;

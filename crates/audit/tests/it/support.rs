@@ -104,7 +104,9 @@ pub(crate) fn random(seed: u64) -> impl FnMut(&mut [u8]) -> Result<(), NoRandomn
 
 /// A folder with a log in it, and time that only a test moves.
 pub(crate) struct Place {
-    home: TempDir,
+    /// Removed with it.
+    _home: Option<TempDir>,
+    folder: PathBuf,
     pub(crate) settings: Settings,
     pub(crate) keys: Keys,
     clock: Arc<AtomicI64>,
@@ -137,8 +139,19 @@ impl Place {
 
 impl Place {
     pub(crate) fn new() -> Self {
+        let home = TempDir::new().unwrap();
         Self {
-            home: TempDir::new().unwrap(),
+            folder: home.path().join("audit"),
+            _home: Some(home),
+            ..Self::at(PathBuf::new())
+        }
+    }
+
+    /// One in a folder that is there.
+    pub(crate) fn at(folder: PathBuf) -> Self {
+        Self {
+            _home: None,
+            folder,
             settings: Settings {
                 sync: SyncWhen::Never,
                 checkpoint_records: 5,
@@ -154,7 +167,7 @@ impl Place {
     }
 
     pub(crate) fn folder(&self) -> PathBuf {
-        self.home.path().join("audit")
+        self.folder.clone()
     }
 
     pub(crate) fn parts(&self) -> Parts {
