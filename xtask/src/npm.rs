@@ -2,15 +2,13 @@
 
 use std::process::Command;
 
-use crate::step::{capture, show, workspace};
-use crate::tools::debian;
+use crate::step::{show, workspace};
+use crate::tools::ensure_debian;
 
 /// Installs `conformance/package-lock.json` into `target/npm`, unless it is there.
 pub(crate) fn ensure() -> Result<(), String> {
     for (program, package) in [("node", "nodejs"), ("npm", "npm")] {
-        if !capture(Command::new(program).arg("--version")).success {
-            debian(package)?;
-        }
+        ensure_debian(program, package)?;
     }
     let text = |error: std::io::Error| error.to_string();
     let (from, folder) = (

@@ -3,14 +3,12 @@
 use std::process::Command;
 
 use crate::step::{capture, show, workspace};
-use crate::tools::debian;
+use crate::tools::{debian, ensure_debian};
 
 /// Installs `conformance/requirements.txt` into `target/python`, unless it is there.
 pub(crate) fn ensure() -> Result<(), String> {
     for (program, package) in [("curl", "curl"), ("python3", "python3")] {
-        if !capture(Command::new(program).arg("--version")).success {
-            debian(package)?;
-        }
+        ensure_debian(program, package)?;
     }
     let wanted = workspace().join("conformance/requirements.txt");
     let wanted_text = std::fs::read_to_string(&wanted).map_err(|error| error.to_string())?;

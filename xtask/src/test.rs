@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::step::{Tally, cargo};
 use crate::tools::{DENY, NEXTEST};
-use crate::{npm, python};
+use crate::{npm, python, tools};
 
 /// Tests with a step of their own, so that the report names them.
 const LAYERING: &str = "binary(layering)";
@@ -15,6 +15,7 @@ pub(crate) fn run() -> Result<(), String> {
     DENY.ensure()?;
     python::ensure()?;
     npm::ensure()?;
+    tools::ensure_debian("faketime", "faketime")?;
     println!("this takes a few minutes on a fresh machine; each step prints when it ends");
     let mut tally = Tally::default();
     tally.step("format (mend: cargo fmt)", &mut cargo("fmt --all --check"));

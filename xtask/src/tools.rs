@@ -54,6 +54,14 @@ impl Tool {
     }
 }
 
+/// Installs a Debian package, unless the program that it brings is there.
+pub(crate) fn ensure_debian(program: &str, package: &str) -> Result<(), String> {
+    match capture(Command::new(program).arg("--version")).success {
+        true => Ok(()),
+        false => debian(package),
+    }
+}
+
 /// Installs a Debian package.
 pub(crate) fn debian(package: &str) -> Result<(), String> {
     println!("installing the Debian package {package}");

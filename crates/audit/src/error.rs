@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::NoRandomness;
 use crate::regular::OfFile;
@@ -54,6 +55,15 @@ pub enum Error {
     /// Records must be kept longer.
     #[error("records are kept for at least 7 days")]
     TooYoung,
+    /// The clock may be wrong, and with it what is said of the age of records.
+    #[error(
+        "the clock is {} days ahead of the records of the audit log: if it is right, give a date instead of an age",
+        ahead.as_secs() / 86_400
+    )]
+    ClockAhead {
+        /// By so much.
+        ahead: Duration,
+    },
     /// Records are dropped only up to a checkpoint.
     #[error(
         "records can be dropped only up to a checkpoint, and record {seq} of {log_id} has none"

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use canonical::{Digest, Number, Object, Value};
 
+use crate::purge::Range;
 use crate::{Head, UnixMillis};
 
 /// Events that the log itself puts on record.
@@ -54,10 +55,32 @@ pub(crate) struct Note {
 
 /// What a purge takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PurgeKind {
+pub enum PurgeKind {
+    /// Whole records, from the first one on.
     Prefix,
+    /// The bodies of records.
     Body,
+    /// The addresses beside records.
     RemoteIp,
+}
+
+impl PurgeKind {
+    const ALL: [Self; 3] = [Self::Prefix, Self::Body, Self::RemoteIp];
+
+    /// The word in a record.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Prefix => "prefix",
+            Self::Body => "body",
+            Self::RemoteIp => "remote_ip",
+        }
+    }
+
+    /// The one that is written so.
+    pub(crate) fn of(kind: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == kind)
+    }
 }
 
 impl Note {
@@ -97,23 +120,22 @@ impl Note {
     }
 
     /// So many were purged, up to this record and with it; of those only what is from before a time,
-    /// if there is one. That says exactly which: all that had something to take away.
+    /// if there is one. That says exactly which: all that had something to take away. The range is
+    /// for people: the purged records show it no more.
     pub(crate) fn purge(
         kind: PurgeKind,
         count: u64,
         (log_id, seq): (&str, u64),
         before: Option<UnixMillis>,
+        range: Range,
     ) -> Self {
-        let kind = match kind {
-            PurgeKind::Prefix => "prefix",
-            PurgeKind::Body => "body",
-            PurgeKind::RemoteIp => "remote_ip",
-        };
         let note = Self::new(Keep::Purge)
-            .with("kind", text(kind))
+            .with("kind", text(kind.as_str()))
             .with("count", integer(count))
             .with("purged_log_id", text(log_id.to_owned()))
-            .with("purged_through", integer(seq));
+            .with("purged_through", integer(seq))
+            .with("purged_from", text(range.from.to_string()))
+            .with("purged_to", text(range.to.to_string()));
         match before {
             None => note,
             Some(before) => note.with("purged_before", text(before.to_string())),
@@ -158,6 +180,10 @@ mod tests {
             seq: 7,
             hash: Digest::of(b""),
         };
+        let range = Range {
+            from: UnixMillis(0),
+            to: UnixMillis(1),
+        };
         for note in [
             Note::start("test"),
             Note::stop(),
@@ -165,8 +191,8 @@ mod tests {
             Note::torn(5),
             Note::refused(5),
             Note::new_log("x", Some(&head)),
-            Note::purge(PurgeKind::Prefix, 5, ("log-1", 5), None),
-            Note::purge(PurgeKind::Body, 5, ("log-1", 5), Some(UnixMillis(0))),
+            Note::purge(PurgeKind::Prefix, 5, ("log-1", 5), None, range),
+            Note::purge(PurgeKind::Body, 5, ("log-1", 5), Some(UnixMillis(0)), range),
         ] {
             assert_eq!(Keep::of(note.keep.as_str()), Some(note.keep));
             assert!(note.body.iter().all(|(name, _)| !RESERVED.contains(&name)));

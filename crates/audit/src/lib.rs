@@ -18,7 +18,7 @@
 //!
 //! Reading order: the pure part is `body` (what a record says), `line` (its one spelling), `keep`
 //! (records of the log about itself), `checkpoint`, [`verify`](verify()), `fault`, `rejections`; the
-//! files are `folder`, `regular`, `entry`, `recover` and `purge`; the writer is `log` (the handle), `queue`,
+//! files are `folder`, `regular`, `entry`, `recover`, `ahead` and `purge`; the writer is `log` (the handle), `queue`,
 //! `pending`, `writer`, `syncer`.
 //!
 //! ```
@@ -76,6 +76,7 @@
 
 #![warn(clippy::indexing_slicing)]
 
+mod ahead;
 mod body;
 mod checkpoint;
 mod disk;
@@ -113,6 +114,7 @@ pub use entry::{Entry, Follower, Stats};
 pub use error::Error;
 pub use fault::{Fault, FaultKind, Place};
 pub use folder::{Lines, Segment, checkpoints, segments, verify_folder};
+pub use keep::PurgeKind;
 pub use line::{Link, MAX_LINE};
 pub use log::{Log, Permit};
 pub use pending::{Pending, Receipt};
@@ -123,4 +125,4 @@ pub use remembered::Remembered;
 pub use settings::{Alarm, NotASync, Parts, Settings, SyncWhen};
 pub use text::printable;
 pub use time::{Clock, UnixMillis};
-pub use verify::{End, Found, Gap, Head, Report, Source, verify};
+pub use verify::{End, Found, Gap, Head, RecordedPurge, Report, Source, verify};

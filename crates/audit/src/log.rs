@@ -6,11 +6,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use canonical::Digest;
 
+use crate::ahead::{Moment, ahead};
 use crate::disk::{Disk, RealDisk};
 use crate::error::at;
+use crate::folder::segments;
 use crate::line::RemoteIp;
 use crate::queue::{Control, Entry, Room};
 use crate::random::Salt;
@@ -38,6 +41,8 @@ struct Inner {
     threads: Mutex<Vec<JoinHandle<()>>>,
     keys: Arc<dyn KeyCheck>,
     clock: Arc<dyn Clock>,
+    /// When the log was opened.
+    opened: Moment,
     /// One purge at a time.
     purging: Mutex<()>,
 }
@@ -116,6 +121,7 @@ impl Log {
                 writes_here: sync != SyncWhen::Commit,
                 threads: Mutex::new(threads),
                 keys,
+                opened: Moment::now(&*clock),
                 clock,
                 purging: Mutex::new(()),
             }),
@@ -204,6 +210,20 @@ impl Log {
             // A thread that panicked has abandoned the queue, and there is nobody to tell.
             let _ = thread.join();
         }
+    }
+
+    /// How far the clock is ahead of the log: a pause of more than a day between two records counts
+    /// as a day until the log has gone on for seven days after it. What is purged by its age is
+    /// younger by so much ([`Log::retain`]).
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    pub fn clock_ahead(&self) -> Result<Duration, Error> {
+        let read = |error| at("read", self.folder())(error);
+        let segments = segments(self.folder()).map_err(read)?;
+        let now = Moment::now(self.clock());
+        let millis = ahead(&segments, self.inner.opened, now).map_err(read)?;
+        Ok(Duration::from_millis(millis.try_into().unwrap_or_default()))
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -116,6 +116,40 @@ struct Cut {
     through: u64,
     timestamp: UnixMillis,
     count: u64,
+    /// The earliest and the latest time of what goes.
+    range: Range,
+}
+
+/// The earliest and the latest time of some records.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) from: UnixMillis,
+    pub(crate) to: UnixMillis,
+}
+
+impl Range {
+    const fn of(time: UnixMillis) -> Self {
+        Self {
+            from: time,
+            to: time,
+        }
+    }
+
+    fn with(self, time: UnixMillis) -> Self {
+        Self {
+            from: self.from.min(time),
+            to: self.to.max(time),
+        }
+    }
+}
+
+/// What a purge of bodies or addresses takes away.
+struct Meant {
+    count: u64,
+    log_id: String,
+    /// The last record.
+    seq: u64,
+    range: Range,
 }
 
 impl Log {
@@ -158,12 +192,18 @@ impl Log {
         }
     }
 
-    /// Takes away what has been kept long enough.
+    /// Takes away what has been kept long enough, by the time that the log bears out
+    /// ([`Log::clock_ahead`]).
     ///
     /// # Errors
     /// As [`Log::purge`].
     pub fn retain(&self, retention: &Retention) -> Result<Purged, Error> {
-        let [records, bodies, remote_ips] = retention.due(self.clock().now());
+        let ahead = self.clock_ahead()?.as_millis();
+        let now = self
+            .clock()
+            .now()
+            .minus(ahead.try_into().unwrap_or(i64::MAX));
+        let [records, bodies, remote_ips] = retention.due(now);
         let dropped = self.purge(&records)?;
         Ok(Purged {
             bodies: self.purge(&bodies)?.bodies,
@@ -223,7 +263,13 @@ impl Log {
 
     fn drop_through(&self, sealed: &[Segment], cut: &Cut) -> Result<Purged, Error> {
         let last = (cut.log_id.as_str(), cut.through);
-        self.note(Note::purge(PurgeKind::Prefix, cut.count, last, None))?;
+        self.note(Note::purge(
+            PurgeKind::Prefix,
+            cut.count,
+            last,
+            None,
+            cut.range,
+        ))?;
         drop_prefix(sealed, cut.whole, cut.offset).map_err(at("purge", self.folder()))?;
         drop_checkpoints(self.folder()).map_err(at("purge", self.folder()))?;
         Ok(Purged {
@@ -236,21 +282,27 @@ impl Log {
     /// Erases parts of records before a time; returns how many there were.
     fn change(&self, kind: PurgeKind, before: UnixMillis) -> Result<u64, Error> {
         let sealed = self.sealed(Some(before))?;
-        let mut total = 0;
-        let mut last = None;
+        let mut all: Option<Meant> = None;
         let mut found = Vec::new();
         for segment in sealed {
             let meant = count(&segment, kind, before).map_err(at("read", &segment.path))?;
-            if let Some((records, record)) = meant {
-                total += records;
-                last = Some(record);
-                found.push(segment);
-            }
+            let Some(meant) = meant else { continue };
+            all = Some(match all {
+                None => meant,
+                Some(all) => all.and(meant),
+            });
+            found.push(segment);
         }
-        let Some((log_id, seq)) = last else {
+        let Some(Meant {
+            count,
+            log_id,
+            seq,
+            range,
+        }) = all
+        else {
             return Ok(0);
         };
-        let note = Note::purge(kind, total, (&log_id, seq), Some(before));
+        let note = Note::purge(kind, count, (&log_id, seq), Some(before), range);
         let Receipt { timestamp, .. } = self.note(note)?;
         let wanted = Change {
             kind,
@@ -260,11 +312,21 @@ impl Log {
         for segment in found {
             change(&segment, &wanted).map_err(at("purge", &segment.path))?;
         }
-        Ok(total)
+        Ok(count)
     }
 
     fn note(&self, note: Note) -> Result<Receipt, Error> {
         self.shared().queue.control(Control::Note(note)).wait()
+    }
+}
+
+impl Meant {
+    fn and(self, later: Self) -> Self {
+        Self {
+            count: self.count + later.count,
+            range: self.range.with(later.range.from).with(later.range.to),
+            ..later
+        }
     }
 }
 
@@ -280,6 +342,7 @@ fn find_cut(
     let mut space = Space::default();
     let mut anchors = BTreeSet::new();
     let (mut buffer, mut count) = (Vec::new(), 0);
+    let mut range: Option<Range> = None;
     for (whole, segment) in sealed.iter().enumerate() {
         let mut lines = Lines::open(segment)?;
         loop {
@@ -314,14 +377,19 @@ fn find_cut(
                 anchors = anchors_of(folder, keys, line.link.log_id)?;
             }
             count += 1;
+            let time = line.link.timestamp;
+            let range = range.get_or_insert_with(|| Range::of(time));
+            *range = range.with(time);
+            let range = *range;
             let here = |offset, through| Cut {
                 whole,
                 offset,
                 log_id: line.link.log_id.to_owned(),
                 seq: line.link.seq,
                 through,
-                timestamp: line.link.timestamp,
+                timestamp: time,
                 count,
+                range,
             };
             if anchors.contains(&(line.link.seq, *line.hash.as_bytes())) {
                 cut = Some(here(lines.offset(), line.link.seq));

@@ -1,6 +1,7 @@
 //! Wall-clock time as records have it: RFC 3339, UTC.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Milliseconds since 1970, UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,11 +11,20 @@ pub struct UnixMillis(pub i64);
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> UnixMillis;
+
+    /// The time since some fixed moment, on a clock that is never set. The log compares both: records
+    /// are purged by their age, and a wall clock that was set wrong must not make them old.
+    fn uptime(&self) -> Duration;
 }
 
+/// A clock that is never set: its uptime is its time.
 impl<F: Fn() -> UnixMillis + Send + Sync> Clock for F {
     fn now(&self) -> UnixMillis {
         self()
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self().0.try_into().unwrap_or_default())
     }
 }
 

@@ -15,11 +15,11 @@ use canonical::{Digest, Object, Value};
 
 use self::checkpoints::Checkpoints;
 use self::evidence::Evidence;
-pub use self::report::{End, Found, Gap, Head, Report, Source};
-use crate::keep::Keep;
+pub use self::report::{End, Found, Gap, Head, RecordedPurge, Report, Source};
+use crate::keep::{Keep, PurgeKind};
 use crate::line::{Content, Line, Link, NO_HASH, Space};
 use crate::recover::ordinal;
-use crate::{Fault, FaultKind, KeyCheck, Place};
+use crate::{Fault, FaultKind, KeyCheck, Place, UnixMillis};
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub(crate) fn verify_within(
 
 /// Faults and gaps that are kept.
 const MAX_NAMED: usize = 100;
+/// Purges that are kept. A node that purges as often as it looks has a dozen a day.
+const MAX_PURGES: usize = 10_000;
 /// Logs that one folder may have.
 const MAX_LOGS: usize = 10_000;
 
@@ -300,6 +302,9 @@ impl Walk<'_> {
             }
             (_, Some(body)) if keep == Some(Keep::Purge) => {
                 self.evidence.purge(link.timestamp, body, &self.seen);
+                if self.report.purges.len() < MAX_PURGES {
+                    self.report.purges.extend(recorded(place, link, body));
+                }
             }
             (_, Some(body))
                 if keep == Some(Keep::AuditGap) && self.report.gaps.len() < MAX_NAMED =>
@@ -377,6 +382,21 @@ impl Walk<'_> {
             kind,
         }
     }
+}
+
+/// What a record says of a purge of the log. Agreed payload that was erased is none of the log.
+fn recorded(place: &Place, link: &Link<'_>, body: &Object<'_>) -> Option<RecordedPurge> {
+    let time = |name| text(body, name).and_then(UnixMillis::parse);
+    Some(RecordedPurge {
+        place: place.clone(),
+        log_id: link.log_id.to_owned(),
+        seq: link.seq,
+        timestamp: link.timestamp,
+        kind: text(body, "kind").and_then(PurgeKind::of)?,
+        count: integer(body, "count").unwrap_or_default(),
+        from: time("purged_from"),
+        to: time("purged_to"),
+    })
 }
 
 pub(crate) fn text<'a>(body: &'a Object<'_>, name: &str) -> Option<&'a str> {

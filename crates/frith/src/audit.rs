@@ -8,10 +8,10 @@ mod verify;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use audit::{End, Entry, Follower, Lines, Stats, checkpoints, segments};
+use audit::{Clock, End, Entry, Follower, Lines, Stats, UnixMillis, checkpoints, segments};
 
 use self::head::HeadFile;
 use crate::Outcome;
@@ -78,6 +78,32 @@ enum Format {
 pub(crate) struct Place {
     /// The log's folder [default: audit in the data directory]
     folder: Option<PathBuf>,
+}
+
+/// The clocks of this machine.
+#[derive(Debug)]
+pub(crate) struct SystemClock {
+    started: Instant,
+}
+
+impl SystemClock {
+    pub(crate) fn start() -> Self {
+        Self {
+            started: Instant::now(),
+        }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> UnixMillis {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let millis = since.unwrap_or_default().as_millis();
+        UnixMillis(i64::try_from(millis).unwrap_or(i64::MAX))
+    }
+
+    fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
 }
 
 impl Place {

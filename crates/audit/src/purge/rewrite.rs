@@ -6,6 +6,7 @@ use std::path::Path;
 
 use base::{Durability, PRIVATE, replace_file};
 
+use super::{Meant, Range};
 use crate::UnixMillis;
 use crate::disk::{Disk, RealDisk};
 use crate::folder::{Lines, Segment, checkpoint_logs, checkpoint_path, segments};
@@ -36,23 +37,30 @@ fn is_meant(line: &Line<'_>, kind: PurgeKind, before: UnixMillis) -> bool {
         }
 }
 
-/// How many records of a segment have what is to go, and the last of them, by its log and number.
+/// The records of a segment that have what is to go.
 pub(super) fn count(
     segment: &Segment,
     kind: PurgeKind,
     before: UnixMillis,
-) -> io::Result<Option<(u64, (String, u64))>> {
+) -> io::Result<Option<Meant>> {
     let (mut lines, mut buffer) = (Lines::open(segment)?, Vec::new());
-    let mut found: Option<(u64, (String, u64))> = None;
+    let mut found: Option<Meant> = None;
     while let Some((_, end)) = lines.next_line(&mut buffer)? {
         let line = Line::split(&buffer).ok().filter(|_| end == End::Newline);
         let Some(line) = line.filter(|line| is_meant(line, kind, before)) else {
             continue;
         };
-        let (count, last) = found.get_or_insert_default();
-        *count += 1;
-        line.link.log_id.clone_into(&mut last.0);
-        last.1 = line.link.seq;
+        let time = line.link.timestamp;
+        let found = found.get_or_insert_with(|| Meant {
+            count: 0,
+            log_id: String::new(),
+            seq: 0,
+            range: Range::of(time),
+        });
+        found.count += 1;
+        line.link.log_id.clone_into(&mut found.log_id);
+        found.seq = line.link.seq;
+        found.range = found.range.with(time);
     }
     Ok(found)
 }

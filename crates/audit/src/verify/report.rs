@@ -4,7 +4,7 @@ use std::io;
 
 use canonical::Digest;
 
-use crate::{Fault, Place, UnixMillis};
+use crate::{Fault, Place, PurgeKind, UnixMillis};
 
 /// Where records and checkpoints are read from.
 pub trait Source {
@@ -78,6 +78,8 @@ pub struct Report {
     pub unsigned: u64,
     /// Where records say that something is missing, the first hundred.
     pub gaps: Vec<Gap>,
+    /// The purges on record, the first ten thousand.
+    pub purges: Vec<RecordedPurge>,
     /// Last lines that have no end: a crash cut them off, or they are being written. Nothing that
     /// was acknowledged is in them.
     pub unfinished: Vec<Place>,
@@ -112,6 +114,27 @@ pub struct Gap {
     pub timestamp: UnixMillis,
     /// What was found.
     pub reason: String,
+}
+
+/// A record that says that something was purged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedPurge {
+    /// Where it stands.
+    pub place: Place,
+    /// The log it is in.
+    pub log_id: String,
+    /// Its number.
+    pub seq: u64,
+    /// When it was written.
+    pub timestamp: UnixMillis,
+    /// What was taken away.
+    pub kind: PurgeKind,
+    /// Of how many records.
+    pub count: u64,
+    /// The earliest time of these records. Purges of earlier versions do not say it.
+    pub from: Option<UnixMillis>,
+    /// The latest time of these records.
+    pub to: Option<UnixMillis>,
 }
 
 impl Report {

@@ -1,12 +1,16 @@
 //! Taking things out of a log.
 
 use std::fs;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use audit::{Checkpoint, Entry, Error, KeyCheck, Log, Purge, Refusal, Retention, UnixMillis};
+use audit::{
+    Checkpoint, Clock, Entry, Error, KeyCheck, Log, Parts, Purge, PurgeKind, Purged, Refusal,
+    Retention, UnixMillis,
+};
 
-use crate::support::{DAY, Keys, Place, append};
+use crate::support::{DAY, Keys, NOW, Place, append};
 
 /// A log with records of three days, the last of them today.
 fn old_log() -> (Place, Log) {
@@ -43,6 +47,10 @@ fn threat_139_bodies_are_erased_and_the_chain_holds() {
     assert_eq!(purged.bodies, 14);
     let report = place.intact();
     assert_eq!(report.erased, 14);
+    let named = &report.purges[0];
+    assert_eq!((named.kind, named.count), (PurgeKind::Body, 14));
+    let (first, last) = (UnixMillis(NOW), UnixMillis(NOW + 5 * DAY));
+    assert_eq!((named.from, named.to), (Some(first), Some(last)));
     let after: Vec<_> = entries(&place).iter().map(|entry| entry.hash).collect();
     assert_eq!(after[..hashes.len()], hashes);
     // Once erased is enough.
@@ -402,4 +410,121 @@ fn a_log_that_is_purged_meanwhile_verifies() {
     }
     log.close();
     place.intact();
+}
+
+/// A clock whose uptime a test moves, too.
+struct Clocks {
+    time: Arc<AtomicI64>,
+    uptime: Arc<AtomicI64>,
+}
+
+impl Clock for Clocks {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(self.time.load(Ordering::Relaxed))
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self.uptime.load(Ordering::Relaxed).try_into().unwrap())
+    }
+}
+
+/// A log with five records, one a day, and a retention under which none of them is due.
+fn young_log() -> (Place, Retention) {
+    let place = Place::new();
+    let log = place.open();
+    for _ in 0..5 {
+        append(&log, "young");
+        place.pass(DAY);
+    }
+    log.close();
+    let month = Duration::from_secs(30 * 86_400);
+    (place, Retention::new(month, month).unwrap())
+}
+
+fn young(place: &Place) -> usize {
+    place.lines().concat().matches("\"young\"").count()
+}
+
+#[test]
+fn a_start_with_a_wrong_clock_purges_nothing_that_is_young() {
+    let (place, retention) = young_log();
+    // Wrong for a few starts, right, and wrong again.
+    for step in [100 * DAY, 0, 0, -100 * DAY, 100 * DAY] {
+        place.pass(step);
+        let log = place.open();
+        append(&log, "wrong");
+        let days = log.clock_ahead().unwrap().as_secs() / 86_400;
+        assert!(if step < 0 { days == 0 } else { days >= 98 }, "{days}");
+        assert_eq!(log.retain(&retention).unwrap(), Purged::default());
+        log.close();
+    }
+    assert_eq!(young(&place), 5);
+    assert!(place.intact().purges.is_empty());
+}
+
+/// Seven days after a pause it counts, and what was purged is named.
+#[test]
+fn a_log_that_goes_on_after_a_pause_is_purged_by_the_clock() {
+    let (place, retention) = young_log();
+    place.pass(100 * DAY);
+    let log = place.open();
+    for day in 0..7 {
+        assert_eq!(young(&place), 5, "day {day}");
+        log.retain(&retention).unwrap();
+        append(&log, "later");
+        place.pass(DAY);
+    }
+    let purged = log.retain(&retention).unwrap();
+    assert!(purged.records >= 5, "{purged:?}");
+    assert_eq!(young(&place), 0);
+    log.close();
+    let report = place.intact();
+    let [records] = &report.purges[..] else {
+        panic!("{:?}", report.purges)
+    };
+    assert_eq!(
+        (records.kind, records.count),
+        (PurgeKind::Prefix, purged.records)
+    );
+    assert_eq!(records.from, Some(UnixMillis(NOW)));
+    assert!(records.to >= Some(UnixMillis(NOW + 4 * DAY)), "{records:?}");
+}
+
+/// A clock that is set while the log is open is compared with the uptime, with records and without.
+#[test]
+fn a_step_of_the_clock_makes_no_record_old() {
+    for has_records in [false, true] {
+        let (place, retention) = young_log();
+        let (time, uptime) = (AtomicI64::new(place.now().0), AtomicI64::new(0));
+        let (time, uptime) = (Arc::new(time), Arc::new(uptime));
+        let clock = Clocks {
+            time: Arc::clone(&time),
+            uptime: Arc::clone(&uptime),
+        };
+        let parts = Parts {
+            clock: Box::new(clock),
+            ..place.parts()
+        };
+        let log = place.open_with(parts).unwrap();
+        let pass = |days: i64, lived: i64| {
+            time.fetch_add(days * DAY, Ordering::Relaxed);
+            uptime.fetch_add(lived * DAY, Ordering::Relaxed);
+        };
+        pass(100, 1);
+        if has_records {
+            append(&log, "after the step");
+        }
+        log.retain(&retention).unwrap();
+        assert_eq!(young(&place), 5);
+        // A day more or less is no step: a log without records grows old by the uptime.
+        pass(-99, 0);
+        if has_records {
+            append(&log, "the clock is right");
+        }
+        pass(28, 28);
+        log.retain(&retention).unwrap();
+        assert!(young(&place) < 5);
+        log.close();
+        place.intact();
+    }
 }

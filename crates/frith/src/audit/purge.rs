@@ -2,16 +2,17 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use a2e_runtime::DataDir;
 use a2e_runtime::operator::{AskError, ask};
 use anyhow::Result;
-use audit::{Log, NoRandomness, Parts, Purge, Purged, Settings, UnixMillis};
+use audit::{
+    Clock as _, Error, Log, NoRandomness, Parts, Purge, Purged, Retention, Settings, UnixMillis,
+};
 use serde::{Deserialize, Serialize};
 
-use super::Place;
 use super::keys::{NodeKeys, NodeSigner};
+use super::{Place, SystemClock};
 use crate::Outcome;
 use crate::agent::block_on;
 use crate::keystore::Store;
@@ -24,7 +25,8 @@ pub(crate) struct Arguments {
     place: Place,
 
     /// What was recorded before then: 2026-11-01, 2026-11-01T12:00:00Z, or an age such as 90d or 12h;
-    /// less than 7 days only with `--only addresses`
+    /// less than 7 days only with `--only addresses`. An age is refused if the clock is more than a day
+    /// ahead of the records
     #[arg(long, value_name = "TIME")]
     before: String,
 
@@ -47,6 +49,8 @@ pub(crate) struct Arguments {
 pub(crate) struct Wish {
     /// Milliseconds since 1970.
     before: i64,
+    /// Whether it was given as an age, which is as wrong as the clock.
+    is_age: bool,
     only: Option<Only>,
 }
 
@@ -77,12 +81,13 @@ enum Only {
 
 pub(crate) fn run(arguments: &Arguments, store: Store, as_json: bool) -> Result<Outcome> {
     let store = store.with_passphrase(arguments.passphrase_file.clone());
-    let Some(before) = time(&arguments.before, now()) else {
+    let Some(before) = time(&arguments.before, SystemClock::start().now()) else {
         let message = "--before must be a date, a time in UTC, or an age such as 90d";
         return Ok(Outcome::WrongArguments(message.into()));
     };
     let wish = Wish {
         before: before.0,
+        is_age: age(&arguments.before).is_some(),
         only: arguments.only,
     };
     let by_node = match &arguments.place.folder {
@@ -127,7 +132,7 @@ fn purge_here(arguments: &Arguments, store: &Store, wish: Wish) -> Result<Taken>
         signer: Box::new(NodeSigner::of(&stored, store)?),
         keys: Box::new(NodeKeys::of(&stored)),
         random: Box::new(|bytes: &mut [u8]| getrandom::fill(bytes).map_err(|_| NoRandomness)),
-        clock: Box::new(now),
+        clock: Box::new(SystemClock::start()),
         alarm: Box::new(|alarm| tell!("frith: {alarm}")),
     };
     let log = match arguments.place.remembered(store)? {
@@ -140,8 +145,15 @@ fn purge_here(arguments: &Arguments, store: &Store, wish: Wish) -> Result<Taken>
 }
 
 /// Takes away what is asked for.
-pub(crate) fn purge(log: &Log, wish: Wish) -> Result<Taken, audit::Error> {
+pub(crate) fn purge(log: &Log, wish: Wish) -> Result<Taken, Error> {
     let before = UnixMillis(wish.before);
+    // The addresses alone may be erased at any time.
+    if wish.is_age && !matches!(wish.only, Some(Only::Addresses)) {
+        let ahead = log.clock_ahead()?;
+        if !ahead.is_zero() && is_old(before) {
+            return Err(Error::ClockAhead { ahead });
+        }
+    }
     let purged = match wish.only {
         Some(Only::Addresses) => log.purge(&Purge::RemoteIpsBefore(before))?,
         Some(Only::Bodies) => log.purge(&Purge::BodiesBefore(before))?,
@@ -190,21 +202,24 @@ fn print(taken: &Taken) -> Result<()> {
     Ok(())
 }
 
-fn now() -> UnixMillis {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    UnixMillis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+/// Whether records from before a time may be purged at all.
+fn is_old(before: UnixMillis) -> bool {
+    let least = i64::try_from(Retention::MIN.as_millis()).unwrap_or(i64::MAX);
+    before <= SystemClock::start().now().minus(least)
+}
+
+/// The hours of an age as people give it.
+fn age(text: &str) -> Option<i64> {
+    match (text.strip_suffix('d'), text.strip_suffix('h')) {
+        (Some(days), _) => days.parse::<u32>().ok().map(|days| i64::from(days) * 24),
+        (None, Some(hours)) => hours.parse::<u32>().ok().map(i64::from),
+        (None, None) => None,
+    }
 }
 
 /// A time as people give it.
 fn time(text: &str, now: UnixMillis) -> Option<UnixMillis> {
-    let hours = match (text.strip_suffix('d'), text.strip_suffix('h')) {
-        (Some(days), _) => days.parse::<u32>().ok().map(|days| i64::from(days) * 24),
-        (None, Some(hours)) => hours.parse::<u32>().ok().map(i64::from),
-        (None, None) => None,
-    };
-    hours
+    age(text)
         .map(|hours| now.minus(hours * 3_600_000))
         .or_else(|| UnixMillis::parse(text))
         .or_else(|| UnixMillis::parse(&format!("{text}T00:00:00Z")))

@@ -49,6 +49,8 @@ pub(super) fn entry(entry: &Entry) -> String {
         ("previous_log_id", "after="),
         ("purged_log_id", "of="),
         ("purged_before", "before="),
+        ("purged_from", "from="),
+        ("purged_to", "to="),
     ] {
         let is_said = name == "reason" && asked.is_some();
         let text = entry.text(name).filter(|_| !is_said).map(word);

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use a2a_identity::{Did, DidDocument, Peer};
 use anyhow::{Context, Result};
-use audit::{Fault, Head, KeyCheck as _, Report, checkpoints, printable, verify_folder};
+use audit::{
+    Fault, Head, KeyCheck as _, PurgeKind, RecordedPurge, Report, checkpoints, printable,
+    verify_folder,
+};
 use serde_json::json;
 
 use super::Place;
@@ -168,6 +171,9 @@ fn print(report: &Report, missing: &[String]) -> Result<()> {
             gap.place.file, gap.place.line
         )?;
     }
+    for kind in [PurgeKind::Prefix, PurgeKind::Body, PurgeKind::RemoteIp] {
+        print_purges(&mut out, report, kind)?;
+    }
     let Report {
         records,
         erased,
@@ -177,7 +183,8 @@ fn print(report: &Report, missing: &[String]) -> Result<()> {
     let verdict = match (report.is_intact() && missing.is_empty(), records) {
         (false, _) => "not intact",
         (true, 0) => "there is nothing in it",
-        (true, _) => "intact",
+        (true, _) if report.purges.is_empty() => "intact",
+        (true, _) => "intact except for what was purged",
     };
     writeln!(
         out,
@@ -206,6 +213,38 @@ fn print(report: &Report, missing: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Names what the purges of one kind took away, and the one that took most.
+fn print_purges(out: &mut impl Write, report: &Report, kind: PurgeKind) -> Result<()> {
+    let purges = report.purges.iter().filter(|purge| purge.kind == kind);
+    let Some(largest) = purges.clone().max_by_key(|purge| purge.count) else {
+        return Ok(());
+    };
+    let total = purges.clone().map(|purge| purge.count).sum();
+    let what = match kind {
+        PurgeKind::Prefix => count(total, "record", "records"),
+        PurgeKind::Body => count(total, "body", "bodies"),
+        PurgeKind::RemoteIp => count(total, "address", "addresses"),
+    };
+    write!(out, "purged   {what}")?;
+    let from = purges.clone().filter_map(|purge| purge.from).min();
+    let to = purges.clone().filter_map(|purge| purge.to).max();
+    if let (Some(from), Some(to)) = (from, to) {
+        write!(out, " from {from} to {to}")?;
+    }
+    let RecordedPurge {
+        log_id,
+        seq,
+        timestamp,
+        ..
+    } = largest;
+    match purges.count() {
+        1 => write!(out, ", by the purge of {timestamp}")?,
+        many => write!(out, ", by {many} purges, most by that of {timestamp}")?,
+    }
+    writeln!(out, " (record {seq} of {log_id})")?;
+    Ok(())
+}
+
 fn print_json(report: &Report, missing: &[String]) -> Result<()> {
     let fault = |fault: &Fault| {
         json!({
@@ -225,6 +264,11 @@ fn print_json(report: &Report, missing: &[String]) -> Result<()> {
         json!({"file": &*gap.place.file, "line": gap.place.line, "log_id": gap.log_id, "seq": gap.seq,
             "timestamp": gap.timestamp.to_string(), "reason": gap.reason})
     });
+    let purges = report.purges.iter().map(|purge| {
+        json!({"file": &*purge.place.file, "line": purge.place.line, "log_id": purge.log_id, "seq": purge.seq,
+            "timestamp": purge.timestamp.to_string(), "kind": purge.kind.as_str(), "count": purge.count,
+            "from": purge.from.map(|time| time.to_string()), "to": purge.to.map(|time| time.to_string())})
+    });
     let report = json!({
         "intact": report.is_intact() && missing.is_empty(),
         "records": report.records,
@@ -237,6 +281,7 @@ fn print_json(report: &Report, missing: &[String]) -> Result<()> {
         "faults": report.faults.iter().map(fault).collect::<Vec<_>>(),
         "missing_checkpoints": missing,
         "gaps": gaps.collect::<Vec<_>>(),
+        "purges": purges.collect::<Vec<_>>(),
         "unfinished": report.unfinished.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
     writeln!(std::io::stdout(), "{report}")?;

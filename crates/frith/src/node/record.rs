@@ -1,11 +1,13 @@
 //! The node's audit log: opened, kept within its time, purged as the operator wishes.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use a2e_runtime::DataDir;
 use a2e_runtime::config::Config;
 use anyhow::{Context, Result};
+use tokio::time::Instant;
 
+use crate::audit::SystemClock;
 use crate::audit::head::HeadFile;
 use crate::audit::keys::{NodeKeys, NodeSigner};
 use crate::audit::purge::{self, Taken, Wish};
@@ -13,6 +15,9 @@ use crate::keystore::{Store, Stored};
 
 /// How often the log is looked through for what has been kept long enough.
 const RETAIN_EVERY: Duration = Duration::from_secs(6 * 3600);
+
+/// How long after a start nothing is purged: a clock that is wrong then can be set meanwhile.
+const RETAIN_AFTER: Duration = Duration::from_secs(2 * 3600);
 
 /// Opens the log; nothing if none is kept.
 pub(super) fn open(
@@ -36,11 +41,7 @@ pub(super) fn open(
         random: Box::new(|bytes: &mut [u8]| {
             getrandom::fill(bytes).map_err(|_| audit::NoRandomness)
         }),
-        clock: Box::new(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH);
-            let millis = since.unwrap_or_default().as_millis();
-            audit::UnixMillis(i64::try_from(millis).unwrap_or(i64::MAX))
-        }),
+        clock: Box::new(SystemClock::start()),
         alarm: Box::new(|alarm| tracing::error!("{alarm}")),
     };
     let head = Box::new(HeadFile::beside(&folder));
@@ -56,13 +57,26 @@ pub(super) fn open(
 
 /// Takes out of the log what has been kept long enough, from time to time.
 pub(super) async fn keep_within(log: audit::Log, retention: audit::Retention) {
-    let mut times = tokio::time::interval(RETAIN_EVERY);
+    let mut times = tokio::time::interval_at(Instant::now() + RETAIN_AFTER, RETAIN_EVERY);
     loop {
         times.tick().await;
         let log = log.clone();
-        let retained = tokio::task::spawn_blocking(move || log.retain(&retention)).await;
+        let retain = move || {
+            let ahead = log.clock_ahead()?;
+            if !ahead.is_zero() {
+                tracing::warn!(
+                    days = ahead.as_secs() / 86_400,
+                    "the clock is ahead of the audit log, which is purged by its own time until it \
+                     has gone on for 7 days"
+                );
+            }
+            log.retain(&retention)
+        };
+        let retained = tokio::task::spawn_blocking(retain).await;
         match retained {
-            Ok(Ok(purged)) if purged == audit::Purged::default() => {}
+            Ok(Ok(purged)) if purged == audit::Purged::default() => {
+                tracing::debug!("nothing of the audit log is due to be purged");
+            }
             Ok(Ok(purged)) => tracing::info!(
                 records = purged.records,
                 bodies = purged.bodies,

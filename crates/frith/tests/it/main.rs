@@ -59,6 +59,7 @@ mod terminal;
 mod token;
 mod two_nodes;
 mod up;
+mod wrong_clock;
 
 use std::path::Path;
 
