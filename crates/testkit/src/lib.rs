@@ -7,12 +7,16 @@
     reason = "only tests use this crate, and a test without its data must fail loudly"
 )]
 
+mod power;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+
+pub use power::PowerRecord;
 
 /// The top folder of the workspace.
 #[must_use]

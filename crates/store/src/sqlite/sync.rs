@@ -20,7 +20,8 @@ use crate::{Error, Pending};
 /// Written as `commit` or as milliseconds, such as `100ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SyncMode {
-    /// Before they are acknowledged: each group is synced (`synchronous=FULL`).
+    /// Before they are acknowledged: each group is synced (`synchronous=FULL`). What is written before
+    /// an effect, such as a mark of work that must be done once, is on the disk when the effect begins.
     Commit,
     /// This long after the first write that is not on the disk yet (`synchronous=NORMAL`, and a
     /// sync of the log in the background). A power cut loses at most what was written since then;

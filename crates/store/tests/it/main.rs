@@ -15,6 +15,7 @@ mod many;
 mod memory_model;
 mod model;
 mod plan_model;
+mod power;
 mod restart;
 mod subject;
 mod versions;
