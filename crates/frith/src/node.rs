@@ -298,6 +298,10 @@ impl Node {
             // It has its last checkpoint before the process ends.
             let _ = tokio::task::spawn_blocking(move || log.close()).await;
         }
+        // Tasks may still hold the store when the process ends, so nothing else waits for this.
+        if let Err(error) = self.shared.store.flush().await {
+            tracing::error!(%error, "what was written last may not be on the disk");
+        }
     }
 
     /// Removes what says where the node is.

@@ -74,6 +74,8 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     fn sealed_values(&self, owner: &Owner) -> Arc<dyn SealedValues>;
     /// See [`Store::sweep`].
     fn sweep(&self, now: UnixMillis) -> Pending<Swept>;
+    /// See [`Store::flush`].
+    fn flush(&self) -> Pending<()>;
 }
 
 /// What a [sweep](Store::sweep) has done.
@@ -145,6 +147,12 @@ impl Store {
     /// minute or so.
     pub fn sweep(&self, now: UnixMillis) -> Pending<Swept> {
         self.0.sweep(now)
+    }
+
+    /// Settles when everything that was acknowledged so far is on the disk, whatever the
+    /// [`SyncMode`](crate::SyncMode). To be called before the process ends.
+    pub fn flush(&self) -> Pending<()> {
+        self.0.flush()
     }
 
     fn of(&self, owner: Owner) -> Scope {

@@ -149,12 +149,6 @@ impl Sqlite {
         &self.0.path
     }
 
-    /// Settles when everything that was acknowledged so far is on the disk, whatever the
-    /// [`SyncMode`].
-    pub fn flush(&self) -> Pending<()> {
-        self.0.syncer.flush()
-    }
-
     /// What was done since it was opened.
     #[must_use]
     pub fn figures(&self) -> Figures {
@@ -277,6 +271,10 @@ impl Backend for Sqlite {
             ..swept
         };
         self.0.writer.write_and_truncate(sweep, give)
+    }
+
+    fn flush(&self) -> Pending<()> {
+        self.0.syncer.flush()
     }
 }
 

@@ -1,9 +1,11 @@
 //! `frith up`: a node from its start to its end.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use testkit::PowerRecord;
 
 use crate::frith;
 use crate::node::{Node, Wire};
@@ -388,4 +390,32 @@ fn a_revoked_token_ends_sessions() {
     assert_eq!(node.wire().ask(&again)["reason"], "auth_failed");
     again["resume"] = Value::Null;
     assert_eq!(node.wire().ask(&again)["ok"], true);
+}
+
+/// An orderly end leaves everything that was answered on the disk, however rarely the store syncs.
+#[test]
+fn sigterm_waits_for_the_last_sync_of_the_store() {
+    let (folder, found) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let library = tempfile::tempdir().unwrap();
+    let record = PowerRecord::new(library.path());
+    let variables = record.variables();
+    let variables = variables.each_ref();
+    let variables = variables.map(|(name, value)| (*name, Path::new(value)));
+    let config = "plugins: [{name: memory, type: memory}]\nstore: {sync: 10000ms}\n";
+    let mut node = Node::start_with(folder.path(), config, &variables);
+    let memory = |node: &Node, words: &[&str]| {
+        let data = node.data();
+        let data = ["--data", data.to_str().unwrap()];
+        let (status, out, error) = frith(&[&["memory"], words, &data].concat(), "");
+        assert_eq!(status, 0, "{error}");
+        out
+    };
+    memory(&node, &["put", "pet", "a dog called Rex"]);
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0));
+    let data = found.path().join("data");
+    record.cut_power(&node.data(), &data);
+    let node = Node::start(found.path(), config);
+    assert_eq!(node.data(), data);
+    assert!(memory(&node, &["get", "pet"]).contains("a dog called Rex"));
 }

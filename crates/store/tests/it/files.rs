@@ -9,8 +9,8 @@ use std::thread;
 
 use rusqlite::Connection;
 use store::{
-    Begun, Error, Existing, Options, SessionId, Snapshots, Sqlite, Store, Swept, UnixMillis, Use,
-    backup, check,
+    Backend as _, Begun, Error, Existing, Options, SessionId, Snapshots, Sqlite, Store, Swept,
+    UnixMillis, Use, backup, check,
 };
 use tempfile::TempDir;
 
