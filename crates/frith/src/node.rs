@@ -321,9 +321,12 @@ fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> 
         SnapshotPlace::Memory => Arc::new(MemoryStore::default()),
         SnapshotPlace::File => {
             let folder = data.path().join("sessions");
-            // A session may be silent for so long before its connection breaks.
+            // A session may be silent for so long before its connection breaks; zero is no limit.
             let limits = &config.global_limits.session;
-            let kept = limits.idle.saturating_add(limits.resume);
+            let kept = match limits.idle {
+                Duration::ZERO => Duration::MAX,
+                idle => idle.saturating_add(limits.resume),
+            };
             let store = FileStore::open(&folder, kept)
                 .with_context(|| format!("cannot keep sessions in {}", folder.display()))?;
             Arc::new(store)

@@ -419,3 +419,23 @@ fn sigterm_waits_for_the_last_sync_of_the_store() {
     assert_eq!(node.data(), data);
     assert!(memory(&node, &["get", "pet"]).contains("a dog called Rex"));
 }
+
+/// Without a limit on silence the record of a session is kept, however old it is.
+#[test]
+fn a_session_without_idle_limit_survives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "global_limits: {idle_seconds: 0, resume_seconds: 1}\n";
+    let node = Node::start(folder.path(), config);
+    let (_wire, session) = opened(&node);
+    node.crash();
+    // The session was silent for years.
+    for record in std::fs::read_dir(folder.path().join("data/sessions")).unwrap() {
+        let file = std::fs::File::options()
+            .append(true)
+            .open(record.unwrap().path());
+        file.unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    }
+    let node = Node::start(folder.path(), config);
+    let hello = node.wire().ask(&back(&node, &session, 1));
+    assert_eq!(hello["resumed"], true, "{hello}");
+}
