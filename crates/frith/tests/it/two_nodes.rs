@@ -341,3 +341,29 @@ fn what_they_do_is_counted() {
         assert!(has(&bob, line), "{line} in\n{bob}");
     }
 }
+
+/// Rates of peers are counted in memory. A start gives each peer one bucket, and no more.
+#[test]
+fn a_restart_refills_the_rates_of_peers_once() {
+    let config = |listen: &str| {
+        format!("a2a: {{listen: '{listen}', policy: {{rate_limit: 2, rate_period: 3600}}}}\n")
+    };
+    let mut pair = Pair::start(&config("127.0.0.1:0"));
+    pair.meet();
+    let address = pair.bob.at("a2a").trim_start_matches("https://");
+    let address = address.split('/').next().unwrap().to_owned();
+    let restart = |node: Node, listen: &str| Node::start(&node.crash(), &config(listen));
+    for _ in 0..2 {
+        for is_within in [true, true, false] {
+            if !is_within {
+                // Bob refuses, since a client that is new knows of no request before.
+                pair.ada = restart(pair.ada, "127.0.0.1:0");
+            }
+            let (status, out, error) = pair.ada(&["peer", "call", "bob", "frith.ping"]);
+            assert_eq!(status == 0, is_within, "{out}{error}");
+            assert_eq!(error.contains("RATE_LIMIT"), !is_within, "{error}");
+        }
+        pair.bob = restart(pair.bob, &address);
+        pair.ada = restart(pair.ada, "127.0.0.1:0");
+    }
+}

@@ -439,3 +439,26 @@ fn a_session_without_idle_limit_survives_a_restart() {
     let hello = node.wire().ask(&back(&node, &session, 1));
     assert_eq!(hello["resumed"], true, "{hello}");
 }
+
+/// Rates are counted in memory. A start gives each agent one bucket, and no more.
+#[test]
+fn a_restart_refills_rates_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "policy: {rate_limit: 2, rate_period: 3600}\n";
+    for _ in 0..2 {
+        let node = Node::start(folder.path(), config);
+        for session in [["1", "2"], ["3", "4"]] {
+            let (mut wire, _) = opened(&node);
+            let answers = session.map(|id| wire.ask(&stream(id, 0)));
+            for answer in answers {
+                let expected = if session == ["1", "2"] {
+                    Value::Null
+                } else {
+                    json!("rate_limited")
+                };
+                assert_eq!(answer["detail"]["reason"], expected, "{answer}");
+            }
+        }
+        node.crash();
+    }
+}
