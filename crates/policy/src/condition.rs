@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use jpx_core::ast::Ast;
 use jpx_core::{Expression, JmespathError, Runtime};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{Problem, limits};
 
@@ -89,6 +89,140 @@ impl Condition {
 
     pub(crate) fn as_str(&self) -> &str {
         self.0.expression.as_str()
+    }
+}
+
+/// What a condition can give for arguments of which only some members are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Possible {
+    pub(crate) yes: bool,
+    pub(crate) no: bool,
+}
+
+/// What a part of a condition gives for such arguments.
+enum Outcome {
+    /// It reads known members only.
+    Known(Value),
+    /// It reads others, so it may be true or false as far as this says.
+    Open(Possible),
+}
+
+impl Condition {
+    /// What it can give for arguments that have these members, and perhaps others. Neither if it cannot
+    /// be evaluated for any of them.
+    pub(crate) fn possible(&self, known: &Map<String, Value>) -> Possible {
+        let found = possible(self.0.expression.as_ast(), known);
+        match found {
+            Ok(Outcome::Open(possible)) => possible,
+            Ok(Outcome::Known(value)) => Possible {
+                yes: value == Value::Bool(true),
+                no: value == Value::Bool(false),
+            },
+            Err(_) => Possible::NEITHER,
+        }
+    }
+}
+
+impl Possible {
+    const NEITHER: Self = Self {
+        yes: false,
+        no: false,
+    };
+    const EITHER: Self = Self {
+        yes: true,
+        no: true,
+    };
+}
+
+impl Outcome {
+    fn truth(&self) -> Possible {
+        match self {
+            Self::Known(value) => Possible {
+                yes: is_true(value),
+                no: !is_true(value),
+            },
+            Self::Open(possible) => *possible,
+        }
+    }
+}
+
+/// What a part of an expression can give. Its depth was checked when it was parsed.
+fn possible(node: &Ast, known: &Map<String, Value>) -> Result<Outcome, JmespathError> {
+    if reads_only(node, known) {
+        let part = Expression::new("", node.clone(), &RUNTIME);
+        return part
+            .search(&Value::Object(known.clone()))
+            .map(Outcome::Known);
+    }
+    match node {
+        Ast::And { lhs, rhs, .. } => {
+            let lhs = possible(lhs, known)?;
+            match lhs {
+                Outcome::Known(value) if is_true(&value) => possible(rhs, known),
+                Outcome::Known(value) => Ok(Outcome::Known(value)),
+                Outcome::Open(left) => {
+                    let right = possible(rhs, known).map_or(Possible::NEITHER, |it| it.truth());
+                    Ok(Outcome::Open(Possible {
+                        yes: left.yes && right.yes,
+                        no: left.no || (left.yes && right.no),
+                    }))
+                }
+            }
+        }
+        Ast::Or { lhs, rhs, .. } => {
+            let lhs = possible(lhs, known)?;
+            match lhs {
+                Outcome::Known(value) if is_true(&value) => Ok(Outcome::Known(value)),
+                Outcome::Known(_) => possible(rhs, known),
+                Outcome::Open(left) => {
+                    let right = possible(rhs, known).map_or(Possible::NEITHER, |it| it.truth());
+                    Ok(Outcome::Open(Possible {
+                        yes: left.yes || (left.no && right.yes),
+                        no: left.no && right.no,
+                    }))
+                }
+            }
+        }
+        Ast::Not { node, .. } => {
+            let inner = possible(node, known)?.truth();
+            Ok(Outcome::Open(Possible {
+                yes: inner.no,
+                no: inner.yes,
+            }))
+        }
+        _ => Ok(Outcome::Open(Possible::EITHER)),
+    }
+}
+
+/// Whether a part of an expression reads no members but these. Of members of members only the names are
+/// looked at, so it may do so although this says no.
+fn reads_only(node: &Ast, known: &Map<String, Value>) -> bool {
+    let is_known = |node: &Ast| reads_only(node, known);
+    match node {
+        Ast::Field { name, .. } => known.contains_key(name),
+        Ast::Literal { .. } => true,
+        Ast::Comparison { lhs, rhs, .. } | Ast::And { lhs, rhs, .. } | Ast::Or { lhs, rhs, .. } => {
+            is_known(lhs) && is_known(rhs)
+        }
+        Ast::Not { node, .. } => is_known(node),
+        Ast::Function { args: nodes, .. }
+        | Ast::MultiList {
+            elements: nodes, ..
+        } => nodes.iter().all(is_known),
+        // What else there is may read all members.
+        _ => false,
+    }
+}
+
+/// Whether a value counts as true in JMESPath.
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(it) => *it,
+        Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(members) => !members.is_empty(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod compile;
 mod config;
 mod matcher;
+mod partial;
 mod tighten;
 
 use std::fmt;
@@ -15,7 +16,8 @@ use crate::{Call, Rate, Repeat};
 
 pub use compile::Layer;
 pub use config::{RepeatConfig, RuleConfig, RulesConfig};
-pub use tighten::{Calls, Loosening, tightens};
+pub use partial::{PartialCall, PartialName};
+pub use tighten::{Calls, Loosening, tightens, tightens_listing};
 
 /// What happens to a call. A stricter effect is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -134,6 +136,20 @@ impl Rules {
             rule: &known.label,
             id: None,
             reason: Reason::Default,
+        }
+    }
+
+    /// Decides about a request that lists what there is to call. The rules decide as about any call, but
+    /// a default does not: it is about calls, and a list has only those that its agent may make.
+    #[must_use]
+    pub fn decide_listing(&self, call: &Call<'_>) -> Decision<'_> {
+        let decision = self.decide(call);
+        match decision.reason {
+            Reason::Default => Decision {
+                effect: Effect::Allow,
+                ..decision
+            },
+            Reason::Rule(_) | Reason::Condition(_) => decision,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Which calls a rule is about, its condition aside.
 
+use super::partial::{PartialCall, PartialName};
 use crate::glob::Glob;
-use crate::{Call, TrustLevel};
+use crate::{Agent, Call, TrustLevel};
 
 /// What a rule names; what it does not name is `None` and matches anything.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -11,6 +12,15 @@ pub(super) struct Matcher {
     pub(super) dids: Option<Box<[Glob]>>,
     pub(super) trust: Option<TrustLevels>,
     pub(super) capabilities: Capabilities,
+}
+
+/// Whether a rule is about a call of which only a part is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Match {
+    /// Whatever the rest is.
+    Always,
+    Perhaps,
+    Never,
 }
 
 /// The capabilities that a rule names.
@@ -28,11 +38,36 @@ pub(super) struct TrustLevels(u8);
 impl Matcher {
     /// Whether a call of a capability that this is about matches.
     pub(super) fn matches(&self, call: &Call<'_>) -> bool {
-        let agent = &call.agent;
-        fits(self.names.as_deref(), Some(call.name))
-            && self
-                .trust
-                .is_none_or(|levels| agent.trust.is_some_and(|it| levels.has(it)))
+        fits(self.names.as_deref(), Some(call.name)) && self.is_about(&call.agent)
+    }
+
+    /// Whether a call of a capability that this is about, and of which only a part is known, matches.
+    pub(super) fn may_match(&self, call: &PartialCall<'_>) -> Match {
+        if !self.is_about(&call.agent) {
+            return Match::Never;
+        }
+        let names = self.names.as_deref();
+        match call.name {
+            PartialName::Exact(name) if fits(names, Some(name)) => Match::Always,
+            PartialName::Exact(_) => Match::Never,
+            PartialName::Prefix(prefix) => {
+                names.map_or(Match::Always, |names| may_begin(names, prefix))
+            }
+        }
+    }
+
+    /// The same for calls of one name alone, if it is about any of those.
+    pub(super) fn of_name(&self, name: &str) -> Option<Self> {
+        let is_about = fits(self.names.as_deref(), Some(name));
+        is_about.then(|| Self {
+            names: None,
+            ..self.clone()
+        })
+    }
+
+    fn is_about(&self, agent: &Agent<'_>) -> bool {
+        self.trust
+            .is_none_or(|levels| agent.trust.is_some_and(|it| levels.has(it)))
             && fits(self.agents.as_deref(), Some(agent.id))
             && fits(self.dids.as_deref(), agent.did)
     }
@@ -100,6 +135,20 @@ fn fits(globs: Option<&[Glob]>, text: Option<&str>) -> bool {
         (None, _) => true,
         (Some(globs), Some(text)) => globs.iter().any(|glob| glob.matches(text)),
         (Some(_), None) => false,
+    }
+}
+
+/// Whether names that begin so fit one of these.
+fn may_begin(globs: &[Glob], prefix: &str) -> Match {
+    let Ok(all) = Glob::parse(&format!("{prefix}*")) else {
+        return Match::Perhaps;
+    };
+    if globs.iter().any(|glob| glob.covers(&all)) {
+        return Match::Always;
+    }
+    match globs.iter().all(|glob| glob.is_disjoint(&all)) {
+        true => Match::Never,
+        false => Match::Perhaps,
     }
 }
 

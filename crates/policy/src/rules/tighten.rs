@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::matcher::Matcher;
-use super::{Effect, Known, Rules};
+use super::{Effect, Known, Rule, Rules};
 
 /// Why new rules may allow what old ones do not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +47,8 @@ pub enum Loosening {
 pub enum Calls {
     /// Those of a capability that one side knows.
     Of(String),
+    /// Requests of a type that lists what there is.
+    Listing(String),
     /// Those of capabilities that nobody knows.
     OfUnknown,
 }
@@ -75,8 +77,7 @@ pub enum Calls {
 /// The first reason to think that something is looser.
 pub fn tightens(old: &Rules, new: &Rules) -> Result<(), Loosening> {
     let mut seen = BTreeSet::new();
-    for calls in all_calls(old, new) {
-        let (before, after) = (calls.known(old), calls.known(new));
+    for (calls, before, after) in all_calls(old, new) {
         // Most capabilities have the same rules as others have.
         if seen.insert((before.key(), after.key())) {
             compare(&parts(old, before), &parts(new, after), &calls)?;
@@ -94,19 +95,26 @@ pub fn tightens(old: &Rules, new: &Rules) -> Result<(), Loosening> {
     }
 }
 
-impl Calls {
-    fn known<'r>(&self, rules: &'r Rules) -> &'r Known {
-        match self {
-            Self::Of(name) => rules.known(name),
-            Self::OfUnknown => &rules.other,
-        }
-    }
+/// The same for the requests of one type that list what there is: of those the rules decide as
+/// [`Rules::decide_listing`] does.
+///
+/// # Errors
+/// As [`tightens`].
+pub fn tightens_listing(
+    old: &Rules,
+    new: &Rules,
+    capability: &str,
+    name: &str,
+) -> Result<(), Loosening> {
+    let parts = |rules| listing_parts(rules, capability, name);
+    compare(&parts(old), &parts(new), &Calls::Listing(name.to_owned()))
 }
 
 impl std::fmt::Display for Calls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Of(name) => write!(f, "calls of `{name}`"),
+            Self::Listing(name) => write!(f, "calls of `{name}`"),
             Self::OfUnknown => f.write_str("calls of unknown capabilities"),
         }
     }
@@ -128,6 +136,26 @@ struct Part<'a> {
     label: &'a str,
 }
 
+impl<'a> Part<'a> {
+    fn of(rule: &'a Rule, matcher: Cow<'a, Matcher>) -> Self {
+        Self {
+            matcher,
+            condition: rule.condition.as_ref().map(|condition| condition.as_str()),
+            effect: rule.effect,
+            label: &rule.label,
+        }
+    }
+
+    fn default_of(known: &'a Known, effect: Effect) -> Self {
+        Self {
+            matcher: Cow::Owned(Matcher::default()),
+            condition: None,
+            effect,
+            label: &known.label,
+        }
+    }
+}
+
 impl Part<'_> {
     fn covers(&self, other: &Self) -> bool {
         (self.condition.is_none() || self.condition == other.condition)
@@ -142,31 +170,37 @@ impl Part<'_> {
     }
 }
 
-/// All calls, by what decides about them.
-fn all_calls(old: &Rules, new: &Rules) -> Vec<Calls> {
+/// All calls, by what decides about them on either side.
+fn all_calls<'a>(old: &'a Rules, new: &'a Rules) -> Vec<(Calls, &'a Known, &'a Known)> {
     let both = old.known.iter().chain(&new.known);
     let names: BTreeSet<&str> = both.map(|known| known.capability.as_str()).collect();
-    let known = names.into_iter().map(|name| Calls::Of(name.to_owned()));
-    known.chain([Calls::OfUnknown]).collect()
+    let known = names
+        .into_iter()
+        .map(|name| (Calls::Of(name.to_owned()), old.known(name), new.known(name)));
+    let unknown = (Calls::OfUnknown, &old.other, &new.other);
+    known.chain([unknown]).collect()
 }
 
 /// The rules of one side for a capability, then its default.
 fn parts<'a>(rules: &'a Rules, known: &'a Known) -> Vec<Part<'a>> {
     let own = known.rules.iter();
     let own = own.filter_map(|candidate| rules.rules.get(candidate.index));
-    let own = own.map(|rule| Part {
-        matcher: Cow::Borrowed(&rule.matcher),
-        condition: rule.condition.as_ref().map(|condition| condition.as_str()),
-        effect: rule.effect,
-        label: &rule.label,
+    let own = own.map(|rule| Part::of(rule, Cow::Borrowed(&rule.matcher)));
+    own.chain([Part::default_of(known, known.default)])
+        .collect()
+}
+
+/// The rules of one side for requests of this type, then what holds without a rule.
+fn listing_parts<'a>(rules: &'a Rules, capability: &str, name: &str) -> Vec<Part<'a>> {
+    let known = rules.known(capability);
+    let own = known.rules.iter();
+    let own = own.filter_map(|candidate| rules.rules.get(candidate.index));
+    let own = own.filter_map(|rule| {
+        let matcher = rule.matcher.of_name(name)?;
+        Some(Part::of(rule, Cow::Owned(matcher)))
     });
-    let default = Part {
-        matcher: Cow::Owned(Matcher::default()),
-        condition: None,
-        effect: known.default,
-        label: &known.label,
-    };
-    own.chain([default]).collect()
+    own.chain([Part::default_of(known, Effect::Allow)])
+        .collect()
 }
 
 fn compare(old: &[Part<'_>], new: &[Part<'_>], calls: &Calls) -> Result<(), Loosening> {

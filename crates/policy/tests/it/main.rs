@@ -13,6 +13,7 @@ mod conditions;
 mod expressions;
 mod intents;
 mod merging;
+mod partial;
 mod policies;
 mod properties_of_policies;
 mod properties_of_rates;

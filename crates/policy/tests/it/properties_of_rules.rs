@@ -1,6 +1,9 @@
 //! What must hold for any rules.
 
-use policy::{Effect, Glob, Layer, RuleConfig, Rules, RulesConfig, TrustLevel, tightens};
+use policy::{
+    Effect, Glob, Layer, PartialCall, PartialName, RuleConfig, Rules, RulesConfig, TrustLevel,
+    tightens, tightens_listing,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -170,6 +173,63 @@ proptest! {
             for sample in samples {
                 let (before, after) = (old.decide(&sample.call()), new.decide(&sample.call()));
                 prop_assert!(after.effect >= before.effect, "{before} to {after}: {sample:?}");
+            }
+        }
+    }
+
+    /// What is said to tighten never decides a request that lists less strictly.
+    #[test]
+    fn what_tightens_a_listing_is_nowhere_looser(
+        old in config(),
+        edits in prop::collection::vec(edit(), 1..4),
+        samples in prop::collection::vec(sample(), 20),
+    ) {
+        let mut new = old.clone();
+        for edit in &edits {
+            apply(&mut new, edit);
+        }
+        let (old, new) = (compile(&old), compile(&new));
+        for sample in samples {
+            let (capability, name) = (&sample.capability, &sample.name);
+            if tightens_listing(&old, &new, capability, name).is_ok() {
+                let call = sample.call();
+                let (before, after) = (old.decide_listing(&call), new.decide_listing(&call));
+                prop_assert!(after.effect >= before.effect, "{before} to {after}: {sample:?}");
+            }
+        }
+    }
+
+    /// What is allowed or held could be, however little is known of it.
+    #[test]
+    fn what_is_let_through_could_be_allowed(
+        config in config(),
+        samples in prop::collection::vec(sample(), 20),
+        known in 0_usize..4,
+    ) {
+        let rules = compile(&config);
+        for sample in samples {
+            let call = sample.call();
+            let shorter: String = sample.name.chars().take(known).collect();
+            let name = match known {
+                0 => PartialName::Exact(&sample.name),
+                _ => PartialName::Prefix(&shorter),
+            };
+            let all = sample.arguments.as_object().cloned().unwrap_or_default();
+            let some = all.clone().into_iter().take(known).collect();
+            for arguments in [&all, &some] {
+                let partial = PartialCall {
+                    agent: call.agent,
+                    capability: call.capability,
+                    name,
+                    arguments,
+                };
+                let is_possible = rules.may_allow(&partial);
+                let decision = rules.decide(&call);
+                prop_assert!(is_possible || decision.effect == Effect::Deny, "{partial:?}");
+                // All that conditions read is known.
+                if known == 0 && arguments.len() == 3 {
+                    prop_assert_eq!(is_possible, decision.effect != Effect::Deny, "{:?}", partial);
+                }
             }
         }
     }
