@@ -22,6 +22,7 @@ mod hostile;
 mod link;
 mod load;
 mod memory;
+mod panicked;
 mod reach;
 mod resolution;
 mod restart;
