@@ -10,6 +10,7 @@ const FUZZ_SECONDS: u64 = 600;
 /// Tests that take too long for every day.
 const MILLION: &str = "test(/a_million_entries/)";
 const PEAK: &str = "test(/peak_memory_of_the_largest/)";
+const DONE_ONCE: &str = "test(/done_once::/)";
 
 pub(crate) fn run() -> Result<(), String> {
     test::run()?;
@@ -26,6 +27,11 @@ pub(crate) fn run() -> Result<(), String> {
     tally.step(
         "peak memory of the largest amounts",
         cargo("nextest run --release --package frith --run-ignored only").args(["-E", PEAK]),
+    );
+    tally.step(
+        "every way in which work ends",
+        cargo("nextest run --workspace --all-features --locked --run-ignored only")
+            .args(["-E", DONE_ONCE]),
     );
     tally.close()?;
     fuzz::all(FUZZ_SECONDS)?;

@@ -15,7 +15,7 @@ pub(crate) fn run() -> Result<(), String> {
     DENY.ensure()?;
     python::ensure()?;
     npm::ensure()?;
-    tools::ensure_debian("faketime", "faketime")?;
+    tools::programs()?;
     println!("this takes a few minutes on a fresh machine; each step prints when it ends");
     let mut tally = Tally::default();
     tally.step("format (mend: cargo fmt)", &mut cargo("fmt --all --check"));
