@@ -116,7 +116,7 @@ fn call(wire: &mut Wire, id: &str, tool: &str, arguments: &Value) -> (Vec<Value>
 }
 
 /// What a node has on record.
-fn records(data: &Path) -> Vec<Value> {
+pub(crate) fn records(data: &Path) -> Vec<Value> {
     let mut files: Vec<_> = fs::read_dir(data.join("audit"))
         .unwrap()
         .map(|entry| entry.unwrap().path())

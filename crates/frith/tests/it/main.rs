@@ -13,6 +13,7 @@ mod chains;
 mod components;
 mod config;
 mod declared;
+mod done_once;
 mod environments;
 mod errors;
 mod foreign;

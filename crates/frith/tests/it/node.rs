@@ -74,7 +74,7 @@ impl Node {
 
     pub(crate) fn wire(&self) -> Wire {
         let path = self.at("unix").strip_prefix("unix:").unwrap();
-        Wire(BufReader::new(UnixStream::connect(path).unwrap()))
+        Wire::connect(Path::new(path))
     }
 
     /// What the kernel says of its memory, in KiB: `VmRSS` or `VmHWM`.
@@ -122,6 +122,11 @@ impl Drop for Node {
 }
 
 impl Wire {
+    /// Connects to a Unix socket.
+    pub(crate) fn connect(path: &Path) -> Self {
+        Self(BufReader::new(UnixStream::connect(path).unwrap()))
+    }
+
     pub(crate) fn say(&mut self, message: &Value) {
         let line = format!("{message}\n");
         self.0.get_mut().write_all(line.as_bytes()).unwrap();

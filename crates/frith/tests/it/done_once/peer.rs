@@ -1,0 +1,137 @@
+//! Work that another agent asks for: an intent with an `intent_id`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::Answer;
+use super::clock::Clock;
+use super::site::{Gate, Site};
+use crate::frith;
+use crate::node::Node;
+
+const INTENT_ID: &str = "6f1c5b8e-3f57-4d1e-9a53-1f1b7e0c9d14";
+
+/// Another agent: a node of its own, and its operator.
+pub(super) struct Peer {
+    node: Node,
+    intent: Value,
+    encrypts: bool,
+    /// Where the answer to the work comes.
+    asking: Option<BufReader<UnixStream>>,
+    folder: TempDir,
+}
+
+impl Peer {
+    /// Begins work and waits until it has had its effect.
+    pub(super) fn begin(site: &Site, timeout: u64) -> (Self, Gate) {
+        let folder = tempfile::tempdir().unwrap();
+        if site.is_old() {
+            start(&folder, "127.0.0.1:0", &Clock::off_by("-2d")).crash();
+        }
+        let node = start(&folder, "127.0.0.1:0", &Clock::default());
+        let data = node.data();
+        let url = site.node().at("a2a");
+        let add = ["peer", "add", "beta", url, "--data", data.to_str().unwrap()];
+        let (status, out, error) = frith(&add, "");
+        assert_eq!(status, 0, "{out}{error}");
+        let mut peer = Self {
+            node,
+            intent: json!({"goal": "demo.pay", "inputs": {}, "intent_id": INTENT_ID,
+                "constraints": {"timeout_ms": timeout * 1000}}),
+            encrypts: false,
+            asking: None,
+            folder,
+        };
+        site.make_gate();
+        peer.ask();
+        let gate = site.wait_for_tool();
+        (peer, gate)
+    }
+
+    pub(super) fn did(&self) -> &str {
+        self.node.at("did")
+    }
+
+    /// Goes on in another process, which sees another time.
+    pub(super) fn restart_at(&mut self, clock: &Clock) {
+        self.asking = None;
+        self.node.signal("-KILL");
+        self.node.wait();
+        // With another address it would sign another manifest, at a time that is not later.
+        let address = self
+            .node
+            .at("a2a")
+            .trim_start_matches("https://")
+            .to_owned();
+        self.node = start(&self.folder, &address, clock);
+    }
+
+    /// Encrypts from now on.
+    pub(super) fn encrypt(&mut self) {
+        self.encrypts = true;
+    }
+
+    fn ask(&mut self) {
+        let socket = UnixStream::connect(self.node.data().join("operator.sock")).unwrap();
+        let mut asking = BufReader::new(socket);
+        let call = json!({"op": "peer.call", "to": "beta", "timeout_ms": 60_000,
+            "encrypt": self.encrypts, "stream": false, "intent": self.intent});
+        writeln!(asking.get_mut(), "{call}").unwrap();
+        self.asking = Some(asking);
+    }
+
+    /// The answer to what was sent last.
+    pub(super) fn answer(&mut self) -> Answer {
+        let mut asking = self.asking.take().unwrap();
+        loop {
+            let mut line = String::new();
+            asking.read_line(&mut line).unwrap();
+            let heard: Value = serde_json::from_str(&line).unwrap();
+            // Of a try that failed before another.
+            if line.contains("\"setback\"") {
+                continue;
+            }
+            let called = heard.get("result").unwrap_or(&heard);
+            let failed = &called["failed"];
+            if failed.is_object() {
+                let error = failed["error"].as_str().unwrap();
+                return Answer::Failed {
+                    code: failed["code"].as_str().unwrap().to_owned(),
+                    reason: error.to_owned(),
+                    is_retryable: false,
+                };
+            }
+            assert!(called["answered"].is_object(), "{heard}");
+            return Answer::Response(called["answered"]["result"].clone());
+        }
+    }
+
+    /// Sends the work again.
+    pub(super) fn retry(&mut self) -> Answer {
+        self.ask();
+        self.answer()
+    }
+
+    /// Whether an answer is still to come.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asking.is_some()
+    }
+
+    /// Waits for the work no longer.
+    pub(super) fn cancel(&mut self) {
+        self.asking = None;
+    }
+}
+
+fn start(folder: &TempDir, address: &str, clock: &Clock) -> Node {
+    let config = format!("plugins: []\na2a: {{listen: '{address}'}}\n");
+    Node::start_with(folder.path(), &config, &clock.variables())
+}
+
+/// Whether a record says what came of the work when it was sent.
+pub(super) fn is_its_record(record: &Value) -> bool {
+    record["event_type"] == "request_received" && record["intent_id"] == INTENT_ID
+}
