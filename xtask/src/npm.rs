@@ -8,7 +8,7 @@ use crate::tools::ensure_debian;
 /// Installs `conformance/package-lock.json` into `target/npm`, unless it is there.
 pub(crate) fn ensure() -> Result<(), String> {
     for (program, package) in [("node", "nodejs"), ("npm", "npm")] {
-        ensure_debian(program, package)?;
+        ensure_debian(program, "--version", package)?;
     }
     let text = |error: std::io::Error| error.to_string();
     let (from, folder) = (

@@ -8,7 +8,7 @@ use crate::tools::{debian, ensure_debian};
 /// Installs `conformance/requirements.txt` into `target/python`, unless it is there.
 pub(crate) fn ensure() -> Result<(), String> {
     for (program, package) in [("curl", "curl"), ("python3", "python3")] {
-        ensure_debian(program, package)?;
+        ensure_debian(program, "--version", package)?;
     }
     let wanted = workspace().join("conformance/requirements.txt");
     let wanted_text = std::fs::read_to_string(&wanted).map_err(|error| error.to_string())?;

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use crate::step::{Tally, cargo};
-use crate::tools::{DENY, NEXTEST};
-use crate::{npm, python, tools};
+use crate::tools::{DENY, NEXTEST, ensure_debian};
+use crate::{npm, python};
 
 /// Tests with a step of their own, so that the report names them.
 const LAYERING: &str = "binary(layering)";
@@ -15,7 +15,8 @@ pub(crate) fn run() -> Result<(), String> {
     DENY.ensure()?;
     python::ensure()?;
     npm::ensure()?;
-    tools::programs()?;
+    ensure_debian("faketime", "--version", "faketime")?;
+    ensure_debian("mkfs.ext4", "-V", "e2fsprogs")?;
     println!("this takes a few minutes on a fresh machine; each step prints when it ends");
     let mut tally = Tally::default();
     tally.step("format (mend: cargo fmt)", &mut cargo("fmt --all --check"));

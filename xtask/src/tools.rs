@@ -54,20 +54,13 @@ impl Tool {
     }
 }
 
-/// Programs that tests start, with an option that does nothing, and their Debian packages.
-const PROGRAMS: &[(&str, &str, &str)] = &[
-    ("faketime", "--version", "faketime"),
-    ("mkfs.ext4", "-V", "e2fsprogs"),
-];
-
-/// Installs the programs that tests start, unless they are there.
-pub(crate) fn programs() -> Result<(), String> {
-    for (program, option, package) in PROGRAMS {
-        if !capture(Command::new(program).arg(option)).success {
-            debian(package)?;
-        }
+/// Installs a Debian package, unless the program that it brings is there; `option` is one with which
+/// that does nothing.
+pub(crate) fn ensure_debian(program: &str, option: &str, package: &str) -> Result<(), String> {
+    match capture(Command::new(program).arg(option)).success {
+        true => Ok(()),
+        false => debian(package),
     }
-    Ok(())
 }
 
 /// Installs a Debian package.
