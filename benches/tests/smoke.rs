@@ -43,6 +43,8 @@ fn memory_runs() {
     let text = smoke(env!("CARGO_BIN_EXE_memory"));
     let rows = text.lines().filter(|line| line.contains('x')).count();
     assert!(rows >= 7, "{text}");
+    let writes = text.lines().filter(|line| line.ends_with("3.00x"));
+    assert_eq!(writes.count(), 4, "{text}");
 }
 
 #[test]
@@ -72,6 +74,8 @@ fn tools_run() {
     let text = smoke(env!("CARGO_BIN_EXE_tools"));
     let rows = text.lines().filter(|line| line.ends_with('x')).count();
     assert!(rows >= 6, "{text}");
+    let lists = text.lines().filter(|line| line.ends_with("1.00 ms"));
+    assert_eq!(lists.count(), 5, "{text}");
 }
 
 /// Without Gymnasium and OpenEnv, which only `cargo xtask bench env` installs.

@@ -46,6 +46,22 @@ impl Tally {
         println!("{verdict} {name:30} {seconds:7.1} s");
     }
 
+    /// Counts a check that is no command.
+    pub(crate) fn check(&mut self, name: &str, outcome: Result<(), String>) {
+        let verdict = match outcome {
+            Ok(()) => {
+                self.passed += 1;
+                "ok    "
+            }
+            Err(why) => {
+                self.failed += 1;
+                println!("---- {name}: {why}");
+                "FAILED"
+            }
+        };
+        println!("{verdict} {name}");
+    }
+
     /// Prints the closing line; an error if anything failed.
     pub(crate) fn close(&self) -> Result<(), String> {
         for step in &self.to_rerun {

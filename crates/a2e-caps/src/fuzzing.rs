@@ -4,9 +4,14 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use a2e_wire::Raw;
+use grep_searcher::SearcherBuilder;
+use grep_searcher::sinks::Bytes;
+use policy::Query;
 use rustix::fs::OFlags;
 use serde_json::Value;
 
+use crate::chains::compile_for_fuzzing;
+use crate::expressions;
 use crate::files::{Access, Roots, resolve_for_fuzzing};
 use crate::tool::{Definition, Schema};
 
@@ -74,5 +79,45 @@ pub fn arguments(bytes: &[u8]) {
                 assert!(tree.pointer(&violation.path).is_some(), "{violation:?}");
             }
         }
+    }
+}
+
+/// Any text as each kind of expression that an agent may write, and what it is applied to, parted by a
+/// zero byte: each is compiled and evaluated, or refused.
+pub fn agent_expressions(bytes: &[u8]) {
+    let mut parts = bytes.splitn(2, |byte| *byte == 0);
+    let mut text = || str::from_utf8(parts.next().unwrap_or_default()).ok();
+    let (Some(expression), Some(subject)) = (text(), text()) else {
+        return;
+    };
+    if let Ok(glob) = expressions::glob(expression) {
+        glob.is_match(subject);
+    }
+    for is_literal in [false, true] {
+        let matcher = expressions::regex(expression, |builder| {
+            builder.fixed_strings(is_literal).multi_line(true);
+        });
+        if let Ok(matcher) = matcher {
+            let mut searcher = SearcherBuilder::new().build();
+            let sink = Bytes(|_, _| Ok(true));
+            let found = searcher.search_slice(&matcher, subject.as_bytes(), sink);
+            assert!(found.is_ok(), "{found:?}");
+        }
+    }
+    compile_for_fuzzing(expression);
+    let subject = Raw::parse(subject, a2e_wire::OWN_VALUES).ok();
+    let tree: Value = subject
+        .as_ref()
+        .and_then(|subject| subject.deserialize().ok())
+        .unwrap_or_default();
+    if let Ok(query) = Query::parse(expression) {
+        let _ = query.search(&tree);
+    }
+    let schema = Raw::parse(expression, a2e_wire::OWN_VALUES).ok();
+    let schema: Option<Value> = schema.and_then(|schema| schema.deserialize().ok());
+    if let (Some(schema), Some(subject)) = (schema, subject)
+        && let Ok(schema) = Schema::compile(&schema)
+    {
+        let _ = schema.check(&subject);
     }
 }

@@ -7,6 +7,7 @@ use a2e_runtime::operator::{AskError, Nothing, ask};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use store::Integrity;
 use tokio::time::{Instant, sleep};
 
 use crate::Outcome;
@@ -105,6 +106,28 @@ pub(crate) struct Peers {
 pub(crate) struct StoreFiles {
     pub(crate) bytes: u64,
     pub(crate) log_bytes: u64,
+    pub(crate) check: StoreCheck,
+}
+
+/// The check of the database after the node before this one did not end in order.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StoreCheck {
+    NotNeeded,
+    Running,
+    Passed,
+    Damaged,
+}
+
+impl From<Integrity> for StoreCheck {
+    fn from(integrity: Integrity) -> Self {
+        match integrity {
+            Integrity::NotNeeded => Self::NotNeeded,
+            Integrity::Running => Self::Running,
+            Integrity::Passed => Self::Passed,
+            Integrity::Damaged => Self::Damaged,
+        }
+    }
 }
 
 /// How far the record has come.
@@ -199,9 +222,10 @@ fn lines(status: &NodeStatus, now: u64) -> Vec<String> {
     add(
         "store",
         format!(
-            "{}, and {} in the log beside it",
+            "{}, and {} in the log beside it; check {}",
             size(status.store.bytes),
-            size(status.store.log_bytes)
+            size(status.store.log_bytes),
+            check(status.store.check)
         ),
     );
     add("audit", audit(status.audit.as_ref(), now));
@@ -264,6 +288,15 @@ fn servers(servers: &[McpServer]) -> Vec<String> {
     lines
 }
 
+const fn check(check: StoreCheck) -> &'static str {
+    match check {
+        StoreCheck::NotNeeded => "not needed: the node before this one ended in order",
+        StoreCheck::Running => "after an unclean end is running",
+        StoreCheck::Passed => "after an unclean end passed",
+        StoreCheck::Damaged => "after an unclean end found DAMAGE: restore a backup",
+    }
+}
+
 fn calls(count: usize) -> String {
     match count {
         1 => "1 call is".to_owned(),
@@ -314,6 +347,7 @@ mod tests {
             store: StoreFiles {
                 bytes: 2048,
                 log_bytes: 0,
+                check: StoreCheck::Passed,
             },
             audit: Some(AuditHead {
                 seq: 9,
@@ -347,7 +381,7 @@ mod tests {
             "         shut (error): log in with `frith mcp login shut`; it is tried",
             "peers    none",
             "Landlock 4 or higher, memory of each process",
-            "store    2.0 KiB, and 0 B",
+            "store    2.0 KiB, and 0 B in the log beside it; check after an unclean end passed",
             "audit    record 9, written 2 minutes ago; nothing signed yet",
         ] {
             assert!(text.contains(part), "{part} in\n{text}");

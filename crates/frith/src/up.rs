@@ -81,8 +81,13 @@ async fn serve(
     notify::tell(State::Ready);
     let mut file = file.map(Path::to_owned);
     let mut keys = node.keys();
+    let mut damage = None;
     loop {
         let (consent, wish) = tokio::select! {
+            why = node.store_damaged() => {
+                damage = Some(why);
+                break;
+            }
             told = signals.next() => match told {
                 Told::Reload => (Consent::Missing, None),
                 Told::Stop => break,
@@ -112,13 +117,25 @@ async fn serve(
         }
     }
     notify::tell(State::Stopping);
-    tracing::info!("stopping; again to stop at once");
+    let patience = match &damage {
+        None => {
+            tracing::info!("stopping; again to stop at once");
+            config.global_limits.drain + BEYOND_DRAIN
+        }
+        Some(why) => {
+            tracing::error!("stopping at once: {why:#}");
+            Duration::ZERO
+        }
+    };
     tokio::select! {
-        () = node.stop(config.global_limits.drain + BEYOND_DRAIN) => {}
+        () = node.stop(patience) => {}
         () = signals.stop_again() => tracing::warn!("stopped at once"),
     }
     node.clean_up();
-    Ok(Outcome::Good)
+    match damage {
+        None => Ok(Outcome::Good),
+        Some(why) => Err(why),
+    }
 }
 
 /// Goes on with the configuration as it is now; says what came of it, or nothing if the node is to stop.

@@ -47,6 +47,7 @@ const ATTEMPTS: &[(&str, Attempt)] = &[
     ("idle", processes::idle),
     ("kill", processes::kill),
     ("memory", memory::much),
+    ("mounts", files::mounts),
     ("namespace", processes::namespace),
     ("new-privileges", processes::new_privileges),
     ("open-files", files::open_files),

@@ -48,6 +48,15 @@ const PROCESSES: u64 = 8;
 const OPEN_FILES: u64 = 32;
 /// Files of the host that are no part of a profile.
 const OUTSIDE: [&str; 4] = ["/etc/passwd", "/etc/shadow", "/etc/hostname", "/sys"];
+/// Files of `/proc` that describe the kernel.
+const MASKED: [&str; 6] = [
+    "/proc/config.gz",
+    "/proc/kallsyms",
+    "/proc/keys",
+    "/proc/cmdline",
+    "/proc/modules",
+    "/proc/bus",
+];
 /// How long one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -96,7 +105,11 @@ async fn prove(launcher: &Launcher, guard: Guard) -> Proof {
             both(proof, memory(launcher).await)
         }
         Guard::Descriptors => run(launcher, "descriptors", &[]).await,
-        Guard::MountNamespace => run(launcher, "read", &OUTSIDE.map(Into::into)).await,
+        Guard::MountNamespace => {
+            let outside = run(launcher, "read", &OUTSIDE.map(Into::into)).await;
+            let masked = run(launcher, "read", &MASKED.map(Into::into)).await;
+            both(both(outside, masked), run(launcher, "mounts", &[]).await)
+        }
         Guard::IpcNamespace => {
             let host = std::fs::read_link("/proc/self/ns/ipc").unwrap_or_default();
             run(launcher, "namespace", &["ipc".into(), host.into()]).await

@@ -1,6 +1,7 @@
 //! What a session costs when nothing happens in it.
 
 use std::io::{self, BufRead, BufReader};
+use std::process::ChildStdin;
 
 use benches::arguments::Programs;
 use benches::report::Figure;
@@ -25,18 +26,34 @@ pub(crate) fn measure(programs: &Programs, sessions: usize) -> io::Result<Vec<Fi
     Ok(vec![Figure::new(&name, each, "KiB", Some(MOST))])
 }
 
-/// A client that keeps sessions open.
+/// A client that holds sessions open.
+struct HeldSessions {
+    client: Server,
+    input: Option<ChildStdin>,
+}
+
+impl Drop for HeldSessions {
+    /// Ends the client's input and waits: one that is killed leaves its files behind.
+    fn drop(&mut self) {
+        self.input = None;
+        self.client.wait();
+    }
+}
+
 fn hold(
     programs: &Programs,
     node: &benches::node::Node,
     sessions: usize,
-) -> io::Result<(Server, std::process::ChildStdin)> {
+) -> io::Result<HeldSessions> {
     let mut client = node::client(programs, node, &["hold", &sessions.to_string()])?;
     let (client, output, input) = Server::piped(&mut client)?;
     let mut held = String::new();
     BufReader::new(output).read_line(&mut held)?;
     match held.trim().parse() == Ok(sessions) {
-        true => Ok((client, input)),
+        true => Ok(HeldSessions {
+            client,
+            input: Some(input),
+        }),
         false => Err(io::Error::other(format!(
             "{sessions} sessions wanted: {held}"
         ))),

@@ -1,8 +1,9 @@
-//! Memories against plain rusqlite: the same inserts on the same tables, the same look-ups, and what
-//! FTS5 finds and ranks by itself; with vectors too.
+//! Memories against plain rusqlite: single writes beside FTS5 alone, the same inserts on the same
+//! tables, the same look-ups, and what FTS5 finds and ranks by itself; with vectors too.
 #![expect(clippy::print_stdout, reason = "this is a report")]
 
 mod meaning;
+mod writes;
 
 use std::cell::{Cell, RefCell};
 use std::hint::black_box;
@@ -37,14 +38,17 @@ fn main() {
         slice: Duration::from_millis(50),
     };
     let outcome = match words.as_slice() {
-        [] => report(10_000, effort).and_then(|()| report(1_000_000, effort)),
+        [] => writes::report(&writes::SIZES, writes::WRITES)
+            .and_then(|()| report(10_000, effort))
+            .and_then(|()| report(1_000_000, effort)),
+        ["--writes"] => writes::report(&writes::SIZES, writes::WRITES),
         ["--entries", count] => match count.parse() {
             Ok(count) => report(count, effort),
             Err(_) => Err("--entries needs a number".into()),
         },
-        ["--smoke"] => report(2_000, Effort::SMOKE),
+        ["--smoke"] => writes::report(&[200, 400], 20).and_then(|()| report(2_000, Effort::SMOKE)),
         _ => {
-            println!("usage: memory [--smoke | --entries NUMBER]");
+            println!("usage: memory [--smoke | --writes | --entries NUMBER]");
             Ok(())
         }
     };
@@ -76,6 +80,11 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
+    }
+
+    /// From 0 to a number, without that number.
+    fn below(&mut self, most: usize) -> usize {
+        (self.next() >> 11) as usize % most.max(1)
     }
 
     /// From -1 to 1.

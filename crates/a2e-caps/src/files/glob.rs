@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobSet;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::walk::{Visitor, Which, walk};
 use super::{Roots, cancelled};
+use crate::expressions;
 use crate::tool::{Call, Definition, DefinitionError, Output, ToolFailure};
 
 #[derive(Deserialize)]
@@ -29,7 +30,7 @@ struct Asked {
 /// A pattern for paths. Without a `/` it is for names.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
-    matcher: GlobMatcher,
+    matcher: GlobSet,
     is_name: bool,
 }
 
@@ -41,10 +42,9 @@ const USUAL: usize = 200;
 
 impl Pattern {
     pub(super) fn new(text: &str) -> Result<Self, ToolFailure> {
-        let glob = GlobBuilder::new(text).literal_separator(true).build();
-        let glob = glob.map_err(|error| ToolFailure::new(format!("not a pattern: {error}")))?;
+        let matcher = expressions::glob(text);
         Ok(Self {
-            matcher: glob.compile_matcher(),
+            matcher: matcher.map_err(|why| ToolFailure::new(format!("not a pattern: {why}")))?,
             is_name: !text.contains('/'),
         })
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -22,6 +22,7 @@ use super::glob::Pattern;
 use super::roots::{Place, READ};
 use super::walk::{Visitor, Which, walk};
 use super::{Roots, cancelled};
+use crate::expressions;
 use crate::tool::{Call, Definition, DefinitionError, Output, ToolFailure};
 use sink::{Found, Room, Sink};
 
@@ -70,9 +71,6 @@ pub const MAX_SEARCHED_LINE: usize = 1024 * 1024;
 
 /// Files that are named of those that were not searched to their end.
 const MAX_SKIPPED: usize = 20;
-
-/// How large a compiled pattern may get, in bytes; the usual is ten times that.
-const PATTERN_SIZE: usize = 10 * 1024 * 1024;
 
 pub(super) fn definition() -> Result<Definition, DefinitionError> {
     let schema = json!({
@@ -149,18 +147,16 @@ struct Grep<'s> {
 
 impl Search {
     fn new(asked: &Asked) -> Result<Self, ToolFailure> {
-        let matcher = RegexMatcherBuilder::new()
-            .case_insensitive(asked.ignore_case)
-            .fixed_strings(asked.literal)
-            .multi_line(true)
-            .line_terminator(Some(b'\n'))
-            .size_limit(PATTERN_SIZE)
-            .dfa_size_limit(PATTERN_SIZE)
-            .build(&asked.pattern)
-            .map_err(|error| {
-                let text = "set literal if it is plain text";
-                ToolFailure::new(format!("`pattern` cannot be used: {error}; {text}"))
-            })?;
+        let matcher = expressions::regex(&asked.pattern, |builder| {
+            builder
+                .case_insensitive(asked.ignore_case)
+                .fixed_strings(asked.literal)
+                .multi_line(true);
+        });
+        let matcher = matcher.map_err(|why| {
+            let text = "set literal if it is plain text";
+            ToolFailure::new(format!("`pattern` cannot be used: {why}; {text}"))
+        })?;
         let has_lines = asked.mode == Kind::Content;
         let context = if has_lines { asked.context } else { 0 };
         let mut searcher = SearcherBuilder::new();

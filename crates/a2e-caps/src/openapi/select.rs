@@ -1,6 +1,6 @@
 //! Which operations are tools.
 
-use super::operation::Operation;
+use super::operation::{MAX_OPERATIONS, Operation};
 
 /// The operations that are included, or all, without those that are excluded.
 pub(super) fn select<'a, 'd>(
@@ -26,9 +26,13 @@ pub(super) fn select<'a, 'd>(
         (include.is_empty() || any(include, operation)) && !any(exclude, operation)
     });
     let chosen: Vec<_> = chosen.collect();
-    match chosen.is_empty() {
-        true => Err("`include` and `exclude` leave nothing of it".to_owned()),
-        false => Ok(chosen),
+    match chosen.len() {
+        0 => Err("`include` and `exclude` leave nothing of it".to_owned()),
+        1..=MAX_OPERATIONS => Ok(chosen),
+        more => Err(format!(
+            "{more} of its operations are tools, more than {MAX_OPERATIONS}; name those that are \
+             needed in `include`, or others in `exclude`"
+        )),
     }
 }
 

@@ -35,6 +35,9 @@ pub enum SchemaError {
     /// It is too large.
     #[error("the schema has {0} bytes, more than {MAX_SCHEMA}")]
     TooLarge(usize),
+    /// Its patterns are too long.
+    #[error("{0}")]
+    Patterns(String),
     /// It says something that no schema says, or that is not taken.
     #[error("not a schema that can be used, at `{path}`: {text}")]
     Bad {
@@ -60,8 +63,14 @@ pub const MAX_SCHEMA: usize = 256 * 1024;
 /// So many mistakes are told at once.
 const MAX_VIOLATIONS: usize = 5;
 
-/// How large a compiled pattern may get, in bytes.
-const PATTERN_SIZE: usize = 1024 * 1024;
+/// The longest pattern, and the most for all patterns of a schema, in bytes: to compile one takes time
+/// that grows with the square of its length.
+const MAX_PATTERN: usize = 1024;
+const MAX_PATTERNS: usize = 16 * 1024;
+
+/// The largest size of a compiled pattern, and of all patterns of a schema, in bytes.
+const COMPILED_PATTERN: usize = 1024 * 1024;
+const COMPILED_PATTERNS: usize = 32 * 1024 * 1024;
 
 /// The schemas in use, by their hash: the same one is compiled once.
 static COMPILED: LazyLock<Mutex<HashMap<Digest, Weak<Schema>>>> = LazyLock::new(Mutex::default);
@@ -186,9 +195,12 @@ impl Arguments {
 }
 
 fn validator(value: &Value) -> Result<Validator, SchemaError> {
+    let patterns = patterns(value);
+    check_patterns(&patterns).map_err(SchemaError::Patterns)?;
+    let compiled = COMPILED_PATTERN.min(COMPILED_PATTERNS / patterns.len().max(1));
     let patterns = PatternOptions::regex()
-        .size_limit(PATTERN_SIZE)
-        .dfa_size_limit(PATTERN_SIZE);
+        .size_limit(compiled)
+        .dfa_size_limit(compiled);
     jsonschema::options()
         .with_pattern_options(patterns)
         .offline()
@@ -197,6 +209,39 @@ fn validator(value: &Value) -> Result<Validator, SchemaError> {
             path: error.instance_path().to_string(),
             text: cut(&error.to_string()),
         })
+}
+
+/// All patterns of a schema.
+fn patterns(schema: &Value) -> Vec<&str> {
+    let (mut patterns, mut open) = (Vec::new(), vec![schema]);
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                patterns.extend(members.get("pattern").and_then(Value::as_str));
+                let named = members.get("patternProperties").and_then(Value::as_object);
+                patterns.extend(named.into_iter().flatten().map(|(name, _)| name.as_str()));
+                open.extend(members.values());
+            }
+            Value::Array(list) => open.extend(list),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    patterns
+}
+
+fn check_patterns(patterns: &[&str]) -> Result<(), String> {
+    let longest = patterns.iter().map(|it| it.len()).max().unwrap_or_default();
+    if longest > MAX_PATTERN {
+        return Err(format!(
+            "a pattern of the schema has {longest} bytes, more than {MAX_PATTERN}"
+        ));
+    }
+    match patterns.iter().map(|it| it.len()).sum() {
+        0..=MAX_PATTERNS => Ok(()),
+        all => Err(format!(
+            "the patterns of the schema have {all} bytes, more than {MAX_PATTERNS}"
+        )),
+    }
 }
 
 /// What a schema or a value makes a message of may be long.
@@ -246,6 +291,40 @@ mod tests {
         assert!(with("^(a+)+$").is_ok());
         assert!(with("(?=a)b").is_err());
         assert!(with("(a)\\1").is_err());
+    }
+
+    #[test]
+    fn patterns_have_a_length() {
+        let of = |lengths: &[usize]| {
+            let all = lengths.iter().map(|length| "a".repeat(*length));
+            let all: Vec<Value> = all.map(|it| json!({"pattern": it})).collect();
+            Schema::compile(&json!({"properties": {"a": {"anyOf": all}}}))
+        };
+        let named = |length: usize| {
+            let name = "a".repeat(length);
+            Schema::compile(&json!({"items": {"patternProperties": {(name): {}}}}))
+        };
+        assert!(of(&[MAX_PATTERN; 16]).is_ok());
+        assert!(named(MAX_PATTERN).is_ok());
+        let long = "a pattern of the schema has 1025 bytes, more than 1024";
+        assert_eq!(of(&[1, MAX_PATTERN + 1]).unwrap_err().to_string(), long);
+        assert_eq!(named(MAX_PATTERN + 1).unwrap_err().to_string(), long);
+        let many = [[MAX_PATTERN; 16].as_slice(), &[1]].concat();
+        assert_eq!(
+            of(&many).unwrap_err().to_string(),
+            "the patterns of the schema have 16385 bytes, more than 16384"
+        );
+    }
+
+    /// One pattern may take a megabyte, but not each of a thousand.
+    #[test]
+    fn compiled_patterns_have_a_size_together() {
+        let of = |count: usize| {
+            let all = (0..count).map(|it| json!({"pattern": format!("\\p{{L}}{{9}}{it}")}));
+            Schema::compile(&json!({"anyOf": all.collect::<Vec<_>>()}))
+        };
+        assert!(of(10).is_ok());
+        assert!(of(1000).is_err());
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use a2e_runtime::BoxFuture;
-use grep_regex::RegexMatcherBuilder;
 use grep_searcher::SearcherBuilder;
 use grep_searcher::sinks::UTF8;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Artifacts;
+use crate::expressions;
 use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure, blocking};
 
 /// Gives pieces of an artifact.
@@ -30,9 +30,6 @@ const PIECE: usize = 16_000;
 /// How many lines are found at most, and how much of each is shown.
 const MAX_FOUND: usize = 200;
 const MAX_SHOWN: usize = 200;
-
-/// How large a compiled pattern may get, in bytes.
-const PATTERN_SIZE: usize = 10 * 1024 * 1024;
 
 pub(super) fn tools(artifacts: &Arc<Artifacts>) -> Result<Vec<Arc<dyn Tool>>, DefinitionError> {
     let id = json!({"type": "string", "description": "The id of the artifact"});
@@ -150,12 +147,9 @@ fn piece(text: &str, offset: usize, limit: usize) -> Value {
 
 fn search(text: &str, asked: &SearchArguments) -> Result<Output, ToolFailure> {
     let limit = asked.limit.unwrap_or(50);
-    let matcher = RegexMatcherBuilder::new()
-        .line_terminator(Some(b'\n'))
-        .size_limit(PATTERN_SIZE)
-        .dfa_size_limit(PATTERN_SIZE)
-        .build(&asked.pattern)
-        .map_err(|error| ToolFailure::new(format!("`pattern` cannot be used: {error}")))?;
+    let matcher = expressions::regex(&asked.pattern, |_| {});
+    let matcher =
+        matcher.map_err(|why| ToolFailure::new(format!("`pattern` cannot be used: {why}")))?;
     let mut found = Vec::new();
     let mut truncated = false;
     let mut offsets = Offsets::new(text);

@@ -114,6 +114,41 @@ async fn text_is_found_by_pattern() {
     assert_eq!(all["file_count"], 8, "{all}");
 }
 
+/// To compile such a glob by itself panics.
+#[tokio::test]
+async fn globs_and_expressions_past_their_bounds_are_refused() {
+    let folder = tempdir().unwrap();
+    tree(folder.path());
+    let client = on_files(folder.path()).await;
+    let nested = |depth: usize| format!("{}a.rs{}", "{".repeat(depth), "}".repeat(depth));
+    let long = |size: usize| "a".repeat(size);
+    let grep = |glob: String| json!({"pattern": "needle", "glob": glob});
+    let glob = |pattern: String| json!({ "pattern": pattern });
+    for (pattern, why) in [
+        (nested(249), "it has 249 `{`, more than 100"),
+        (nested(101), "it has 101 `{`, more than 100"),
+        (long(4097), "it has 4097 bytes, more than 4096"),
+    ] {
+        let error = refused(&client, "glob", glob(pattern.clone())).await;
+        assert_eq!(error.message, format!("not a pattern: {why}"));
+        let error = refused(&client, "grep", grep(pattern)).await;
+        assert_eq!(error.message, format!("not a pattern: {why}"));
+    }
+    let found = call(&client, "glob", glob(nested(100))).await;
+    assert_eq!(found["paths"], json!(["a.rs"]));
+    let found = call(&client, "grep", grep(nested(100))).await;
+    assert_eq!(found["file_count"], 1);
+    assert_eq!(call(&client, "glob", glob(long(4096))).await["count"], 0);
+    for literal in [false, true] {
+        let search = |pattern: String| json!({"pattern": pattern, "literal": literal});
+        let error = refused(&client, "grep", search(long(4097))).await;
+        let why = "it has 4097 bytes, more than 4096";
+        assert!(error.message.contains(why), "{}", error.message);
+        let found = call(&client, "grep", search(long(4096))).await;
+        assert_eq!(found["file_count"], 0);
+    }
+}
+
 #[tokio::test]
 async fn a_search_ends_at_its_limit() {
     let folder = tempdir().unwrap();

@@ -66,6 +66,8 @@ fn every_acknowledged_record_survives_kill_nine() {
                 "--nocapture",
             ])
             .env(FOLDER, place.folder())
+            // What it makes there goes with the folder of this test.
+            .env("TMPDIR", place.home())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .spawn()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -105,7 +105,7 @@ pub(crate) fn random(seed: u64) -> impl FnMut(&mut [u8]) -> Result<(), NoRandomn
 /// A folder with a log in it, and time that only a test moves.
 pub(crate) struct Place {
     /// Removed with it.
-    _home: Option<TempDir>,
+    home: Option<TempDir>,
     folder: PathBuf,
     pub(crate) settings: Settings,
     pub(crate) keys: Keys,
@@ -142,7 +142,7 @@ impl Place {
         let home = TempDir::new().unwrap();
         Self {
             folder: home.path().join("audit"),
-            _home: Some(home),
+            home: Some(home),
             ..Self::at(PathBuf::new())
         }
     }
@@ -150,7 +150,7 @@ impl Place {
     /// One in a folder that is there.
     pub(crate) fn at(folder: PathBuf) -> Self {
         Self {
-            _home: None,
+            home: None,
             folder,
             settings: Settings {
                 sync: SyncWhen::Never,
@@ -164,6 +164,10 @@ impl Place {
             alarms: Arc::default(),
             cache: Cache::default(),
         }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.as_ref().unwrap().path()
     }
 
     pub(crate) fn folder(&self) -> PathBuf {

@@ -102,6 +102,30 @@ pub(super) fn fill(arguments: &[OsString]) -> Outcome {
     Outcome::Broken(format!("{written} bytes written into {}", folder.display()))
 }
 
+/// Writing to a mount: all are read-only but devices, `/proc`, `/tmp` and these.
+pub(super) fn mounts(writable: &[OsString]) -> Outcome {
+    let Ok(mounts) = fs::read_to_string("/proc/self/mountinfo") else {
+        return Outcome::Broken("there is no /proc".into());
+    };
+    let is_own = |path: &Path| {
+        path == Path::new("/tmp") || path.starts_with("/dev") || path.starts_with("/proc")
+    };
+    for line in mounts.lines() {
+        let mut fields = line.split(' ').skip(3);
+        let mut field = || fields.next().unwrap_or_default();
+        let (root, path, options) = (field(), Path::new(field()), field());
+        // What is hidden is covered with the device that is always empty.
+        let may_be_written = is_own(path)
+            || root == "/null"
+            || writable.iter().any(|folder| path.starts_with(folder));
+        if !may_be_written && !options.split(',').any(|option| option == "ro") {
+            return Outcome::Broken(format!("{} is mounted writable", path.display()));
+        }
+    }
+    let count = mounts.lines().count();
+    Outcome::Held(format!("of {count} mounts only these are writable"))
+}
+
 /// Opening more than so many files.
 pub(super) fn open_files(arguments: &[OsString]) -> Outcome {
     let most = number(arguments, 0);

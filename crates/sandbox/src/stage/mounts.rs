@@ -1,5 +1,7 @@
 //! The file tree of the command: an empty one, with what the profile names put into it.
 
+mod host;
+
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,7 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{
-    CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatvfs, open, openat2, symlink,
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, open, openat2, statx, symlink,
 };
 use rustix::io::Errno;
 use rustix::mount::{
@@ -16,6 +18,7 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, pivot_root, umask};
 
+use self::host::HostMounts;
 use super::{Failure, missing};
 use crate::Guard;
 use crate::plan::{Confinement, Ground, Kind, Mount};
@@ -28,6 +31,33 @@ const SITE: &str = "/tmp";
 const OLD: &str = "/.host";
 /// Devices that hold nothing of anyone.
 const DEVICES: [&str; 4] = ["null", "full", "random", "urandom"];
+/// Files and folders of `/proc` that describe the kernel, its keys and the machine, some of them to users
+/// without any rights. Programs do not need them.
+const MASKED_FILES: [&str; 22] = [
+    "cmdline",
+    "config.gz",
+    "interrupts",
+    "iomem",
+    "ioports",
+    "kallsyms",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "kpagecgroup",
+    "kpagecount",
+    "kpageflags",
+    "latency_stats",
+    "modules",
+    "mtrr",
+    "pagetypeinfo",
+    "sched_debug",
+    "slabinfo",
+    "sysrq-trigger",
+    "timer_list",
+    "vmallocinfo",
+];
+const MASKED_FOLDERS: [&str; 7] = ["acpi", "asound", "bus", "driver", "fs", "irq", "scsi"];
 /// What holds for everything that is mounted.
 const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 /// One file for so many bytes of `/tmp`; each takes some of the kernel's memory.
@@ -68,6 +98,7 @@ fn lay(ground: &Ground) -> Result<OwnedFd, String> {
     .map_err(at(OLD))?;
     folder(Path::new("/proc")).map_err(|why| why.to_string())?;
     mount("proc", "/proc", "proc", PLAIN | MountFlags::NOEXEC, None).map_err(at("/proc"))?;
+    mask(&old).map_err(|why| format!("/proc: {why}"))?;
     devices(&old, ground.memory).map_err(|why| format!("/dev: {why}"))?;
     Ok(old)
 }
@@ -77,8 +108,9 @@ fn assemble(old: &OwnedFd, confinement: &Confinement, terminal: bool) -> Result<
     if terminal {
         device(old, "tty", "tty").map_err(|why| format!("/dev/tty: {why}"))?;
     }
+    let mounts = HostMounts::read(OLD).map_err(|why| format!("mountinfo: {why}"))?;
     for one in &confinement.mounts {
-        put(old, one)?;
+        put(old, &mounts, one)?;
     }
     unmount(OLD, UnmountFlags::DETACH).map_err(at("unmount"))?;
     std::fs::remove_dir(OLD).map_err(|why| why.to_string())?;
@@ -88,6 +120,20 @@ fn assemble(old: &OwnedFd, confinement: &Confinement, terminal: bool) -> Result<
 
 fn at(what: &'static str) -> impl FnOnce(Errno) -> String {
     move |why| format!("{what}: {why}")
+}
+
+/// Hides these files and folders of `/proc`.
+fn mask(old: &OwnedFd) -> io::Result<()> {
+    let kinds = [
+        (MASKED_FILES.as_slice(), Kind::File),
+        (&MASKED_FOLDERS, Kind::Folder),
+    ];
+    for (names, kind) in kinds {
+        for name in names {
+            hide(old, &Path::new("/proc").join(name), kind)?;
+        }
+    }
+    Ok(())
 }
 
 /// The one place that everybody may write to, of a fixed size.
@@ -134,13 +180,14 @@ fn device(old: &OwnedFd, name: &str, source: &str) -> io::Result<()> {
     Ok(attach(&source, Path::new(&path))?)
 }
 
-fn put(old: &OwnedFd, one: &Mount) -> Result<(), String> {
+fn put(old: &OwnedFd, mounts: &HostMounts, one: &Mount) -> Result<(), String> {
     match one {
         Mount::Bind {
             path,
             kind,
             writable,
-        } => bind(old, path, *kind, *writable).map_err(|why| format!("{}: {why}", path.display())),
+        } => bind(old, mounts, path, *kind, *writable)
+            .map_err(|why| format!("{}: {why}", path.display())),
         Mount::Link { at, to } => {
             let parent = at.parent().unwrap_or(at);
             match folder(parent).and_then(|()| Ok(symlink(to, at)?)) {
@@ -156,7 +203,13 @@ fn put(old: &OwnedFd, one: &Mount) -> Result<(), String> {
     }
 }
 
-fn bind(old: &OwnedFd, path: &Path, kind: Kind, writable: bool) -> io::Result<()> {
+fn bind(
+    old: &OwnedFd,
+    mounts: &HostMounts,
+    path: &Path,
+    kind: Kind,
+    writable: bool,
+) -> io::Result<()> {
     if path.symlink_metadata().is_err() {
         match kind {
             Kind::Folder => folder(path)?,
@@ -168,24 +221,21 @@ fn bind(old: &OwnedFd, path: &Path, kind: Kind, writable: bool) -> io::Result<()
     }
     let source = open_host(old, path)?;
     attach(&source, path)?;
-    let mut flags = PLAIN | MountFlags::BIND;
-    if !writable {
-        flags |= MountFlags::RDONLY;
-    }
-    // A user namespace may not take away what the host's mount has.
-    let has = fstatvfs(&source)?.f_flag;
-    for (theirs, ours) in [
-        (StatVfsMountFlags::RDONLY, MountFlags::RDONLY),
-        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
-        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
-        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
-        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
-    ] {
-        if has.contains(theirs) {
-            flags |= ours;
+    let flags = match writable {
+        true => PLAIN | MountFlags::BIND,
+        false => PLAIN | MountFlags::BIND | MountFlags::RDONLY,
+    };
+    let id = statx(&source, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?.stx_mnt_id;
+    // A user namespace may not take away what a mount of the host has.
+    mount_remount(path, flags | mounts.flags(id), "")?;
+    for below in mounts.below(id, path) {
+        match mount_remount(&below.path, flags | below.flags, "") {
+            // It is in a folder that this process may not enter, so the command may not either.
+            Err(Errno::ACCESS) => {}
+            remounted => remounted?,
         }
     }
-    Ok(mount_remount(path, flags, "")?)
+    Ok(())
 }
 
 /// Puts what is open here.

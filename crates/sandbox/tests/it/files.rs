@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Command;
 
-use crate::host::{as_root, each};
+use crate::host::{Said, as_root, each};
 
 const NONE: [&str; 0] = [];
 
@@ -36,6 +36,76 @@ fn a_named_folder_is_read_and_not_written() {
         assert_eq!(host.run(["cat".as_ref(), file.as_os_str()]).stdout, "text");
         let how = host.held("write", [&file, &folder.join("new")]);
         assert_eq!(how.matches("Read-only").count(), 2, "{how}");
+    });
+}
+
+/// A bind takes along what is mounted below its folder.
+#[test]
+fn mounts_below_a_readable_folder_are_read_only() {
+    as_root(|host| {
+        let folder = host.shared_folder("folder");
+        let other = host.shared_folder("other");
+        for path in [&folder, &other] {
+            fs::create_dir(path.join("a b")).unwrap();
+        }
+        let program = host.program().to_owned();
+        let held = host
+            .option("--read", &folder)
+            .option("--read", &program)
+            .option("--write", &other);
+        let attempt = [
+            program.as_os_str(),
+            "sandbox-attempt".as_ref(),
+            "mounts".as_ref(),
+        ];
+        let attempt = held.command(attempt.into_iter().chain([other.as_os_str()]));
+        // In a mount namespace of its own, so that nothing of it stays.
+        let script = "mount -t tmpfs one \"$0/a b\" && mkdir \"$0/a b/c\" \
+             && mount -t tmpfs two \"$0/a b/c\" && mount -t tmpfs three \"$1/a b\" \
+             && shift && exec \"$@\"";
+        let mut inside = Command::new("unshare");
+        inside
+            .args(["--mount", "sh", "-c", script])
+            .args([&folder, &other]);
+        inside.arg(attempt.get_program()).args(attempt.get_args());
+        let said = Said::of(inside.current_dir("/"));
+        assert!(said.stdout.starts_with("held: "), "{said:?}");
+        assert_eq!(said.end, "exited with code 0");
+        // Those below a writable one are writable.
+        let attempt = held.command([
+            program.as_os_str(),
+            "sandbox-attempt".as_ref(),
+            "mounts".as_ref(),
+        ]);
+        let mut inside = Command::new("unshare");
+        inside
+            .args(["--mount", "sh", "-c", script])
+            .args([&folder, &other]);
+        inside.arg(attempt.get_program()).args(attempt.get_args());
+        let said = Said::of(inside.current_dir("/"));
+        assert!(said.stdout.starts_with("broken: "), "{said:?}");
+        assert!(said.stdout.contains("/other"), "{said:?}");
+    });
+}
+
+#[test]
+fn files_of_proc_about_the_kernel_are_masked() {
+    each(|host| {
+        let masked = [
+            "config.gz",
+            "kallsyms",
+            "keys",
+            "cmdline",
+            "modules",
+            "bus",
+            "acpi",
+        ];
+        host.held("read", masked.map(|name| format!("/proc/{name}")));
+        // What programs need is there.
+        let script = "cat /proc/self/comm /proc/cpuinfo /proc/meminfo /proc/stat | wc -l";
+        let said = host.run(["sh", "-c", script]);
+        let lines: usize = said.stdout.trim().parse().unwrap();
+        assert!(lines > 20, "{said:?}");
     });
 }
 

@@ -82,6 +82,11 @@ impl Host {
         }
     }
 
+    /// The host, which also makes attempts to break out.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     pub(crate) fn option(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.options.push(name.into());
         self.options.push(value.as_ref().into());

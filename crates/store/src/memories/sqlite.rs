@@ -4,6 +4,7 @@
 //! its entries, and they have them in the order they are written: so a range of numbers is all that
 //! a search can reach, in the index too, and the lowest number is what was written first.
 
+mod erase;
 mod place;
 mod put;
 mod schema;
@@ -27,6 +28,7 @@ use crate::{Error, Pending, UnixMillis};
 use place::InPlace;
 use put::Prepared;
 
+pub(crate) use erase::{EraseProgress, LastErasure, SCHEMA as ERASURE, erase};
 pub(crate) use schema::{SCHEMA, SWEEP_PLACES, TABLE};
 pub(crate) use vectors::{VectorCache, VectorsInSqlite};
 

@@ -48,6 +48,12 @@ pub(super) fn prepare(path: &Path) -> Result<(), Error> {
     }
 }
 
+/// The size of a database in bytes, without its log.
+pub(super) fn size(path: &Path) -> Result<u64, Error> {
+    let metadata = fs::metadata(path).map_err(|error| Error::io("look at", path, &error))?;
+    Ok(metadata.len())
+}
+
 /// Where the log of a database is.
 pub(super) fn log_path(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);

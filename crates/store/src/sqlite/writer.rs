@@ -80,7 +80,7 @@ trait Change: Send {
 struct Typed<A, G, T, U> {
     act: A,
     give: G,
-    wants_truncation: bool,
+    wants_truncation: fn(&T) -> bool,
     /// What came of it, refusals included.
     value: Option<Result<T, Error>>,
     promise: Promise<U>,
@@ -124,7 +124,7 @@ impl Writer {
         size: usize,
         act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
-        match self.change(size, act, |value, _| value, false) {
+        match self.change(size, act, |value, _| value, |_| false) {
             Ok((waiting, pending)) => self.submit(waiting, pending),
             Err(error) => Pending::ready(Err(error)),
         }
@@ -137,7 +137,7 @@ impl Writer {
         size: usize,
         act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
-        let (waiting, pending) = match self.change(size, act, |value, _| value, false) {
+        let (waiting, pending) = match self.change(size, act, |value, _| value, |_| false) {
             Ok(made) => made,
             Err(error) => return Pending::ready(Err(error)),
         };
@@ -165,13 +165,15 @@ impl Writer {
         pending
     }
 
-    /// Changes the database and then empties the log, if nobody reads from it; `give` is told.
+    /// Changes the database and then empties the log, if the outcome asks for that and nobody reads from
+    /// it; `give` is told.
     pub(super) fn write_and_truncate<T: Send + 'static, U: Send + 'static>(
         &self,
         act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
+        wants_truncation: fn(&T) -> bool,
         give: impl FnOnce(T, Truncated) -> U + Send + 'static,
     ) -> Pending<U> {
-        match self.change(0, act, give, true) {
+        match self.change(0, act, give, wants_truncation) {
             Ok((waiting, pending)) => self.submit(waiting, pending),
             Err(error) => Pending::ready(Err(error)),
         }
@@ -187,7 +189,7 @@ impl Writer {
         size: usize,
         act: impl FnMut(&Connection) -> Result<T, Error> + Send + 'static,
         give: impl FnOnce(T, Truncated) -> U + Send + 'static,
-        wants_truncation: bool,
+        wants_truncation: fn(&T) -> bool,
     ) -> Result<(Waiting, Pending<U>), Error> {
         if let Some(error) = self.shared.broken.get() {
             return Err(error.clone());
@@ -478,7 +480,8 @@ where
     }
 
     fn wants_truncation(&self) -> bool {
-        self.wants_truncation
+        let value = self.value.as_ref();
+        value.is_some_and(|value| value.as_ref().is_ok_and(self.wants_truncation))
     }
 
     fn settle(self: Box<Self>, outcome: Result<Truncated, Error>) {
