@@ -15,7 +15,7 @@ pub enum Kind {
     Components,
     /// HTTP requests.
     Fetches,
-    /// Threads that run a query on an SQLite database.
+    /// Processes that run a query on an SQLite database.
     Queries,
 }
 

@@ -25,6 +25,7 @@ use a2e_wire::messages::skill::{
     SkillCallRequest, SkillCallResponse, SkillDefinition, SkillDiscoverRequest,
     SkillDiscoverResponse, SkillResult,
 };
+use a2e_wire::wire::encoded_size;
 use a2e_wire::{Body, Capability, ErrorCode, Message, MessageId, Namespace, Raw, Tag};
 use canonical::Digest;
 use serde_json::{Map, Value, json};
@@ -46,6 +47,9 @@ pub use shelf::{MAX_SKILLS, Shelf};
 pub use skill::{MAX_FILE_BYTES, MAX_FILES, MAX_SKILL};
 pub use telling::MAX_KEPT_EVENTS;
 pub use tools::MAX_READ;
+
+/// Bytes of the skills in one answer; the rest is left out, and found by tags and categories.
+pub const MAX_LISTED_BYTES: usize = 1024 * 1024;
 
 /// The plugin.
 #[derive(Debug)]
@@ -128,7 +132,13 @@ impl Skills {
         };
         let skills = snapshot.all().iter().filter(fits).collect();
         let skills = self.shelf.ranked(agent, "", skills).into_iter();
-        let skills: Vec<SkillDefinition<'static>> = skills.map(|it| it.definition()).collect();
+        // Each is made when it is known that those before leave room.
+        let mut left = Some(MAX_LISTED_BYTES);
+        let fits = |skill: &SkillDefinition<'_>| {
+            left = left.and_then(|left| left.checked_sub(encoded_size(skill)));
+            left.is_some()
+        };
+        let skills: Vec<_> = skills.map(|it| it.definition()).take_while(fits).collect();
         Ok(SkillDiscoverResponse { skills })
     }
 

@@ -237,7 +237,7 @@ impl Outbox {
     }
 
     /// Lets go of what was sent and is too much to keep, and of the space it took.
-    fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         while self.sent > 0 && self.sent_bytes > self.max_replay {
             self.drop_oldest();
         }

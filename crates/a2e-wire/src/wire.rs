@@ -62,6 +62,14 @@ pub trait Encode {
     fn encode(&self, out: &mut Writer<'_>);
 }
 
+/// Bytes of a value as it is sent.
+#[must_use]
+pub fn encoded_size(value: &impl Encode) -> usize {
+    let mut json = Vec::new();
+    value.encode(&mut Writer::new(&mut json, Charset::Utf8));
+    json.len()
+}
+
 /// Names a type as the catalogue does.
 pub trait Describe {
     /// The type, in the catalogue's notation, such as `optional<list<string>>`.

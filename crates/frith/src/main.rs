@@ -255,8 +255,9 @@ wrong, 130 or 143 it was interrupted; a node that was told to stop has 0, `frith
 program.";
 
 fn main() -> ExitCode {
-    // Before anything else: this process may be one that guards what an agent runs.
+    // Before anything else: this process may be one that guards what an agent runs, or runs its query.
     sandbox::enter_if_asked();
+    a2e_caps::toolkits::enter_if_asked();
     // Where everybody is given huge pages, an idle node would use a fraction of each. A kernel that knows
     // none needs no telling.
     let _ = rustix::thread::disable_transparent_huge_pages(true);

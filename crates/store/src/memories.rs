@@ -13,7 +13,7 @@ mod vectors;
 
 use std::fmt;
 
-use crate::limits::{Size, check_name};
+use crate::limits::{Size, check_name, json_length};
 use crate::{Error, Limit, Pending, UnixMillis};
 
 pub(crate) use memory::{InMemory, Table};
@@ -23,7 +23,10 @@ pub(crate) mod statements {
 }
 
 pub(crate) use memory::VectorsInMemory;
-pub(crate) use sqlite::{InSqlite, SCHEMA, SWEEP_PLACES, TABLE, VectorCache, VectorsInSqlite};
+pub(crate) use sqlite::{
+    ERASURE, EraseProgress, InSqlite, LastErasure, SCHEMA, SWEEP_PLACES, TABLE, VectorCache,
+    VectorsInSqlite, erase,
+};
 pub use vectors::{EntryNumber, Near, Unread, Vectors};
 
 /// What is remembered in one space: the working entries of a session, the episodic ones of its
@@ -275,8 +278,9 @@ impl Rooms {
 impl Entry {
     /// About how many bytes it takes in an answer.
     fn size(&self) -> usize {
-        let tags: usize = self.tags.iter().map(String::len).sum();
-        self.key.len() + self.content.len() + self.source.len() + tags + ENTRY
+        // Key and content are JSON already.
+        let tags: usize = self.tags.iter().map(|tag| json_length(tag)).sum();
+        self.key.len() + self.content.len() + json_length(&self.source) + tags + ENTRY
     }
 }
 
@@ -295,8 +299,9 @@ impl NewEntry {
     }
 
     fn bytes(&self) -> usize {
-        let tags: usize = self.tags.iter().map(String::len).sum();
-        self.key.len() + self.content.len() + self.source.len() + tags
+        // Key and content are JSON already.
+        let tags: usize = self.tags.iter().map(|tag| json_length(tag)).sum();
+        self.key.len() + self.content.len() + json_length(&self.source) + tags
     }
 }
 

@@ -6,7 +6,7 @@ mod sqlite;
 
 use std::fmt;
 
-use crate::limits::{Limits, check_name};
+use crate::limits::{Limits, check_name, json_length};
 use crate::{Error, Pending, UnixMillis};
 
 pub(crate) use memory::{InMemory, Table};
@@ -180,11 +180,13 @@ pub struct Change {
 
 const PLAN: &str = "plan";
 const TASK: &str = "task";
+const TASK_TEXT: &str = "task, title or dependency in this plan";
 
 impl Plan {
+    /// As JSON: all plans are listed at once.
     fn size(&self) -> usize {
-        let columns = self.columns.iter().map(String::len).sum::<usize>();
-        self.id.len() + self.name.len() + self.description.len() + columns
+        let columns = self.columns.iter().map(|it| json_length(it)).sum::<usize>();
+        self.id.len() + json_length(&self.name) + json_length(&self.description) + columns
     }
 
     fn check(&self, limits: &Limits) -> Result<(), Error> {
@@ -192,6 +194,9 @@ impl Plan {
         limits.plans.take(PLAN, self.size())
     }
 }
+
+/// Bytes of a task in a list beside its texts: names of members, its id, that of its plan, numbers.
+const TASK_MEMBERS: usize = 256;
 
 impl Task {
     /// A new one, at the end of its column.
@@ -236,6 +241,31 @@ impl Task {
     fn check(&self, limits: &Limits) -> Result<(), Error> {
         check_name(TASK, &self.id)?;
         limits.tasks.take(TASK, self.size())
+    }
+
+    /// The most bytes that it has in a list, which leaves out its description and metadata.
+    #[must_use]
+    pub fn listed_size(&self) -> usize {
+        // A dependency stands there twice if it blocks the task, each time in quotes.
+        let deps = self.deps.iter().map(|id| 2 * id.len() + 6).sum::<usize>();
+        let texts = [&self.title, &self.status, &self.assignee];
+        let texts = texts.iter().map(|text| json_length(text)).sum::<usize>();
+        TASK_MEMBERS + deps + texts
+    }
+}
+
+/// Refuses a change that makes a task longer in a list that has no room for that.
+fn check_list(
+    tasks: &[Task],
+    before: Option<&Task>,
+    after: &Task,
+    limits: &Limits,
+) -> Result<(), Error> {
+    let is_longer = before.is_none_or(|before| before.listed_size() < after.listed_size());
+    let size = tasks.iter().map(Task::listed_size).sum::<usize>();
+    match is_longer && size > limits.task_list {
+        true => Err(Error::Full { what: TASK_TEXT }),
+        false => Ok(()),
     }
 }
 

@@ -110,7 +110,9 @@ impl Agents {
             Body::SubagentListRequest(_) => {
                 let all = Self::all(context.session());
                 let agent = &context.identity().agent;
-                let subagents = all.iter().map(|sub| wish::info(sub, agent)).collect();
+                let mut room = wish::MAX_LISTED_CONFIGS;
+                let subagents = all.iter().map(|sub| wish::info(sub, agent, &mut room));
+                let subagents = subagents.collect();
                 Outcome::answer(SubagentListResponse { subagents })
             }
             Body::SubagentTerminateRequest(request) => {

@@ -2,21 +2,26 @@
 
 use std::time::Duration;
 
-use a2e_wire::Object;
+use a2e_runtime::Failure;
 use a2e_wire::messages::multi_agent::MultiAgentSpawnRequest;
 use a2e_wire::messages::subagent::{
     MemoryScope, SubagentConfig, SubagentInfo, SubagentSpawnRequest, ToolScope,
 };
 use a2e_wire::wire::ToStatic;
+use a2e_wire::{ErrorCode, Namespace, Object};
 use serde_json::{Value, json};
 
 use super::PARENT;
 use super::scope::{Memory, Scope};
-use super::tree::{Sub, Wish};
+use super::tree::{MAX_CONFIG, MAX_LISTED_TEXT, Sub, Wish};
 use crate::tools::now;
+use crate::truncate::truncate;
 
 /// How long a task may take, where nobody says.
 const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Bytes of what a list says of what sub-agents were asked to be.
+pub(super) const MAX_LISTED_CONFIGS: usize = 1024 * 1024;
 
 /// Steps of one task, at most.
 const MAX_STEPS: usize = 1000;
@@ -103,20 +108,51 @@ fn as_value(config: &SubagentConfig<'_>) -> Value {
     object.raw().deserialize().unwrap_or_default()
 }
 
+/// Refuses a sub-agent of which too much is said.
+pub(super) fn check(wish: &Wish) -> Result<(), Failure> {
+    let size = wish.config.to_string().len();
+    if size <= MAX_CONFIG {
+        return Ok(());
+    }
+    let text = format!(
+        "what the sub-agent is to be has {size} bytes as JSON; it may have {MAX_CONFIG}: give it long \
+         texts as messages, or with its task"
+    );
+    Err(Failure::new(
+        ErrorCode::SchemaViolation,
+        Namespace::MultiAgent,
+        text,
+    ))
+}
+
+/// A text as lists have it.
+fn listed(text: &str) -> String {
+    truncate(text.to_owned(), MAX_LISTED_TEXT)
+}
+
 /// A sub-agent as the newer vocabulary lists it.
 pub(super) fn told(sub: &Sub) -> Value {
-    let state = sub.state();
-    json!({"subagent_id": sub.id, "name": sub.wish.name, "role": sub.wish.role,
-        "model": sub.wish.model, "status": state.status.as_str(), "task": state.task,
+    let (wish, state) = (&sub.wish, sub.state());
+    json!({"subagent_id": sub.id, "name": listed(&wish.name), "role": listed(&wish.role),
+        "model": listed(&wish.model), "status": state.status.as_str(), "task": state.task,
         "parent_agent_id": sub.parent, "depth": sub.depth, "error": state.error})
 }
 
-/// A sub-agent as the older vocabulary lists it.
-pub(super) fn info(sub: &Sub, agent: &str) -> SubagentInfo<'static> {
+/// A sub-agent as the older vocabulary lists it: with what it was asked to be as long as there is room.
+pub(super) fn info(sub: &Sub, agent: &str, room: &mut usize) -> SubagentInfo<'static> {
     let object = Object::from_serialize(&sub.wish.config).unwrap_or_default();
-    let config = object.read::<SubagentConfig<'_>>(now()).ok();
+    let left = room.checked_sub(object.raw().as_str().len());
+    let config = left.and_then(|left| {
+        *room = left;
+        object.read::<SubagentConfig<'_>>(now()).ok()
+    });
     let config = config.map(ToStatic::to_static);
-    let plain = || SubagentConfig::new(sub.wish.name.clone().into(), sub.wish.model.clone().into());
+    let plain = || {
+        SubagentConfig::new(
+            listed(&sub.wish.name).into(),
+            listed(&sub.wish.model).into(),
+        )
+    };
     let parent = sub.parent.clone().unwrap_or_else(|| agent.to_owned());
     SubagentInfo {
         parent_agent_id: Some(parent.into()),
@@ -124,7 +160,7 @@ pub(super) fn info(sub: &Sub, agent: &str) -> SubagentInfo<'static> {
         depth: i64::try_from(sub.depth).unwrap_or(i64::MAX),
         ..SubagentInfo::new(
             sub.id.clone().into(),
-            sub.wish.name.clone().into(),
+            listed(&sub.wish.name).into(),
             sub.status(),
             config.unwrap_or_else(plain),
         )

@@ -32,8 +32,11 @@ pub(super) enum Which {
 /// Folders that lie deeper are not seen. Each level may keep a descriptor open in each thread.
 pub const MAX_DEPTH: usize = 128;
 
-/// A thread gives away its files so many at a time.
+/// A thread gives away its files and folders so many at a time.
 const BATCH: usize = 64;
+
+/// Bytes of names that are read at a time of a folder inside one that is being read.
+const INNER_BUFFER: usize = 4 * 1024;
 
 /// With so much to do, nothing more is given away.
 const WAITING: usize = 64;
@@ -191,7 +194,8 @@ impl Walk<'_> {
     }
 
     /// Reads a folder; sees its files, or gives them away if they are many. Of a folder with very many
-    /// files only some names are in memory at a time.
+    /// files or folders only some names are in memory at a time: when the others have enough to do, its
+    /// folders are read before it is read on.
     fn read(
         &self,
         mut folder: Folder,
@@ -238,33 +242,63 @@ impl Walk<'_> {
                 false => files.push(name.to_owned()),
             }
             if files.len() >= BATCH {
-                self.share(&folder, std::mem::take(&mut files), visitor)?;
+                let work = Work::See(Arc::clone(&folder), std::mem::take(&mut files));
+                self.share(vec![work], visitor)?;
+            }
+            if folders.len() >= BATCH {
+                self.share(opened(&folder, std::mem::take(&mut folders)), visitor)?;
             }
         }
         see(&folder, &files, visitor)?;
-        let open = |name| Work::Open(Arc::clone(&folder), name);
-        ControlFlow::Continue(folders.into_iter().rev().map(open).collect())
+        ControlFlow::Continue(opened(&folder, folders))
     }
 
-    /// Gives files of a folder away, or sees them if the others have enough to do.
-    fn share(
-        &self,
-        folder: &Arc<Folder>,
-        names: Vec<CString>,
-        visitor: &mut impl Visitor,
-    ) -> ControlFlow<()> {
+    /// Gives work away, or does it if the others have enough to do.
+    fn share(&self, mut work: Vec<Work>, visitor: &mut impl Visitor) -> ControlFlow<()> {
         let mut queue = self.queue();
         if queue.is_over || self.over.is_cancelled() {
             return ControlFlow::Break(());
         }
         if queue.work.len() < WAITING {
-            queue.work.push(Work::See(Arc::clone(folder), names));
-            self.changed.notify_one();
+            queue.work.append(&mut work);
+            self.changed.notify_all();
             return ControlFlow::Continue(());
         }
         drop(queue);
-        see(folder, &names, visitor)
+        // The last comes first, as in the queue.
+        work.into_iter()
+            .rev()
+            .try_for_each(|work| self.finish(work, visitor))
     }
+
+    /// Does work with all that comes of it, one level of folders inside another.
+    fn finish(&self, work: Work, visitor: &mut impl Visitor) -> ControlFlow<()> {
+        let folder = match work {
+            Work::Read(folder) => Some(folder),
+            Work::Open(outer, name) => open(&outer, &name),
+            Work::See(folder, names) => return see(&folder, &names, visitor),
+        };
+        let Some(folder) = folder else {
+            return ControlFlow::Continue(());
+        };
+        if self.queue().is_over || self.over.is_cancelled() {
+            return ControlFlow::Break(());
+        }
+        let found = self.read(folder, visitor, &mut Vec::with_capacity(INNER_BUFFER));
+        match found {
+            ControlFlow::Continue(work) => work
+                .into_iter()
+                .rev()
+                .try_for_each(|work| self.finish(work, visitor)),
+            ControlFlow::Break(()) => ControlFlow::Break(()),
+        }
+    }
+}
+
+/// Folders inside another, the first of them last: that is where the next work is taken.
+fn opened(folder: &Arc<Folder>, names: Vec<CString>) -> Vec<Work> {
+    let open = |name| Work::Open(Arc::clone(folder), name);
+    names.into_iter().rev().map(open).collect()
 }
 
 fn see(folder: &Folder, names: &[CString], visitor: &mut impl Visitor) -> ControlFlow<()> {
@@ -303,4 +337,93 @@ fn around(place: &Place<'_>, from: &Path) -> Option<Arc<Ignored>> {
 
 fn spare(buffer: &mut Vec<u8>) -> &mut [MaybeUninit<u8>] {
     buffer.spare_capacity_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+
+    /// Notes the files it sees, and how much waits meanwhile.
+    struct Noting<'w> {
+        walk: &'w Walk<'w>,
+        seen: &'w Mutex<(BTreeSet<PathBuf>, usize)>,
+    }
+
+    impl Visitor for Noting<'_> {
+        fn file(&mut self, _: BorrowedFd<'_>, _: &CStr, path: &Path) -> ControlFlow<()> {
+            let waiting = self.walk.queue().work.len();
+            let (paths, most) = &mut *self.seen.lock().unwrap();
+            paths.insert(path.to_owned());
+            *most = waiting.max(*most);
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// The files below a folder, and how much work waited at most, with so many threads.
+    fn walked(folder: &Path, threads: usize) -> (BTreeSet<PathBuf>, usize) {
+        let over = CancellationToken::new();
+        let first = Folder {
+            open: Arc::new(fs::File::open(folder).unwrap().into()),
+            path: PathBuf::new(),
+            ignored: None,
+            depth: 0,
+        };
+        let walk = Walk {
+            which: Which::All,
+            from: PathBuf::new(),
+            over: &over,
+            queue: Mutex::new(Queue {
+                work: vec![Work::Read(first)],
+                ..Queue::default()
+            }),
+            changed: Condvar::new(),
+        };
+        let seen = Mutex::default();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let (walk, seen) = (&walk, &seen);
+                scope.spawn(move || walk.work(Noting { walk, seen }));
+            }
+        });
+        seen.into_inner().unwrap()
+    }
+
+    #[test]
+    fn of_many_folders_in_one_only_some_wait() {
+        // As many as are given away at once, and many more.
+        for count in [WAITING + BATCH, 5 * (WAITING + BATCH)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut expected = BTreeSet::new();
+            for number in 0..count {
+                let path = PathBuf::from(number.to_string());
+                fs::create_dir(folder.path().join(&path)).unwrap();
+                fs::write(folder.path().join(&path).join("f"), "").unwrap();
+                expected.insert(path.join("f"));
+            }
+            for threads in [1, 4] {
+                let (seen, most) = walked(folder.path(), threads);
+                assert_eq!(seen, expected);
+                let bound = WAITING + (threads + 1) * BATCH;
+                assert!(most <= bound, "{most} of {count} folders waited");
+            }
+        }
+    }
+
+    #[test]
+    fn folders_inside_of_many_folders_are_seen_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut expected = BTreeSet::new();
+        for number in 0..2 * (WAITING + BATCH) {
+            let path = PathBuf::from(format!("{number}/a/b"));
+            fs::create_dir_all(folder.path().join(&path)).unwrap();
+            fs::write(folder.path().join(&path).join("f"), "").unwrap();
+            expected.insert(path.join("f"));
+        }
+        for threads in [1, 4] {
+            assert_eq!(walked(folder.path(), threads).0, expected);
+        }
+    }
 }

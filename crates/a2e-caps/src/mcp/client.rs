@@ -15,6 +15,7 @@ mod health;
 mod http;
 mod lists;
 mod login;
+mod pages;
 mod pushes;
 mod requests;
 mod server;
@@ -43,7 +44,8 @@ use crate::tool::{Catalogue, Pinning};
 use crate::workplace::Workplace;
 
 pub use fleet::{Fleet, MAX_AGENTS_SERVERS, MAX_OWN_SERVERS};
-pub use lists::MAX_LISTED;
+pub use lists::{MAX_LISTED, MAX_LISTED_BYTES};
+pub use pages::MAX_PAGE;
 
 /// What servers stand on.
 #[derive(Debug)]

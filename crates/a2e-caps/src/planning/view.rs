@@ -7,16 +7,12 @@ use a2e_runtime::Failure;
 use a2e_wire::messages::planning::{BoardTask, PlanBoard, PlanSummary, TaskChange, TaskSummary};
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{ErrorCode, Map, Namespace, Object};
-use store::{Change, Plan, Task};
+use store::{Change, MAX_TASK_LIST, Plan, Task};
 
 use crate::fresh::timestamp;
 
-/// Bytes of one answer, about: what agents are sent in one line. The tasks of one plan are always
-/// fewer.
-const MAX_ANSWER: usize = 4 * 1024 * 1024;
-
-/// What a task takes beside its texts.
-const TASK: usize = 200;
+/// Bytes of one answer. The tasks of one plan are never more.
+const MAX_ANSWER: usize = MAX_TASK_LIST;
 
 /// How large an answer gets.
 #[derive(Debug, Default)]
@@ -33,10 +29,7 @@ pub(super) struct Listed {
 
 impl Size {
     pub(super) fn count(&mut self, task: &Task) -> Result<(), Failure> {
-        // Dependencies may stand there twice: as such, and as what blocks.
-        let deps = task.deps.iter().map(|dep| 2 * dep.len() + 8).sum::<usize>();
-        let texts = task.title.len() + task.status.len() + task.assignee.len();
-        self.0 = self.0.saturating_add(TASK + deps + texts);
+        self.0 = self.0.saturating_add(task.listed_size());
         match self.0 > MAX_ANSWER {
             true => Err(Failure {
                 retryable: false,
@@ -178,7 +171,7 @@ mod tests {
     fn an_answer_has_a_limit() {
         let mut task = Task {
             id: String::new(),
-            title: "x".repeat(1024 - TASK),
+            title: "x".repeat(768),
             status: String::new(),
             assignee: String::new(),
             description: String::new(),
@@ -190,6 +183,7 @@ mod tests {
             changed: UnixMillis(0),
         };
         let mut size = Size::default();
+        assert_eq!(task.listed_size(), 1024);
         for _ in 0..MAX_ANSWER / 1024 {
             size.count(&task).unwrap();
         }

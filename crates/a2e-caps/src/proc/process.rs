@@ -11,12 +11,14 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 
 use crate::commands::limit;
+use crate::truncate::truncate;
 
 /// A process of a session, running or ended.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) id: ProcId<'static>,
-    words: Vec<String>,
+    /// What it was started with, in one line, as lists have it.
+    pub(super) command: String,
     pub(super) pid: u32,
     started_at: Timestamp,
     /// Nothing of one that an earlier host had.
@@ -39,20 +41,23 @@ pub(super) struct State {
     pub(super) error: Cow<'static, str>,
 }
 
+/// Bytes of a command in a list; a longer one ends with `…`.
+pub const MAX_LISTED_COMMAND: usize = 2 * 1024;
+
 /// The end of the input of a terminal.
 const END_OF_INPUT: u8 = 4;
 
 impl Process {
     pub(super) fn new(
         id: ProcId<'static>,
-        words: Vec<String>,
+        words: &[Cow<'_, str>],
         started_at: Timestamp,
         child: &mut Child,
         input: Input,
     ) -> Self {
         Self {
             id,
-            words,
+            command: truncate(words.join(" "), MAX_LISTED_COMMAND),
             pid: child.pid(),
             started_at,
             handle: Some(child.handle()),
@@ -69,10 +74,10 @@ impl Process {
     }
 
     /// One that an earlier host had.
-    pub(super) fn earlier(id: ProcId<'static>, words: Vec<String>, state: State) -> Self {
+    pub(super) fn earlier(id: ProcId<'static>, command: String, state: State) -> Self {
         Self {
             id,
-            words,
+            command,
             pid: 0,
             started_at: Timestamp::default(),
             handle: None,
@@ -82,10 +87,6 @@ impl Process {
             state: Mutex::new(state),
             ended: watch::Sender::new(true),
         }
-    }
-
-    pub(super) fn words(&self) -> &[String] {
-        &self.words
     }
 
     pub(super) const fn is_terminal(&self) -> bool {
@@ -188,7 +189,7 @@ impl Process {
             pid: self.pid.into(),
             exit_code: state.code,
             started_at: self.started_at,
-            ..ProcStatus::new(self.id.clone(), self.words.join(" ").into(), how)
+            ..ProcStatus::new(self.id.clone(), self.command.clone().into(), how)
         }
     }
 

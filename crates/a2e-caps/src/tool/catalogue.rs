@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::Tool;
 use super::configuration::ToolConfiguration;
-use super::own::{Agents, Loader};
+use super::own::{Agents, Loader, MAX_OWN_LISTED};
 use super::pinning::{Admitted, Quarantined};
 use super::search::Index;
 
@@ -188,11 +188,21 @@ impl Catalogue {
         own.merged(self).clashes_of(&source)
     }
 
-    /// The same for tools that were compared with what was approved.
+    /// The same for tools of a server that the agent has registered, which were compared with what was
+    /// approved. Those are left out for which all its servers together have
+    /// [too much](super::MAX_OWN_LISTED).
     pub fn set_admitted_for(&self, agent: &str, source: Source, admitted: Admitted) -> Vec<Clash> {
         let own = self.agents.own(agent);
         let Admitted { tools, quarantined } = admitted;
-        own.set(source.clone(), Offered { tools, quarantined });
+        let left_out = own.set_server(source.clone(), Offered { tools, quarantined });
+        if left_out > 0 {
+            tracing::warn!(
+                agent,
+                %source,
+                "{left_out} tools are left out: those of all servers of the agent may have \
+                 {MAX_OWN_LISTED} bytes"
+            );
+        }
         self.tell();
         own.merged(self).clashes_of(&source)
     }
@@ -270,6 +280,26 @@ impl Offered {
     pub(super) const fn of(tools: Vec<Arc<dyn Tool>>) -> Self {
         let quarantined = Vec::new();
         Self { tools, quarantined }
+    }
+
+    /// Bytes that its tools have in a list.
+    pub(super) fn listed_size(&self) -> usize {
+        let sizes = self
+            .tools
+            .iter()
+            .map(|tool| tool.definition().listed_size());
+        sizes.sum()
+    }
+
+    /// Leaves out the tools behind the first that does not fit into so many bytes; returns how many.
+    pub(super) fn fit(&mut self, bytes: usize) -> usize {
+        let mut left = Some(bytes);
+        let fits = |tool: &&Arc<dyn Tool>| {
+            left = left.and_then(|left| left.checked_sub(tool.definition().listed_size()));
+            left.is_some()
+        };
+        let count = self.tools.iter().take_while(fits).count();
+        self.tools.drain(count..).count()
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use a2e_wire::Object;
 use a2e_wire::messages::tool::ToolDefinition;
+use a2e_wire::wire::encoded_size;
 use canonical::Digest;
 use serde_json::{Value, json};
 
@@ -275,6 +276,12 @@ impl Definition {
             all.insert("content".into(), content.to_value());
         }
         all.to_string()
+    }
+
+    /// Bytes that it has in a list.
+    #[must_use]
+    pub fn listed_size(&self) -> usize {
+        encoded_size(&self.to_wire())
     }
 
     /// The definition as it is listed. The whole schema goes along where parameters cannot say all.

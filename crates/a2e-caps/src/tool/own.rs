@@ -40,6 +40,9 @@ pub(super) struct Agents {
 /// be among them.
 const MAX_IDLE: usize = 10_000;
 
+/// Bytes that the tools of all servers that one agent has registered may have in a list.
+pub const MAX_OWN_LISTED: usize = 1024 * 1024;
+
 /// What one agent has of its own.
 #[derive(Default)]
 pub(super) struct Own {
@@ -106,6 +109,22 @@ impl Own {
         state.merged = None;
     }
 
+    /// The same for a server that the agent has registered: of its tools, the first that fit into what
+    /// all its servers together may have in a list. Returns how many are left out.
+    pub(super) fn set_server(&self, source: Source, mut offered: Offered) -> usize {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other_server = |known: &Source| matches!(known, Source::Mcp(_)) && *known != source;
+        let others = state
+            .sources
+            .iter()
+            .filter(|(known, _)| is_other_server(known));
+        let used: usize = others.map(|(_, offered)| offered.listed_size()).sum();
+        let left_out = offered.fit(MAX_OWN_LISTED.saturating_sub(used));
+        put(&mut state.sources, source, offered);
+        state.merged = None;
+        left_out
+    }
+
     pub(super) fn remove(&self, source: &Source) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.sources.retain(|(known, _)| known != source);
@@ -159,6 +178,7 @@ impl fmt::Debug for Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::{Call, Definition, Output, ToolFailure};
 
     #[test]
     fn agents_without_tools_of_their_own_are_forgotten() {
@@ -176,6 +196,52 @@ mod tests {
         assert_eq!(count(), 3);
         assert!(agents.known("kept").is_some());
         assert!(Arc::ptr_eq(&agents.known("used").unwrap(), &used));
+    }
+
+    #[test]
+    fn servers_of_an_agent_have_so_many_bytes_of_tools_together() {
+        let tool = |name: &str, text: usize| -> Arc<dyn Tool> {
+            let schema = serde_json::json!({"type": "object"});
+            let definition = Definition::new(name, "x".repeat(text), &schema).unwrap();
+            Arc::new(Named(definition))
+        };
+        let size = tool("a", 0).definition().listed_size();
+        let own = Own::default();
+        let set = |server: &str, texts: &[usize]| {
+            let tools = texts.iter().map(|text| tool("a", *text)).collect();
+            own.set_server(Source::Mcp(server.to_owned()), Offered::of(tools))
+        };
+        let half = MAX_OWN_LISTED / 2;
+        let longest = 60 * 1024;
+        let fills = |bytes: usize| {
+            let count = bytes / (longest + size);
+            let mut texts = vec![longest; count];
+            texts.push(bytes - count * (longest + size) - size);
+            texts
+        };
+        assert_eq!(set("one", &fills(half)), 0);
+        assert_eq!(set("two", &fills(half)), 0);
+        assert_eq!(set("three", &[0, 0]), 2);
+        // A server in place of itself needs no more room than it has.
+        assert_eq!(set("two", &fills(half)), 0);
+        assert_eq!(set("two", &fills(half + 1)), 1);
+        own.remove(&Source::Mcp("one".to_owned()));
+        assert_eq!(set("three", &[0, 0]), 0);
+        // What is not of a server is not counted.
+        own.set(Source::Config, Offered::of(vec![tool("a", longest)]));
+        assert_eq!(set("four", &fills(half - 2 * size)), 0);
+    }
+
+    struct Named(Definition);
+
+    impl Tool for Named {
+        fn definition(&self) -> &Definition {
+            &self.0
+        }
+
+        fn call(&self, _: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
+            Box::pin(std::future::ready(Err(ToolFailure::new("not called"))))
+        }
     }
 
     /// An agent may register a server under another name each time.

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2e_caps::skills::{MAX_FILES, MAX_KEPT_EVENTS, MAX_SKILL, Settings, Shelf, Skills};
+use a2e_caps::skills::{
+    MAX_FILES, MAX_KEPT_EVENTS, MAX_LISTED_BYTES, MAX_SKILL, Settings, Shelf, Skills,
+};
 use a2e_caps::tool::{Catalogue, Source};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_runtime::Host;
@@ -434,4 +436,25 @@ async fn allowed_tools_are_given_where_there_are_such() {
     assert_eq!(tools.keys().collect::<Vec<_>>(), ["read_file"]);
     let ready = &answer["data"]["events"][2]["data"];
     assert_eq!(ready["missing_tools"], json!(["Bash(git:*)", "Nothing"]));
+}
+
+/// Those that do not fit are found by their tags.
+#[tokio::test]
+async fn skills_are_listed_as_far_as_they_fit_into_one_answer() {
+    let bench = Bench::new();
+    let notes = "n".repeat(60 * 1024);
+    for number in 0..20 {
+        let text = format!(
+            "---\nname: s{number:02}\ndescription: d\ntags: [t{number}]\nmetadata: {{notes: {notes}}}\n---\nx\n"
+        );
+        bench.put(&format!("s{number:02}/skill.md"), &text);
+    }
+    let mut agent = bench.agent().await;
+    let listed = agent.ask(json!({"type": "skill/discover/req"})).await;
+    let count = listed["skills"].as_array().unwrap().len();
+    assert_eq!(count, MAX_LISTED_BYTES / (60 * 1024 + 700), "{count}");
+    let found = agent
+        .ask(json!({"type": "skill/discover/req", "filter_tags": ["t19"]}))
+        .await;
+    assert_eq!(found["skills"][0]["name"], "s19");
 }

@@ -1,10 +1,11 @@
 //! The toolkit `sqlite`.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_caps::toolkits::{MAX_VALUE, Sqlite, SqliteLimits};
+use a2e_caps::toolkits::{MAX_VALUE, Sqlite, SqliteLimits, enter_if_asked};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -12,13 +13,24 @@ use crate::toolkits::{agent, call, configure, host, refused, roots};
 use crate::vault::store;
 use crate::wire::Agent;
 
+/// What this program does when it is started for a query.
+#[test]
+fn query_process() {
+    enter_if_asked();
+}
+
+fn toolkit(folder: &Path, limits: SqliteLimits) -> Sqlite {
+    enter_if_asked();
+    Sqlite::new(roots(folder), limits).started_with(&["--exact", "sqlite::query_process"])
+}
+
 /// A workspace with `x.db`, and an agent that has it.
 async fn on_database(access: &str, limits: SqliteLimits) -> (TempDir, Agent) {
     let folder = tempfile::tempdir().unwrap();
     let database = rusqlite::Connection::open(folder.path().join("x.db")).unwrap();
     let setup = "CREATE TABLE t (a INTEGER, b TEXT); INSERT INTO t VALUES (1, 'one'), (2, 'two')";
     database.execute_batch(setup).unwrap();
-    let toolkit = Sqlite::new(roots(folder.path()), limits);
+    let toolkit = toolkit(folder.path(), limits);
     let host = host(vec![Arc::new(toolkit)], &store()).await;
     let mut ada = agent(&host, "ada").await;
     let response = configure(
@@ -208,7 +220,7 @@ async fn databases_lie_in_the_workspace() {
         "no database, but long enough for a header",
     )
     .unwrap();
-    let toolkit = Sqlite::new(roots(folder.path()), SqliteLimits::default());
+    let toolkit = toolkit(folder.path(), SqliteLimits::default());
     let host = host(vec![Arc::new(toolkit)], &store()).await;
     let mut ada = agent(&host, "ada").await;
     let there = there.to_str().unwrap();
@@ -300,7 +312,7 @@ async fn an_agent_has_so_many_queries() {
         per_agent: 1,
         ..SqliteLimits::default()
     };
-    let toolkit = Sqlite::new(roots(folder.path()), limits);
+    let toolkit = toolkit(folder.path(), limits);
     let host = host(vec![Arc::new(toolkit)], &store()).await;
     let (mut ada, mut bob) = (agent(&host, "ada").await, agent(&host, "bob").await);
     for agent in [&mut ada, &mut bob] {
@@ -320,6 +332,48 @@ async fn an_agent_has_so_many_queries() {
         "{busy}"
     );
     assert_eq!(query(&mut bob, "SELECT 1").await["rows"], json!([[1]]));
+}
+
+/// What nothing waits for any more ends, and leaves the database as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_of_a_session_that_has_ended_is_undone() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = rusqlite::Connection::open(folder.path().join("x.db")).unwrap();
+    database.execute_batch("CREATE TABLE t (a)").unwrap();
+    drop(database);
+    let limits = SqliteLimits {
+        per_agent: 1,
+        time: Duration::from_secs(60),
+        ..SqliteLimits::default()
+    };
+    let toolkit = toolkit(folder.path(), limits);
+    let host = host(vec![Arc::new(toolkit)], &store()).await;
+    let mut ada = agent(&host, "ada").await;
+    let config = json!({"file": "x.db", "access": "read_write"});
+    assert_eq!(configure(&mut ada, "sqlite", config).await["status"], "ok");
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+                   INSERT INTO t SELECT i FROM n";
+    ada.say(json!({"type": "tool/call/req", "tool_name": "sqlite_execute", "arguments": {"sql": endless}}))
+        .await;
+    let journal = folder.path().join("x.db-journal");
+    while !journal.exists() {
+        tokio::task::yield_now().await;
+    }
+    ada.say(json!({"type": "shutdown", "reason": "done"})).await;
+    drop(ada);
+    let mut again = agent(&host, "ada").await;
+    again.ids = "S";
+    let count = loop {
+        let count = json!({"type": "tool/call/req", "tool_name": "sqlite_query",
+            "arguments": {"sql": "SELECT count(*) FROM t"}});
+        let counted = again.ask(count).await;
+        // The first counts until it has ended.
+        if counted["detail"]["reason"] != "agent_limit" {
+            break counted;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(count["data"]["data"]["rows"], json!([[0]]), "{count}");
 }
 
 /// What a statement has in memory at once is bounded in all, not only for each value.

@@ -68,6 +68,10 @@ pub(super) async fn show(client: Client, number: i64, as_json: bool) -> Result<O
             print(&plain(error))?;
         }
     }
+    if !chain.left_out.is_empty() {
+        let parts = chain.left_out.join(", ");
+        tell!("too large to be shown: {}", plain(&parts));
+    }
     Ok(Outcome::Good)
 }
 

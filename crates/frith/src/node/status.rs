@@ -8,6 +8,7 @@ use a2e_runtime::operator::{Nothing, Operations};
 use a2e_runtime::{Approvals, DataDir, Host};
 use sandbox::{MemoryLevel, Settings};
 use serde_json::Value;
+use store::Sqlite;
 
 use super::{Agents, Shared};
 use crate::audit::head::HeadFile;
@@ -26,6 +27,7 @@ pub(super) struct Sources {
     agents: Option<Arc<Agents>>,
     guards: Option<Settings>,
     servers: Box<dyn Fn() -> Vec<ServerState> + Send + Sync>,
+    database: Sqlite,
     data: DataDir,
     endpoints: Value,
     started_at: u64,
@@ -37,7 +39,7 @@ impl Sources {
         shared: &Shared,
         approvals: &Approvals,
         agents: Option<&Arc<Agents>>,
-        (data, endpoints): (&DataDir, Value),
+        (database, data, endpoints): (&Sqlite, &DataDir, Value),
     ) -> Self {
         Self {
             host: host.clone(),
@@ -47,6 +49,7 @@ impl Sources {
             agents: agents.cloned(),
             guards: shared.capabilities.guards().cloned(),
             servers: Box::new(shared.capabilities.server_states()),
+            database: database.clone(),
             data: data.clone(),
             endpoints,
             started_at: u64::try_from(now().0).unwrap_or(0),
@@ -64,7 +67,8 @@ impl Sources {
 
     async fn look(&self) -> Result<NodeStatus, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let held = self.approvals.list().await.map_err(|error| text(&error))?;
+        let held = self.approvals.each(|_| ()).await;
+        let held = held.map_err(|error| text(&error))?;
         let pending = self.definitions.changed().await;
         let pending = pending.map_err(|error| text(&error))?;
         Ok(NodeStatus {
@@ -86,7 +90,7 @@ impl Sources {
                 Some(agents) => Some(peers(agents).await),
                 None => None,
             },
-            store: store_files(&self.data.store()),
+            store: store_files(&self.database),
             audit: match &self.audit {
                 Some(log) => Some(audit_head(log, &self.data.path().join("audit")).await),
                 None => None,
@@ -116,11 +120,12 @@ async fn peers(agents: &Agents) -> Peers {
     }
 }
 
-fn store_files(database: &Path) -> StoreFiles {
+fn store_files(database: &Sqlite) -> StoreFiles {
     let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
     StoreFiles {
-        bytes: bytes(database),
-        log_bytes: bytes(&database.with_extension("db-wal")),
+        bytes: bytes(database.path()),
+        log_bytes: bytes(&database.path().with_extension("db-wal")),
+        check: database.integrity().into(),
     }
 }
 

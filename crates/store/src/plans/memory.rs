@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::rules::{self, Done};
 use super::{
     Author, Change, Changed, MAX_CHANGES_BYTES, NewTask, PLAN, Plan, Plans, TASK, Task, TaskChange,
+    check_list,
 };
 use crate::limits::{Bytes, Size};
 use crate::memory::Memory;
@@ -104,6 +105,7 @@ impl Plans for InMemory {
             if tasks.len() > limits.tasks_of_plan || !limits.tasks.holds(size) {
                 return Err(Error::Full { what: TASK });
             }
+            check_list(&tasks, None, &done.task, limits)?;
             record.tasks = tasks;
             Ok(shelf.settle(plan, done, limits))
         })
@@ -126,6 +128,7 @@ impl Plans for InMemory {
             };
             done.task.check(limits)?;
             let before = record.tasks.iter().find(|known| known.id == task);
+            check_list(&tasks, before, &done.task, limits)?;
             let before = Size::one(before.map_or(0, Task::size));
             let size = all.minus(before).plus(Size::one(done.task.size()));
             if !limits.tasks.holds(size) {

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use super::rules::{self, Done};
 use super::{
     Author, Change, Changed, MAX_CHANGES_BYTES, NewTask, PLAN, Plan, Plans, TASK, Task, TaskChange,
+    check_list,
 };
 use crate::limits::{Bytes, Size};
 use crate::scope::Owner;
@@ -111,6 +112,7 @@ impl InSqlite {
             if before.is_none() && tasks.len() > limits.tasks_of_plan {
                 return Err(Error::Full { what: TASK });
             }
+            check_list(&tasks, before.as_ref(), &done.task, &limits)?;
             let less = before
                 .as_ref()
                 .map_or_else(Size::default, |it| Size::one(it.size()));

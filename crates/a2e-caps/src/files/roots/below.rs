@@ -1,7 +1,7 @@
 //! What others make of roots: more roots below them, and files that they open by a path.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Access, Root, Roots, RootsError, check_name, real_path};
@@ -46,8 +46,8 @@ impl Roots {
         }))
     }
 
-    /// Where a regular file is now, for those who cannot be given a descriptor; and the folder below
-    /// which they must be kept, since it may be elsewhere by then.
+    /// Where a regular file is now, for those who cannot be given a descriptor; and its folder, in which
+    /// they must be kept, since the file may be elsewhere by then.
     pub(crate) fn real_file(
         &self,
         path: &str,
@@ -58,8 +58,16 @@ impl Roots {
             place.is_writable()?;
         }
         let (file, _) = place.file()?;
-        let failed = |errno| place.explain(errno);
-        let folder = rustix::io::fcntl_dupfd_cloexec(&place.root.folder, 0).map_err(failed)?;
-        Ok((real_path(&file).map_err(failed)?, folder))
+        let path = real_path(&file).map_err(|errno| place.explain(errno))?;
+        let inner = path.strip_prefix(&place.root.path).ok();
+        let inner = inner
+            .and_then(Path::parent)
+            .unwrap_or_else(|| Path::new(""));
+        let inner = match inner.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => inner,
+        };
+        let folder = place.root.place(inner).folder()?;
+        Ok((path, folder))
     }
 }

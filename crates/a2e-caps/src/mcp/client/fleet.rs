@@ -10,12 +10,15 @@ use super::Ground;
 use super::server::{Owner, Server};
 use crate::http::Web;
 use crate::skills::Shelf;
+use crate::turns::Turns;
 
 /// The servers. It stays when the configuration is read again.
 #[derive(Debug)]
 pub struct Fleet {
     pub(super) ground: Arc<Ground>,
     servers: Mutex<Vec<Arc<Server>>>,
+    /// Pages of lists may have many megabytes.
+    pub(super) listing: Turns,
 }
 
 /// How many servers an agent may register.
@@ -42,6 +45,7 @@ impl Fleet {
         Arc::new(Self {
             ground: Arc::new(ground),
             servers: Mutex::default(),
+            listing: Turns::default(),
         })
     }
 

@@ -22,6 +22,7 @@ use sse_stream::{Error as SseError, Sse, SseStream};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::login::{Challenge, Login};
+use super::pages::{MAX_PAGE, asks_for_page};
 use crate::http::{Ask, Client, Opened, Reach, Target};
 use crate::tool::ToolFailure;
 
@@ -67,8 +68,9 @@ pub(super) struct Events {
     body: Incoming,
     /// The connection lives as long as its body.
     _connection: AbortOnDropHandle<()>,
-    /// Bytes since the last event ended.
+    /// Bytes since the last event ended, and how many there may be.
     since: usize,
+    most: usize,
 }
 
 impl fmt::Debug for Poster {
@@ -155,7 +157,9 @@ impl Poster {
         );
         let opened = self.open(Method::GET, url, headers, Vec::new()).await?;
         match opened.head.status {
-            StatusCode::OK if is(&opened.head.headers, "text/event-stream") => Ok(events(opened)),
+            StatusCode::OK if is(&opened.head.headers, "text/event-stream") => {
+                Ok(events(opened, MAX_MESSAGE))
+            }
             StatusCode::OK => Err(HttpError::Unexpected("there are no events at this address")),
             status => Err(HttpError::Status(status)),
         }
@@ -197,6 +201,10 @@ impl StreamableHttpClient for Poster {
             HeaderValue::from_static("application/json, text/event-stream"),
         );
         let body = serde_json::to_vec(&message)?;
+        let most = match &message {
+            ClientJsonRpcMessage::Request(asked) if asks_for_page(&asked.request) => MAX_PAGE,
+            _ => MAX_MESSAGE,
+        };
         let opened = self.open(Method::POST, &uri, headers, body).await;
         let opened = opened.map_err(StreamableHttpError::Client)?;
         let status = opened.head.status;
@@ -217,9 +225,9 @@ impl StreamableHttpClient for Poster {
         let begun = opened.head.headers.get("mcp-session-id");
         let begun = begun.and_then(|id| id.to_str().ok()).map(str::to_owned);
         if is(&opened.head.headers, "text/event-stream") {
-            return Ok(StreamableHttpPostResponse::Sse(events(opened), begun));
+            return Ok(StreamableHttpPostResponse::Sse(events(opened, most), begun));
         }
-        let body = read(opened, MAX_MESSAGE)
+        let body = read(opened, most)
             .await
             .map_err(StreamableHttpError::Client)?;
         match serde_json::from_slice(&body) {
@@ -318,11 +326,12 @@ fn is(headers: &HeaderMap, kind: &str) -> bool {
     })
 }
 
-fn events(opened: Opened) -> BoxStream<'static, Result<Sse, SseError>> {
+fn events(opened: Opened, most: usize) -> BoxStream<'static, Result<Sse, SseError>> {
     let events = Events {
         body: opened.body,
         _connection: opened.connection,
         since: 0,
+        most,
     };
     SseStream::new(events).boxed()
 }
@@ -355,7 +364,7 @@ impl Events {
             Some(behind) => behind,
             None => self.since.saturating_add(data.len()),
         };
-        self.since <= MAX_MESSAGE
+        self.since <= self.most
     }
 }
 

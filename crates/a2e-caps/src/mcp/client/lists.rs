@@ -19,8 +19,8 @@ use crate::tool::{Admitted, Source, Tool};
 /// How many tools, resources or prompts of a server are listed; more are left out.
 pub const MAX_LISTED: usize = 2000;
 
-/// Bytes of a list, about; of a page that has more than is left, nothing is listed.
-const MAX_LISTED_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of the list of a server, as JSON; more are left out.
+pub const MAX_LISTED_BYTES: usize = 1024 * 1024;
 
 /// How many pages are asked for: a server that has always one more is stopped here.
 const MAX_PAGES: usize = 100;
@@ -28,27 +28,53 @@ const MAX_PAGES: usize = 100;
 /// How long a server may take for all pages.
 const LISTING: Duration = Duration::from_secs(20);
 
+/// What a server has of a kind, as far as it is listed.
+struct List<T> {
+    items: Vec<T>,
+    bytes: usize,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<T: Serialize> List<T> {
+    /// Adds a page, as far as there is room; returns whether there may be more.
+    fn add(&mut self, page: Vec<T>) -> bool {
+        for item in page {
+            let bytes = self.bytes.saturating_add(size(&item));
+            if bytes > MAX_LISTED_BYTES || self.items.len() >= MAX_LISTED {
+                tracing::warn!(
+                    "a list of over {MAX_LISTED} entries or {MAX_LISTED_BYTES} bytes is cut off"
+                );
+                return false;
+            }
+            self.bytes = bytes;
+            self.items.push(item);
+        }
+        true
+    }
+}
+
 /// All pages of a list.
 macro_rules! pages {
     ($peer:expr, $list:ident, $items:ident) => {
         async {
-            let (mut all, mut cursor, mut left) = (Vec::new(), None, MAX_LISTED_BYTES);
+            let (mut list, mut cursor) = (List::default(), None);
             for _ in 0..MAX_PAGES {
                 let asked = PaginatedRequestParams::default().with_cursor(cursor);
                 let page = $peer.$list(Some(asked)).await?;
-                let Some(room) = left.checked_sub(size(&page.$items)) else {
-                    tracing::warn!("a list of over {MAX_LISTED_BYTES} bytes is cut off");
-                    break;
-                };
-                left = room;
-                all.extend(page.$items);
                 cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
-                if cursor.is_none() || all.len() >= MAX_LISTED {
+                if !list.add(page.$items) || cursor.is_none() {
                     break;
                 }
             }
-            all.truncate(MAX_LISTED);
-            Ok(all)
+            Ok(list.items)
         }
     };
 }

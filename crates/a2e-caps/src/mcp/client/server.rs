@@ -22,6 +22,7 @@ use super::streams::Direct;
 use super::subscribe::Subscriptions;
 use super::told::Told;
 use crate::tool::ToolConfiguration;
+use crate::truncate::truncate;
 
 /// An MCP server. It is connected to when it is added, or when it is needed if it is known what it has.
 #[derive(Debug)]
@@ -90,6 +91,9 @@ pub(super) struct Unavailable {
 
 /// How long a server may take to start and to say what it is.
 const START: Duration = Duration::from_secs(60);
+
+/// Bytes of what a server is called, and of why it is not connected.
+const MAX_TEXT: usize = 1024;
 
 /// How many notifications of a server are passed on at once.
 const MAX_TELLING: usize = 16;
@@ -194,7 +198,7 @@ impl Server {
                 link.not_before = Some(now + backoff(link.failures));
                 let mut told = self.told();
                 told.status = Some(McpServerStatus::Error);
-                told.error.clone_from(&why);
+                told.error = shown(&why);
                 drop(told);
                 Err(self.unavailable(&why))
             }
@@ -240,10 +244,10 @@ impl Server {
             told.round_trip = took;
             told.connected_at = super::now();
             if let Some(info) = &info {
-                told.version = info.protocol_version.to_string();
+                told.version = shown(&info.protocol_version.to_string());
                 if let Some(server) = &info.server_info {
-                    told.name.clone_from(&server.name);
-                    told.server_version.clone_from(&server.version);
+                    told.name = shown(&server.name);
+                    told.server_version = shown(&server.version);
                 }
             }
         }
@@ -376,6 +380,11 @@ impl Unavailable {
     pub(super) fn why(&self) -> &str {
         &self.why
     }
+}
+
+/// A text of a server as lists have it.
+fn shown(text: &str) -> String {
+    truncate(text.to_owned(), MAX_TEXT)
 }
 
 /// What a server is, as an approval covers it.

@@ -14,12 +14,14 @@ use rmcp::transport::Transport;
 use sse_stream::{Error as SseError, Sse};
 
 use super::http::{HttpError, Poster};
+use super::pages::{Arrived, Pages};
 
 /// A connection to a server.
 pub(super) struct SseTransport {
     poster: Poster,
     endpoint: Arc<str>,
     events: BoxStream<'static, Result<Sse, SseError>>,
+    pages: Pages,
 }
 
 /// Events that are no messages, until the server is given up.
@@ -43,6 +45,7 @@ impl SseTransport {
             poster,
             endpoint: endpoint.into(),
             events,
+            pages: Pages::default(),
         })
     }
 }
@@ -54,6 +57,7 @@ impl Transport<RoleClient> for SseTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), HttpError>> + Send + 'static {
+        self.pages.sent(&item);
         let (poster, endpoint) = (self.poster.clone(), Arc::clone(&self.endpoint));
         async move {
             let body = serde_json::to_vec(&item)
@@ -66,6 +70,11 @@ impl Transport<RoleClient> for SseTransport {
         for _ in 0..MAX_GARBAGE {
             let event = self.events.next().await?.ok()?;
             let data = event.data.unwrap_or_default();
+            match self.pages.look(data.as_bytes()) {
+                Arrived::Readable => {}
+                Arrived::TooLong(answer) => return Some(*answer),
+                Arrived::Unclear => continue,
+            }
             if let Ok(message) = serde_json::from_str::<ServerJsonRpcMessage>(&data) {
                 return Some(message);
             }

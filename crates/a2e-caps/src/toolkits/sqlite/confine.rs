@@ -1,17 +1,16 @@
-//! A thread that can open files below one folder and nowhere else.
+//! What a query can open.
 //!
-//! SQLite opens a database by its path, and its journals later, when a path may lead elsewhere than
-//! it did when it was checked. So the kernel is told (Landlock) what this thread may open at all. It
-//! cannot be told otherwise again: each query has a thread of its own.
+//! SQLite opens a database by its path, and other files by what is added to that path, later, when a path
+//! may lead elsewhere than it did when it was checked. So the kernel is told (Landlock) what the thread of
+//! a query may open at all: the folder of the database.
 //!
-//! A FIFO would keep such a thread for as long as nothing writes to it, so that nothing is opened that
-//! is no regular file. Commands of the same agent could still put one there in between: a thread
-//! counts for its agent until it has ended, however long nobody has waited for it, and what an agent
-//! blocks is its own.
+//! A FIFO would block a query for as long as nothing writes to it, so nothing is opened that is no regular
+//! file. Commands of the same agent could still put one there in between, which the time limit of the
+//! process is for.
 
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::AsFd;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use landlock::{
@@ -19,70 +18,93 @@ use landlock::{
     RulesetCreatedAttr,
 };
 use rustix::fs::FileType;
-use tokio::sync::oneshot;
 
-use crate::shares::Share;
-use crate::tool::ToolFailure;
+use super::query::QueryError;
 
 /// The first that sees files cut short.
 const LEVEL: ABI = ABI::V3;
 
-/// What SQLite opens beside a database, by what is added to its name.
-const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
+/// The journal of a transaction, by what is added to the name of its database.
+const JOURNAL: &str = "-journal";
 
-/// Runs something on a thread of its own, which is one of its agent's until it ends.
-pub(super) async fn on_a_thread<T: Send + 'static>(
-    share: Share,
-    run: impl FnOnce() -> Result<T, ToolFailure> + Send + 'static,
-) -> Result<T, ToolFailure> {
-    let (answer, outcome) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("sqlite".into());
-    let started = thread.spawn(move || {
-        let outcome = run();
-        drop(share);
-        // Nobody may wait for it any more.
-        let _ = answer.send(outcome);
-    });
-    started.map_err(|error| ToolFailure::new(format!("no thread for the query: {error}")))?;
-    outcome.await.map_err(|_| ToolFailure::crashed())?
-}
+/// What SQLite opens beside a database. Databases that are attached and temporary files would be others:
+/// both are ruled out by how a connection is set up.
+const BESIDE: [&str; 3] = [JOURNAL, "-wal", "-shm"];
+
+/// What a journal ends with if it names a super-journal: the length of the name, its checksum, this.
+const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
 /// Refuses a database beside which there is something that SQLite would take for a file of its own,
-/// and that is no regular file.
-pub(super) fn check_beside(database: &Path) -> Result<(), ToolFailure> {
-    for suffix in BESIDE {
+/// and that is no regular file; or a journal that names other files.
+pub(super) fn check_beside(database: &Path) -> Result<(), QueryError> {
+    let beside = |suffix: &str| {
         let mut path = OsString::from(database);
         path.push(suffix);
-        let kind = match rustix::fs::lstat(&path) {
+        path
+    };
+    for suffix in BESIDE {
+        let kind = match rustix::fs::lstat(beside(suffix)) {
             Ok(stat) => FileType::from_raw_mode(stat.st_mode),
             Err(rustix::io::Errno::NOENT) => continue,
             Err(errno) => {
                 let error = io::Error::from(errno);
-                return Err(ToolFailure::new(format!(
+                return Err(QueryError::Failed(format!(
                     "what lies beside the database as `{suffix}` cannot be looked at: {error}"
                 )));
             }
         };
         if kind != FileType::RegularFile {
-            let text = format!(
+            return Err(QueryError::NotRegular(format!(
                 "beside the database lies something as `{suffix}` that is no regular file, so it is \
                  not opened; remove that first"
-            );
-            return Err(ToolFailure::denied("not_regular", text));
+            )));
         }
     }
-    Ok(())
+    match names_super_journal(Path::new(&beside(JOURNAL))) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(QueryError::NotRegular(format!(
+            "the `{JOURNAL}` beside the database names a super-journal, so it is not opened: the \
+             program that changed several databases at once has to finish that"
+        ))),
+        Err(error) => Err(QueryError::Failed(format!(
+            "the `{JOURNAL}` beside the database cannot be read: {error}"
+        ))),
+    }
 }
 
-/// Has this thread open nothing but what is below a folder, for as long as it lives.
-pub(super) fn keep_below(folder: impl AsFd) -> Result<(), ToolFailure> {
-    confine(folder).map_err(|error| {
-        tracing::warn!(%error, "a query cannot be confined");
-        ToolFailure::new("queries need Landlock, which this machine's kernel does not offer")
+/// Whether a journal ends with the name of a super-journal. SQLite would open that file by any path that
+/// stands there, read names of more journals from it, open those, and remove it.
+fn names_super_journal(journal: &Path) -> io::Result<bool> {
+    let mut file = match File::open(journal) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let size = file.seek(SeekFrom::End(0))?;
+    let Some(end) = size.checked_sub(16) else {
+        return Ok(false);
+    };
+    file.seek(SeekFrom::Start(end))?;
+    let (mut length, mut checksum, mut magic) = ([0; 4], [0; 4], [0; 8]);
+    file.read_exact(&mut length)?;
+    file.read_exact(&mut checksum)?;
+    file.read_exact(&mut magic)?;
+    let length = u64::from(u32::from_be_bytes(length));
+    Ok(magic == MAGIC && (1..=end).contains(&length))
+}
+
+/// Has this thread open nothing but what is in the folder that the process is in, for as long as it
+/// lives.
+pub(super) fn stay_in_folder() -> Result<(), QueryError> {
+    confine(Path::new(".")).map_err(|error| {
+        QueryError::Failed(format!(
+            "queries need Landlock, which this machine's kernel does not offer: {error}"
+        ))
     })
 }
 
-fn confine(folder: impl AsFd) -> Result<(), Box<dyn std::error::Error>> {
+fn confine(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let folder = PathFd::new(folder)?;
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(LEVEL))?
@@ -97,20 +119,19 @@ fn confine(folder: impl AsFd) -> Result<(), Box<dyn std::error::Error>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
+    use std::fs;
 
     use super::*;
-    use crate::shares::{Kind, Shares};
 
     #[test]
     fn only_regular_files_lie_beside_a_database() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("x.db");
-        assert_eq!(check_beside(&database), Ok(()));
+        assert!(check_beside(&database).is_ok());
         for suffix in BESIDE {
             let beside = folder.path().join(format!("x.db{suffix}"));
             fs::write(&beside, "").unwrap();
-            assert_eq!(check_beside(&database), Ok(()), "{suffix}");
+            assert!(check_beside(&database).is_ok(), "{suffix}");
             fs::remove_file(&beside).unwrap();
             std::os::unix::fs::symlink("elsewhere", &beside).unwrap();
             assert!(check_beside(&database).is_err(), "{suffix}");
@@ -121,29 +142,57 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn only_what_is_below_opens() {
+    #[test]
+    fn a_journal_must_not_name_a_super_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("x.db");
+        let journal = folder.path().join("x.db-journal");
+        let end = |name: &[u8], length: u32, magic: &[u8]| {
+            let mut end = vec![0; 512];
+            end.extend_from_slice(name);
+            end.extend_from_slice(&length.to_be_bytes());
+            end.extend_from_slice(&[0; 4]);
+            end.extend_from_slice(magic);
+            end
+        };
+        let name = b"/tmp/x-mj123456912";
+        let length = u32::try_from(name.len()).unwrap();
+        for (content, is_refused) in [
+            (end(name, length, &MAGIC), true),
+            (end(name, 0, &MAGIC), false),
+            (end(name, 10_000, &MAGIC), false),
+            (end(name, length, &[0; 8]), false),
+            (MAGIC.to_vec(), false),
+        ] {
+            fs::write(&journal, content).unwrap();
+            assert_eq!(check_beside(&database).is_err(), is_refused);
+        }
+    }
+
+    #[test]
+    fn only_what_is_below_opens() {
         let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (a, b) = (inside.path().join("a"), outside.path().join("b"));
         fs::write(&a, "a").unwrap();
         fs::write(&b, "b").unwrap();
-        std::os::unix::fs::symlink(&b, inside.path().join("link")).unwrap();
-        let folder = File::open(inside.path()).unwrap();
         let link = inside.path().join("link");
-        let (read, new) = (b.clone(), outside.path().join("c"));
-        let shares = Shares::new(Kind::Queries, 1);
-        let agent = "ada".into();
-        on_a_thread(shares.take(&agent).unwrap(), move || {
-            keep_below(&folder)?;
-            assert!(fs::read(&a).is_ok());
-            assert!(fs::write(&a, "c").is_ok());
-            assert!(fs::read(&read).is_err());
-            assert!(fs::read(&link).is_err());
-            assert!(fs::write(&new, "c").is_err());
-            Ok(())
-        })
-        .await
-        .unwrap();
+        std::os::unix::fs::symlink(&b, &link).unwrap();
+        let thread = std::thread::spawn({
+            let (folder, b, c) = (
+                inside.path().to_owned(),
+                b.clone(),
+                outside.path().join("c"),
+            );
+            move || {
+                confine(&folder).unwrap();
+                assert!(fs::read(&a).is_ok());
+                assert!(fs::write(&a, "c").is_ok());
+                assert!(fs::read(&b).is_err());
+                assert!(fs::read(&link).is_err());
+                assert!(fs::write(&c, "c").is_err());
+            }
+        });
+        thread.join().unwrap();
         // Other threads are as they were.
         assert_eq!(fs::read(&b).unwrap(), b"b");
     }

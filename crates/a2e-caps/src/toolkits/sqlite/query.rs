@@ -1,6 +1,10 @@
 //! One statement on a database.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -10,27 +14,50 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, Row, Statement, params_from_iter};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::Limits;
 use crate::files::Access;
-use crate::tool::{Output, ToolFailure};
+use crate::tool::ToolFailure;
 
-/// A statement to be run.
-pub(super) struct Work {
-    pub(super) asked: Asked,
-    pub(super) access: Access,
+/// A statement to be run on a database of the folder that the process is in.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Query {
+    /// The name of the file.
+    file: Vec<u8>,
+    asked: Asked,
+    may_write: bool,
     pub(super) limits: Limits,
-    pub(super) over: CancellationToken,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Asked {
     sql: String,
     #[serde(default)]
     parameters: Vec<Value>,
+}
+
+/// What a statement gives.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Rows {
+    pub(super) columns: Vec<String>,
+    pub(super) rows: Vec<Vec<Value>>,
+    /// Of one that may change the database.
+    pub(super) changed_rows: Option<u64>,
+    /// Whether there are more rows.
+    pub(super) truncated: bool,
+}
+
+/// Why a statement gives nothing: in words for the agent, and whether it must not do this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum QueryError {
+    Failed(String),
+    ReadOnly,
+    /// The statement is none of those that may be run.
+    Statement,
+    /// What lies beside the database is not what SQLite may open.
+    NotRegular(String),
 }
 
 /// Bytes of a statement.
@@ -43,20 +70,20 @@ pub const MAX_VALUE: usize = 4 << 20;
 const STEPS: i32 = 1000;
 
 /// How long others may keep a database locked.
-const BUSY: Duration = Duration::from_secs(2);
+pub(super) const BUSY: Duration = Duration::from_secs(2);
 
-/// Bytes that SQLite may have in memory, of all connections of this process: those of the store need
-/// less than a quarter. A statement can have as many large values at once as it has words for.
-const MAX_HEAP: usize = 512 << 20;
+/// Bytes that SQLite may have in memory for a query, its cache and what it sorts included. A statement
+/// can have as many large values at once as it has words for.
+pub(super) const MAX_HEAP: usize = 64 << 20;
 
-/// How the connection is to be. What does not fit into its cache would go to files outside, which it
-/// cannot open: a query that sorts too much fails, and takes no more memory than this.
+/// How the connection is to be. Nothing is kept in temporary files: what needs more memory than there is
+/// fails.
 const SETUP: &str = "
     PRAGMA trusted_schema = OFF;
     PRAGMA cell_size_check = ON;
     PRAGMA mmap_size = 0;
-    PRAGMA temp_store = FILE;
-    PRAGMA cache_size = -32768;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA cache_size = -16384;
 ";
 
 /// Pragmas that only tell.
@@ -74,27 +101,44 @@ const TELLING: [&str; 11] = [
     "function_list",
 ];
 
-impl Work {
-    pub(super) fn run(self, path: &Path) -> Result<Output, ToolFailure> {
+impl Query {
+    /// A statement for the file at this path.
+    pub(super) fn new(path: &Path, asked: Asked, access: Access, limits: Limits) -> Self {
+        let file = path.file_name().unwrap_or_default().to_owned();
+        Self {
+            file: file.into_vec(),
+            asked,
+            may_write: access == Access::ReadWrite,
+            limits,
+        }
+    }
+
+    /// The database, from the folder that it is in.
+    pub(super) fn file(&self) -> PathBuf {
+        OsString::from_vec(self.file.clone()).into()
+    }
+
+    /// Runs it, until it is `over`.
+    pub(super) fn run(self, over: Arc<AtomicBool>) -> Result<Rows, QueryError> {
         let told = |error| self.explain(&error);
-        let connection = self.open(path).map_err(told)?;
+        let connection = self.open(over).map_err(told)?;
         let statement = connection.prepare(&self.asked.sql);
         self.rows(&connection, statement.map_err(told)?)
     }
 
-    fn open(&self, path: &Path) -> Result<Connection, Error> {
-        let rights = match self.access {
-            Access::ReadOnly => OpenFlags::SQLITE_OPEN_READ_ONLY,
-            Access::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
+    fn open(&self, over: Arc<AtomicBool>) -> Result<Connection, Error> {
+        let rights = match self.may_write {
+            false => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            true => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
         // A link is resolved already; one that is there now has come since.
         let how = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let mut connection = Connection::open_with_flags(path, rights | how)?;
+        let mut connection = Connection::open_with_flags(self.file(), rights | how)?;
         connection.busy_timeout(BUSY)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         connection.execute_batch(SETUP)?;
         connection.execute_batch(&format!("PRAGMA hard_heap_limit = {MAX_HEAP}"))?;
-        if self.access == Access::ReadOnly {
+        if !self.may_write {
             connection.execute_batch("PRAGMA query_only = ON")?;
         }
         let limit = |size: usize| i32::try_from(size).unwrap_or(i32::MAX);
@@ -103,8 +147,7 @@ impl Work {
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.authorizer(Some(authorize))?;
         let until = Instant::now() + self.limits.time;
-        let over = self.over.clone();
-        let is_enough = move || Instant::now() >= until || over.is_cancelled();
+        let is_enough = move || Instant::now() >= until || over.load(Ordering::Relaxed);
         connection.progress_handler(STEPS, Some(is_enough))?;
         Ok(connection)
     }
@@ -113,9 +156,9 @@ impl Work {
         &self,
         connection: &Connection,
         mut statement: Statement<'_>,
-    ) -> Result<Output, ToolFailure> {
-        if self.access == Access::ReadOnly && !statement.readonly() {
-            return Err(read_only());
+    ) -> Result<Rows, QueryError> {
+        if !self.may_write && !statement.readonly() {
+            return Err(QueryError::ReadOnly);
         }
         let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let told = |error| self.explain(&error);
@@ -135,55 +178,69 @@ impl Work {
             bytes = bytes.saturating_add(size);
             rows.push(row);
         }
-        if is_cut && self.access == Access::ReadWrite {
+        if is_cut && self.may_write {
             // What is not read to its end may not be done to its end.
             while found.next().map_err(told)?.is_some() {}
         }
         drop(found);
-        let mut data = Map::new();
-        data.insert("columns".into(), json!(columns));
-        data.insert("rows".into(), json!(rows));
-        if self.access == Access::ReadWrite {
-            data.insert("changed_rows".into(), json!(connection.total_changes()));
-        }
-        Ok(Output::new(&Value::Object(data))?.truncated(is_cut))
+        Ok(Rows {
+            columns,
+            rows,
+            changed_rows: self.may_write.then(|| connection.total_changes()),
+            truncated: is_cut,
+        })
     }
 
     /// What went wrong, and what to do next.
-    fn explain(&self, error: &Error) -> ToolFailure {
-        let text = match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) => format!(
-                "the statement took longer than {} s; ask for less at once",
-                self.limits.time.as_secs_f32()
-            ),
-            Some(ErrorCode::ReadOnly) => return read_only(),
+    fn explain(&self, error: &Error) -> QueryError {
+        QueryError::Failed(match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => {
+                return QueryError::too_long(self.limits.time);
+            }
+            Some(ErrorCode::ReadOnly) => return QueryError::ReadOnly,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 "somebody else keeps the database locked; try again".into()
             }
-            Some(ErrorCode::OutOfMemory) => {
-                "the statement needs more memory than it may have; ask for less at once".into()
-            }
+            Some(ErrorCode::OutOfMemory) => format!(
+                "the statement needs more memory than it may have ({} MiB); ask for less at once",
+                MAX_HEAP >> 20
+            ),
             Some(ErrorCode::TooBig) => format!(
                 "a value has more than {MAX_VALUE} bytes, or the statement more than {MAX_SQL}"
             ),
-            Some(ErrorCode::AuthorizationForStatementDenied) => {
-                let text = "other files and the settings of the database are out of reach";
-                return ToolFailure::denied("statement", text);
-            }
-            Some(ErrorCode::CannotOpen) => "the database cannot be opened, or the statement needs \
-                                            more memory than it may have"
-                .into(),
+            Some(ErrorCode::AuthorizationForStatementDenied) => return QueryError::Statement,
+            Some(ErrorCode::CannotOpen) => "the database cannot be opened".into(),
             Some(ErrorCode::NotADatabase) => "the file is no SQLite database".into(),
             _ => format!("SQLite says: {error}"),
-        };
-        ToolFailure::new(text)
+        })
     }
 }
 
-fn read_only() -> ToolFailure {
-    let text = "this only reads; sqlite_execute changes a database that is configured with `access` \
-                `read_write`";
-    ToolFailure::denied("read_only", text)
+impl QueryError {
+    pub(super) fn too_long(limit: Duration) -> Self {
+        Self::Failed(format!(
+            "the statement took longer than {} s; ask for less at once",
+            limit.as_secs_f32()
+        ))
+    }
+}
+
+impl From<QueryError> for ToolFailure {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Failed(text) => Self::new(text),
+            QueryError::ReadOnly => Self::denied(
+                "read_only",
+                "this only reads; sqlite_execute changes a database that is configured with `access` \
+                 `read_write`",
+            ),
+            QueryError::Statement => Self::denied(
+                "statement",
+                "other files and the settings of the database are out of reach",
+            ),
+            QueryError::NotRegular(text) => Self::denied("not_regular", text),
+        }
+    }
 }
 
 /// What statements may do.

@@ -3,12 +3,15 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use a2e_caps::proc::MAX_LISTED_COMMAND;
 use serde_json::{Value, json};
 
 use super::{ALL, agent, spawn, until_exit};
+use crate::mcp_servers::ask;
 use crate::node::{Node, Wire};
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn a_process_is_followed_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path(), ALL);
@@ -75,6 +78,26 @@ fn a_process_is_followed_to_its_end() {
         all["procs"][0]["cmd"].as_str().unwrap().split(' ').next(),
         Some("bash")
     );
+    // Of long commands a list has the beginning.
+    let word = "x".repeat(MAX_LISTED_COMMAND - "true ".len());
+    for (id, word, is_cut) in [
+        ("l0", word.clone(), false),
+        ("l1", format!("{word}y"), true),
+    ] {
+        let request = json!({"type": "proc/spawn/req", "id": id, "cmd": ["true", word]});
+        let spawned = ask(&mut wire, &request);
+        let all = ask(
+            &mut wire,
+            &json!({"type": "proc/status/req", "id": format!("{id}s")}),
+        );
+        let mut procs = all["procs"].as_array().unwrap().iter();
+        let listed = procs
+            .find(|it| it["proc_id"] == spawned["proc_id"])
+            .unwrap();
+        let expected = format!("true {word}").replace('y', "…");
+        assert_eq!(listed["cmd"], expected);
+        assert_eq!(listed["cmd"].as_str().unwrap().ends_with('…'), is_cut);
+    }
 }
 
 #[test]

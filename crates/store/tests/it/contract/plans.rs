@@ -16,6 +16,7 @@ contract! {
     plans_of_others_are_out_of_reach,
     limits_of_plans_hold,
     limits_of_tasks_hold,
+    the_list_of_the_tasks_of_a_plan_has_a_limit,
     of_many_changes_the_newest_are_given,
 }
 
@@ -355,6 +356,70 @@ fn limits_of_tasks_hold(make: Make) {
     plans.remove("q").wait().unwrap();
     let (kept, _) = plans.task("p", "1").wait().unwrap().unwrap();
     assert_eq!((&*kept.description, kept.version), ("more", 1));
+}
+
+fn the_list_of_the_tasks_of_a_plan_has_a_limit(make: Make) {
+    let short = NewTask {
+        title: "a".to_owned(),
+        ..task("1")
+    };
+    let one = |title: &str| {
+        let store = make(Limits::default());
+        let plans = store.for_agent(&ada()).plans();
+        plans.create(plan("p")).wait().unwrap();
+        let title = title.to_owned();
+        add(
+            &*plans,
+            "p",
+            NewTask {
+                title,
+                ..short.clone()
+            },
+        )
+        .listed_size()
+    };
+    // As JSON: what is escaped counts as often as it is written.
+    assert_eq!(
+        (one("aa"), one("\""), one("\u{1}")),
+        (one("a") + 1, one("a") + 1, one("a") + 5)
+    );
+    let store = make(Limits {
+        task_list: 2 * one("a") + 8,
+        ..Limits::default()
+    });
+    let plans = store.for_agent(&ada()).plans();
+    for id in ["p", "q"] {
+        plans.create(plan(id)).wait().unwrap();
+    }
+    let with_id = |id: &str| NewTask {
+        id: id.to_owned(),
+        ..short.clone()
+    };
+    for id in ["1", "2"] {
+        add(&*plans, "p", with_id(id));
+    }
+    let full = || {
+        Err(Error::Full {
+            what: "task, title or dependency in this plan",
+        })
+    };
+    assert_eq!(plans.add(by("ada", 0), "p", with_id("3")).wait(), full());
+    let change = |title: &str, deps: &[&str]| {
+        let change = TaskChange {
+            title: Some(title.to_owned()),
+            deps: Some(deps.iter().map(|id| (*id).to_owned()).collect()),
+            ..TaskChange::default()
+        };
+        plans.change(by("ada", 0), "p", "1", change).wait()
+    };
+    // A dependency has 8 bytes here, and so have eight letters more.
+    assert_eq!(change("aa", &["2"]), full());
+    done(change("a", &["2"]).unwrap());
+    assert_eq!(change("aaaaaaaaaa", &[]), full());
+    done(change("aaaaaaaaa", &[]).unwrap());
+    // Other plans have room, and what becomes shorter always has.
+    add(&*plans, "q", with_id("3"));
+    done(change("aaaaaaaa", &[]).unwrap());
 }
 
 fn of_many_changes_the_newest_are_given(make: Make) {
