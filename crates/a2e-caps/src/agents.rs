@@ -39,7 +39,7 @@ use tree::{State, Sub, Tree, Wish};
 use work::{Task, Work};
 
 pub use forest::{AgentInfo, Forest};
-pub use tree::{Limits, MAX_INBOX, MAX_MESSAGE};
+pub use tree::{Limits, MAX_CONFIG, MAX_INBOX, MAX_MESSAGE};
 pub use work::Shop;
 
 /// The member of `metadata` that says which sub-agent has a new one.
@@ -101,7 +101,8 @@ impl Agents {
         let accounts = &self.forest.accounts;
         let account = accounts.open(session.identity(), Instant::now())?;
         let tree = slot.0.get_or_init(|| {
-            let tree = Arc::new(Tree::new(account, self.limits));
+            let over = session.ended().child_token();
+            let tree = Arc::new(Tree::new(account, self.limits, over));
             self.forest.add(&tree);
             tree
         });
@@ -115,6 +116,7 @@ impl Agents {
         parent: Option<&str>,
         wish: Wish,
     ) -> Result<(String, SubagentStatus<'static>), Failure> {
+        wish::check(&wish)?;
         let id: String = fresh::id(Namespace::MultiAgent)?.chars().take(8).collect();
         let tree = self.tree(context.session())?;
         match tree.add(format!("sub_{id}"), parent, wish) {

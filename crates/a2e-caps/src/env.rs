@@ -125,7 +125,8 @@ impl Environments {
         };
         let episode = Arc::new(Episode::begin(beginning, opened));
         let first = episode.observe().await;
-        if let Some(goes) = table.insert(&episode, self.settings.max_episodes)? {
+        let inserted = table.insert(session, &episode, self.settings.max_episodes);
+        if let Some(goes) = inserted? {
             close_unasked(&goes, "closed: a newer episode took its place").await;
         }
         table.sweep(self.settings.idle);

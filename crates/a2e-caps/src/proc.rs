@@ -29,6 +29,7 @@ use output::Running;
 use process::Process;
 use table::Table;
 
+pub use process::MAX_LISTED_COMMAND;
 pub use resize::Resize;
 
 /// What processes may be.
@@ -115,10 +116,9 @@ impl Procs {
             .spawn(&command, &profile)
             .await;
         let mut child = spawned.map_err(|error| error.to_string())?;
-        let words = request.cmd.iter().map(|word| (**word).to_owned());
         let process = Arc::new(Process::new(
             fresh_id()?,
-            words.collect(),
+            &request.cmd,
             now(),
             &mut child,
             command.stdin,
@@ -126,7 +126,7 @@ impl Procs {
         if context.keep_stream().await.is_err() {
             return Err("the session is over".into());
         }
-        table.insert(place, Arc::clone(&process));
+        table.insert(context.session(), place, Arc::clone(&process));
         let running = Running {
             child,
             share: Some(share),
@@ -346,7 +346,7 @@ impl Plugin for Procs {
 
     fn clear(&self, session: &Session) {
         if let Some(table) = session.existing::<Table>() {
-            table.close();
+            table.kill_all();
         }
     }
 }

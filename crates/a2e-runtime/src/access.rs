@@ -1,7 +1,8 @@
 //! The access of identities to a host: what acts for one holds it, and ends when it is revoked.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,11 +36,24 @@ pub(crate) struct AccessTable(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     entries: HashMap<AccessHolder, Entry>,
-    /// How often access was revoked.
-    revocations: u64,
+    /// Where the next revocation is noted.
+    next_revocation: Revocations,
     /// With so many entries it is time to remove those that nothing acts for.
     prune_at: usize,
 }
+
+/// The revocations from a moment on, while a credential is checked: a list that grows at its end, and
+/// whose beginning is dropped with the last login that began there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Revocations(Arc<OnceLock<Revocation>>);
+
+struct Revocation {
+    is_meant: IsMeant,
+    next: Revocations,
+}
+
+/// Which identities a revocation is about.
+pub(crate) type IsMeant = Arc<dyn Fn(&AccessHolder) -> bool + Send + Sync>;
 
 /// What all clones of one access share.
 #[derive(Debug, Default)]
@@ -75,9 +89,9 @@ impl Access {
 }
 
 impl AccessTable {
-    /// The number of revocations: read before a credential is checked, for `enter_since`.
-    pub(crate) fn revocations(&self) -> u64 {
-        self.lock().revocations
+    /// The revocations from now on: taken before a credential is checked, for `enter_since`.
+    pub(crate) fn revocations(&self) -> Revocations {
+        self.lock().next_revocation.clone()
     }
 
     /// The access of an identity.
@@ -85,11 +99,11 @@ impl AccessTable {
         self.lock().enter(identity)
     }
 
-    /// The access of an identity whose credential was checked when there had been so many revocations.
-    /// If there was another since, perhaps of this very credential, the access is revoked.
-    pub(crate) fn enter_since(&self, identity: &Identity, revocations: u64) -> Access {
+    /// The access of an identity whose credential was checked during these revocations. It is revoked if
+    /// one of them was about the identity: perhaps of this very credential.
+    pub(crate) fn enter_since(&self, identity: &Identity, revocations: &Revocations) -> Access {
         let mut inner = self.lock();
-        if inner.revocations == revocations {
+        if !revocations.are_about(&AccessHolder::of(identity)) {
             return inner.enter(identity);
         }
         let ended = Entry::default();
@@ -98,9 +112,10 @@ impl AccessTable {
     }
 
     /// Revokes the access of these; each that enters from now on has a new one.
-    pub(crate) fn revoke(&self, is_meant: impl Fn(&AccessHolder) -> bool) -> Vec<Entry> {
+    pub(crate) fn revoke(&self, is_meant: &IsMeant) -> Vec<Entry> {
         let mut inner = self.lock();
-        inner.revocations = inner.revocations.saturating_add(1);
+        let next = inner.next_revocation.add(is_meant);
+        inner.next_revocation = next;
         let revoked = inner.entries.extract_if(|holder, _| is_meant(holder));
         let revoked: Vec<Entry> = revoked.map(|(_, entry)| entry).collect();
         drop(inner);
@@ -134,6 +149,35 @@ impl Inner {
     }
 }
 
+impl Revocations {
+    /// Notes a revocation at the end; returns the new end.
+    fn add(&self, is_meant: &IsMeant) -> Self {
+        let revocation = self.0.get_or_init(|| Revocation {
+            is_meant: Arc::clone(is_meant),
+            next: Self::default(),
+        });
+        revocation.next.clone()
+    }
+
+    /// Whether one of them is about this identity.
+    fn are_about(&self, holder: &AccessHolder) -> bool {
+        let mut at = self;
+        while let Some(revocation) = at.0.get() {
+            if (revocation.is_meant)(holder) {
+                return true;
+            }
+            at = &revocation.next;
+        }
+        false
+    }
+}
+
+impl fmt::Debug for Revocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Revocation").finish_non_exhaustive()
+    }
+}
+
 impl Entry {
     fn access(&self) -> Access {
         Access {
@@ -157,6 +201,10 @@ impl Entry {
 mod tests {
     use super::*;
 
+    fn named(agent: &'static str) -> IsMeant {
+        Arc::new(move |holder| holder.agent == agent)
+    }
+
     #[test]
     fn access_is_revoked_with_all_its_clones_and_later_logins_have_a_new_one() {
         let table = AccessTable::default();
@@ -165,15 +213,39 @@ mod tests {
         let (first, other) = (table.enter(&ada), table.enter(&bob));
         let clone = first.clone();
         assert_eq!(table.acting(|it| it.agent == "ada"), 2);
-        let revoked = table.revoke(|it| it.agent == "ada");
+        let revoked = table.revoke(&named("ada"));
         assert!(first.is_revoked() && clone.is_revoked() && !other.is_revoked());
         assert_eq!(revoked.iter().map(Entry::left).sum::<usize>(), 2);
         drop((first, clone));
         assert_eq!(revoked.iter().map(Entry::left).sum::<usize>(), 0);
         assert!(!table.enter(&ada).is_revoked());
         // It was checked before, and may be what was revoked.
-        assert!(table.enter_since(&ada, before).is_revoked());
-        assert!(!table.enter_since(&ada, table.revocations()).is_revoked());
+        assert!(table.enter_since(&ada, &before).is_revoked());
+        assert!(!table.enter_since(&ada, &table.revocations()).is_revoked());
+    }
+
+    #[test]
+    fn revocation_ends_logins_under_way_of_the_revoked_identity_only() {
+        let table = AccessTable::default();
+        let (ada, bob) = (Identity::named("ada"), Identity::named("bob"));
+        let before = table.revocations();
+        table.revoke(&named("eve"));
+        let between = table.revocations();
+        table.revoke(&named("ada"));
+        table.revoke(&named("eve"));
+        for (identity, since, is_revoked) in [
+            (&ada, &before, true),
+            (&ada, &between, true),
+            (&ada, &table.revocations(), false),
+            (&bob, &before, false),
+        ] {
+            let access = table.enter_since(identity, since);
+            assert_eq!(access.is_revoked(), is_revoked, "{identity:?}");
+        }
+        // The list is dropped with the last login that needs it.
+        let oldest = Arc::downgrade(&before.0);
+        drop((before, between));
+        assert_eq!(oldest.strong_count(), 0);
     }
 
     #[test]

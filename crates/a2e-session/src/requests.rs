@@ -52,6 +52,8 @@ pub(crate) struct Running {
     patience: Option<(Duration, Duration)>,
     /// Its events go on after its response.
     pub(crate) keep_stream: bool,
+    /// It is not decided yet whether it is done.
+    is_undecided: bool,
 }
 
 /// Where the events of a request go.
@@ -99,6 +101,7 @@ impl Requests {
             deadline: now.saturating_add(wait),
             patience: is_call.then_some((wait, end)),
             keep_stream: false,
+            is_undecided: false,
         });
         Some(request)
     }
@@ -202,10 +205,19 @@ impl Requests {
         self.unanswered().map(|running| running.token).collect()
     }
 
-    /// All that are held.
-    pub(crate) fn held(&self) -> Vec<Token> {
-        let held = self.held.iter();
-        held.map(|held| held.running.token).collect()
+    /// Sets whether it is still to be decided if a request that was started is done.
+    pub(crate) fn set_undecided(&mut self, token: Token, is_undecided: bool) {
+        let mut running = self.running.iter_mut();
+        if let Some(running) = running.find(|running| running.token == token) {
+            running.is_undecided = is_undecided;
+        }
+    }
+
+    /// All that were started and of which nothing is done yet: held, or undecided.
+    pub(crate) fn not_begun(&self) -> Vec<Token> {
+        let undecided = self.running.iter().filter(|running| running.is_undecided);
+        let held = self.held.iter().map(|held| &held.running);
+        held.chain(undecided).map(|running| running.token).collect()
     }
 
     /// Takes all that wait.

@@ -30,6 +30,15 @@ pub(crate) trait Change: Serialize + DeserializeOwned + Send + 'static {
     fn apply(self, book: &mut Book) -> Result<(), BookError>;
 }
 
+/// What a change has ended at a running node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EndedSessions {
+    /// Sessions of agents that came in by a DID.
+    pub(crate) sessions: usize,
+    /// Sessions of other agents that are served no more.
+    pub(crate) peer_sessions: usize,
+}
+
 /// What both books say.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Listing {
@@ -276,21 +285,27 @@ fn serve_change<C: Change>(operations: Operations, access: &AccessControl) -> Op
             // A file is written, which may take a while.
             let done = tokio::task::spawn_blocking(move || changing.change(change)).await;
             let done = done.map_err(|error| format!("the operation broke off: {error}"))?;
-            done.map_err(|error| format!("{error:#}"))?;
+            let peer_sessions = done.map_err(|error| format!("{error:#}"))?;
             let ended = access.end_unwelcome().await;
-            ended.map_err(|error| {
+            let sessions = ended.map_err(|error| {
                 format!("it holds, but old sessions of blocked agents stay on record: {error}")
             })?;
-            Ok(Nothing {})
+            Ok(EndedSessions {
+                sessions,
+                peer_sessions,
+            })
         }
     })
 }
 
-/// Has a change made by the node that runs, or makes it itself if none does.
-pub(crate) async fn change<C: Change>(dir: &DataDir, change: C) -> Result<()> {
-    match ask::<Nothing>(dir, C::OPERATION, &change).await {
-        Err(AskError::NoNode { .. }) => alone(dir)?.change(change, |_| ()),
-        asked => Ok(asked.map(drop)?),
+/// Has a change made by the node that runs, or makes it itself if none does: then nothing has ended.
+pub(crate) async fn change<C: Change>(dir: &DataDir, change: C) -> Result<Option<EndedSessions>> {
+    match ask(dir, C::OPERATION, &change).await {
+        Err(AskError::NoNode { .. }) => {
+            alone(dir)?.change(change, |_| ())?;
+            Ok(None)
+        }
+        asked => Ok(Some(asked?)),
     }
 }
 

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use a2e_runtime::{DataDir, DataError};
+use anyhow::{Result, bail};
+
+use crate::screen;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataArguments {
@@ -17,7 +20,20 @@ impl DataArguments {
         self.data.is_some()
     }
 
-    pub(crate) fn dir(&self) -> Result<DataDir, DataError> {
+    /// The data directory, for a command that writes to it without a node: it must exist if the user has
+    /// named it.
+    pub(crate) fn existing(&self) -> Result<DataDir> {
+        let dir = self.dir()?;
+        if self.is_named() && !dir.path().is_dir() {
+            bail!(
+                "there is no data directory {}; is the path right? `frith up` makes one",
+                screen::shown(dir.path())
+            );
+        }
+        Ok(dir)
+    }
+
+    pub(crate) fn dir(&self) -> std::result::Result<DataDir, DataError> {
         self.data
             .as_ref()
             .map_or_else(DataDir::of_user, |path| Ok(DataDir::new(path)))

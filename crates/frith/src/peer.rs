@@ -87,7 +87,11 @@ struct Add {
 const USUAL_PATH: &str = "/a2a/handshake";
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
-    let dir = arguments.data.dir()?;
+    let changes = matches!(arguments.action, Action::Add(_) | Action::Remove { .. });
+    let dir = match changes {
+        true => arguments.data.existing()?,
+        false => arguments.data.dir()?,
+    };
     block_on(async {
         match &arguments.action {
             Action::Add(options) => add(&dir, options, as_json).await,

@@ -183,9 +183,9 @@ async fn revoke(dir: &DataDir, agent_or_id: &str, as_json: bool) -> Result<Outco
         print(&format!("revoked {id}"))?;
     }
     for did in &revoked.dids {
-        print(&format!(
-            "blocked {did}; `frith trust unblock {did}` lets it in again"
-        ))?;
+        print(&format!("blocked {did}"))?;
+        print(&"to let it in again:")?;
+        print(&format!("  frith trust unblock {did}"))?;
     }
     if revoked.sessions > 0 {
         let agents = match revoked.agents.is_empty() {

@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::book::{
-    self, AddAnchor, AddBlock, AddPin, Change, Listing, RemoveAnchor, RemoveBlock, RemovePin,
+    self, AddAnchor, AddBlock, AddPin, Change, EndedSessions, Listing, RemoveAnchor, RemoveBlock,
+    RemovePin,
 };
 use crate::data::DataArguments;
 use crate::keystore::now;
-use crate::screen::plain;
+use crate::screen::{count, plain};
 
 /// Changes are kept in the data directory; they hold at once for a node that runs. What the configuration says under `trust`
 /// stands beside them and is right where both speak.
@@ -120,8 +121,23 @@ enum Shown {
     Pins,
 }
 
+impl Action {
+    /// Whether it changes nothing.
+    const fn is_list(&self) -> bool {
+        match self {
+            Self::List => true,
+            Self::Anchors { action } => matches!(action, None | Some(Anchors::List)),
+            Self::Pins { action } => matches!(action, None | Some(Pins::List)),
+            Self::Block { .. } | Self::Unblock { .. } => false,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
-    let dir = arguments.data.dir()?;
+    let dir = match arguments.action.is_list() {
+        true => arguments.data.dir()?,
+        false => arguments.data.existing()?,
+    };
     block_on(async {
         match &arguments.action {
             Action::List => list(&dir, Shown::All, as_json).await,
@@ -136,14 +152,16 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                     Ok(did) => did,
                     Err(outcome) => return Ok(outcome),
                 };
-                change(&dir, &did.clone(), AddBlock { did, block }, as_json).await
+                let done = format!("blocked {did}");
+                change(&dir, &did.clone(), AddBlock { did, block }, &done, as_json).await
             }
             Action::Unblock { agent } => {
                 let did = match did_of(&dir, agent).await? {
                     Ok(did) => did,
                     Err(outcome) => return Ok(outcome),
                 };
-                change(&dir, &did.clone(), RemoveBlock { did }, as_json).await
+                let done = format!("unblocked {did}");
+                change(&dir, &did.clone(), RemoveBlock { did }, &done, as_json).await
             }
         }
     })
@@ -175,12 +193,12 @@ async fn anchors(dir: &DataDir, action: Option<&Anchors>, as_json: bool) -> Resu
                 public_key,
                 min_trust_level,
             };
-            let name = name.clone();
-            confirm(dir, AddAnchor { name, anchor }, as_json).await
+            let (name, done) = (name.clone(), format!("added trust anchor {name}"));
+            confirm(dir, AddAnchor { name, anchor }, &done, as_json).await
         }
         Some(Anchors::Remove { name }) => {
-            let name = name.clone();
-            confirm(dir, RemoveAnchor { name }, as_json).await
+            let (name, done) = (name.clone(), format!("removed trust anchor {name}"));
+            confirm(dir, RemoveAnchor { name }, &done, as_json).await
         }
     }
 }
@@ -202,12 +220,12 @@ async fn pins(dir: &DataDir, action: Option<&Pins>, as_json: bool) -> Result<Out
                 keys: keys.clone(),
                 ..Pin::default()
             };
-            let did = did.clone();
-            change(dir, &did.clone(), AddPin { did, pin }, as_json).await
+            let (did, done) = (did.clone(), format!("pinned {did}"));
+            change(dir, &did.clone(), AddPin { did, pin }, &done, as_json).await
         }
         Some(Pins::Remove { did }) => {
-            let did = did.clone();
-            change(dir, &did.clone(), RemovePin { did }, as_json).await
+            let (did, done) = (did.clone(), format!("unpinned {did}"));
+            change(dir, &did.clone(), RemovePin { did }, &done, as_json).await
         }
     }
 }
@@ -227,18 +245,42 @@ async fn did_of(dir: &DataDir, agent: &str) -> Result<Result<String, Outcome>> {
 }
 
 /// Makes a change that names a DID.
-async fn change(dir: &DataDir, did: &str, wish: impl Change, as_json: bool) -> Result<Outcome> {
+async fn change(
+    dir: &DataDir,
+    did: &str,
+    wish: impl Change,
+    done: &str,
+    as_json: bool,
+) -> Result<Outcome> {
     match parse_did(did) {
-        Ok(_) => confirm(dir, wish, as_json).await,
+        Ok(_) => confirm(dir, wish, done, as_json).await,
         Err(error) => Ok(Outcome::WrongArguments(error.to_string())),
     }
 }
 
-async fn confirm(dir: &DataDir, wish: impl Change, as_json: bool) -> Result<Outcome> {
-    book::change(dir, wish).await?;
-    match as_json {
-        true => print_json(&json!({}))?,
-        false => print(&"done")?,
+/// Makes a change, and shows what was done and what has ended by it.
+async fn confirm(dir: &DataDir, wish: impl Change, done: &str, as_json: bool) -> Result<Outcome> {
+    let ended = book::change(dir, wish).await?;
+    if as_json {
+        print_json(&json!({ "ended": ended }))?;
+        return Ok(Outcome::Good);
+    }
+    print(&plain(done))?;
+    let Some(EndedSessions {
+        sessions,
+        peer_sessions,
+    }) = ended
+    else {
+        print(&"no node is running here; it holds when one starts")?;
+        return Ok(Outcome::Good);
+    };
+    if sessions > 0 {
+        let sessions = count(u64::try_from(sessions)?, "session", "sessions");
+        print(&format!("ended {sessions}"))?;
+    }
+    if peer_sessions > 0 {
+        let sessions = count(u64::try_from(peer_sessions)?, "A2A session", "A2A sessions");
+        print(&format!("refuses further requests in {sessions}"))?;
     }
     Ok(Outcome::Good)
 }

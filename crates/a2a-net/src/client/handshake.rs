@@ -5,7 +5,7 @@ use std::sync::Arc;
 use a2a_identity::{Did, Want, WebUrl};
 use a2a_session::{
     Aborted, ClientConfig, ClientSession, Directory as _, Established, ExpectChallenge,
-    ExpectPolicy, Facts, Failure, Found, Freshness, Need, ServerStep, ShowManifest,
+    ExpectPolicy, Facts, Failure, Found, Freshness, Need, Own, ServerStep, ShowManifest,
 };
 use a2a_wire::{ErrorCode, Reason};
 use audit::Event;
@@ -112,7 +112,9 @@ impl<C: Couriers> Inner<C> {
         let mut courier = self.couriers.courier(&route)?;
         let began = Instant::now();
         let mut show = self.settings.show_manifest;
+        let mut is_second = false;
         let established = loop {
+            let own = self.home.own();
             let config = self.config(did, &route, encrypt, show)?;
             let mut shaking = Shaking {
                 client: self,
@@ -140,6 +142,9 @@ impl<C: Couriers> Inner<C> {
                     route.carrier = Carrier::Http1;
                     courier = self.couriers.courier(&route)?;
                 }
+                // Once more, if a manifest may have been replaced between the message that names it and
+                // the look at where it is published.
+                Err(error) if !is_second && self.is_outdated(&error, &own) => is_second = true,
                 Err(error) => {
                     let failure = error.to_failure();
                     let recorder = &self.home.recorder;
@@ -153,6 +158,19 @@ impl<C: Couriers> Inner<C> {
         let session = ClientSession::new(now, *established);
         let held = Held::new(now, session, courier, route.carrier);
         Ok((held, route))
+    }
+
+    /// Whether a handshake has failed over a manifest that its owner may have replaced meanwhile: the
+    /// server's, or our own.
+    fn is_outdated(&self, error: &CallError, own: &Arc<Own>) -> bool {
+        let (failure, is_replaced) = if let CallError::Handshake(failure) = error {
+            (failure, true)
+        } else if let CallError::Refused(refusal) = error {
+            (&refusal.failure, !Arc::ptr_eq(own, &self.home.own()))
+        } else {
+            return false;
+        };
+        is_replaced && failure.reason == Some(Reason::ManifestInvalid)
     }
 
     /// Remembers the server, and puts the handshake on record.

@@ -1,5 +1,7 @@
 //! A did:key that is known by its address alone: its manifest is where it is itself (profile §5, §8.3).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use a2a_identity::{Answer as Fetched, Pins};
 use a2a_net::*;
 use a2a_wire::ErrorCode;
@@ -23,6 +25,7 @@ struct Met {
     server: Server,
     client: Client<InMemory>,
     node: Node,
+    link: InMemory,
 }
 
 impl Met {
@@ -43,6 +46,7 @@ impl Met {
             server,
             client,
             node,
+            link,
         }
     }
 
@@ -112,6 +116,25 @@ async fn a_newer_manifest_is_taken_and_an_older_one_is_not() {
     met.shows(manifest(SERVER));
     tokio::time::advance(std::time::Duration::from_secs(61)).await;
     assert_eq!(met.shake().await, Err(ErrorCode::InvalidManifest));
+}
+
+/// It has named its manifest, and publishes another before the client has fetched it: the next handshake
+/// names that one.
+#[tokio::test]
+async fn manifest_replaced_during_a_handshake_is_taken_by_the_next() {
+    let met = Met::new(identity(SERVER)).await;
+    met.shows(rotated(UNIX - 50));
+    let server = met.server.clone();
+    let messages = AtomicUsize::new(0);
+    // The server has answered HELLO, and the client has given up.
+    met.link.intercept(move |_, _| {
+        if messages.fetch_add(1, Ordering::Relaxed) == 1 {
+            let identity = Identity::new(rotated(UNIX - 50), "n".parse().unwrap(), key(ADDED));
+            server.set_identity(identity.unwrap());
+        }
+        None
+    });
+    assert_eq!(met.shake().await, Ok(()));
 }
 
 /// A server without a manifest is the key that it is; trouble with the network is no such server.

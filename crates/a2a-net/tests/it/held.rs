@@ -1,7 +1,7 @@
 //! What changes while sessions live: the operator's rules, and what agents publish (profile §3, §10.3).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use a2a_identity::{Anchor, Answer as Fetched, Pins, TrustLevel, endorse, sign_manifest};
@@ -189,18 +189,24 @@ async fn rules_that_change_during_a_handshake() {
     assert_eq!(runs.count(), 0);
 }
 
-const WEB: &str = "did:web:ada.example.com";
+const HOST_OF_ADA: &str = "ada.example.com";
 const DOCUMENT: &str = "https://ada.example.com/.well-known/did.json";
+/// An agent that comes before the other in the order of DIDs.
+const SLOW_HOST: &str = "aaron.example.com";
 const DELEGATE: u8 = 50;
 
 /// The manifest of a did:web, signed by its root key, with a delegated key in this state.
 fn web_manifest(at: i64, status: &str) -> Object<'static> {
+    manifest_of(HOST_OF_ADA, at, status)
+}
+
+fn manifest_of(host: &str, at: i64, status: &str) -> Object<'static> {
     let mut delegate = jwk("d", DELEGATE);
     delegate["status"] = json!(status);
     let draft = json!({
-        "manifest_version": "1.0", "agent_did": WEB, "agent_id": "ada",
+        "manifest_version": "1.0", "agent_did": format!("did:web:{host}"), "agent_id": "ada",
         "public_keys": [jwk("k", CLIENT), delegate],
-        "endpoints": [{"type": "handshake", "url": "https://ada.example.com/a2a/handshake", "transport": "http"}],
+        "endpoints": [{"type": "handshake", "url": format!("https://{host}/a2a/handshake"), "transport": "http"}],
     });
     let Value::Object(mut tree) = value(&draft) else {
         panic!("{draft}");
@@ -265,6 +271,91 @@ async fn threat_55_a_key_revoked_where_manifests_are_published() {
     let asked = node.spy.asked().len();
     tokio::time::sleep(Duration::from_secs(8000)).await;
     assert_eq!(node.spy.asked().len(), asked);
+}
+
+/// There was no room to look again at what an agent publishes, since another's host is slow: it is tried
+/// again soon, and not at the next look.
+#[tokio::test(start_paused = true)]
+async fn look_that_finds_no_room_is_tried_again_soon() {
+    let made = Made {
+        rules: Rules {
+            policy: complete(json!({"session_timeout": 10_800})),
+            ..Rules::default()
+        },
+        resolver: ResolverLimits {
+            resolutions: base::Limits {
+                total: 1,
+                per_holder: 1,
+                reserved: 0,
+            },
+            ..ResolverLimits::default()
+        },
+        ..Made::of(SERVER)
+    };
+    let node = made.node().await;
+    let server = Server::start(Arc::clone(&node.home), ServerSettings::new().unwrap());
+    let client = Made::of(CLIENT).node().await;
+    let standing = client.home.standing();
+    publish(&node.spy, web_manifest(UNIX - 100, "active"));
+    let slow = manifest_of(SLOW_HOST, UNIX - 100, "active");
+    let document = format!("https://{SLOW_HOST}/.well-known/did.json");
+    let bytes = Value::Object(slow.clone()).to_canonical();
+    node.spy.publish(&document, Fetched::Body(bytes));
+    let slow = Own::new(slow, "d".parse().unwrap(), key(DELEGATE)).unwrap();
+    let mut slow = Hand::of(&server, standing, slow).await;
+    let mut hand = Hand::of(&server, standing, delegated(UNIX - 100)).await;
+    // An unused session is closed.
+    for hand in [&mut slow, &mut hand] {
+        let request = hand.request(&json!({"goal": "frith.ping"}));
+        assert_eq!(code_of(&hand.send(request).await), "none");
+    }
+    publish(&node.spy, web_manifest(UNIX - 50, "revoked"));
+    node.spy.slow_down(SLOW_HOST);
+    assert_eq!(node.spy.asked(), [document.as_str(), DOCUMENT]);
+    while node.spy.count() == 2 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    // The other waits for it.
+    assert_eq!(node.spy.asked()[2..], [document]);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let request = hand.request(&json!({"goal": "frith.ping"}));
+    assert_eq!(code_of(&hand.send(request).await), "SESSION_EXPIRED");
+}
+
+/// The client has named its manifest, and publishes another before the server has fetched it.
+#[tokio::test]
+async fn own_manifest_replaced_during_a_handshake_is_named_in_the_next() {
+    let node = Made::of(SERVER).node().await;
+    let server = Server::start(Arc::clone(&node.home), ServerSettings::new().unwrap());
+    let link = InMemory::open(&server).await;
+    let named = |at| {
+        let manifest = web_manifest(at, "active");
+        Identity::new(manifest, "d".parse().unwrap(), key(DELEGATE)).unwrap()
+    };
+    let made = Made {
+        identity: named(UNIX - 100),
+        ..Made::of(CLIENT)
+    };
+    let home = made.node().await.home;
+    let own = Server::start(Arc::clone(&home), ServerSettings::new().unwrap());
+    let client = Client::new(
+        home,
+        ClientSettings::default(),
+        link.couriers(),
+        link.guard(),
+    );
+    client.set_address(&did(SERVER), format!("https://{HOST}/a2a/handshake"));
+    publish(&node.spy, web_manifest(UNIX - 50, "active"));
+    let messages = AtomicUsize::new(0);
+    link.intercept(move |_, _| {
+        // Upon PROOF the server looks the client up.
+        if messages.fetch_add(1, Ordering::Relaxed) == 1 {
+            own.set_identity(named(UNIX - 50));
+        }
+        None
+    });
+    let introduced = client.introduce(&did(SERVER), Encrypt::AsAgreed).await;
+    introduced.map(drop).map_err(|(_, error)| error).unwrap();
 }
 
 /// A trust anchor whose word counts.

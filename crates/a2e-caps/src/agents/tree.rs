@@ -12,12 +12,22 @@ use tokio_util::sync::CancellationToken;
 use super::account::{AccountHandle, AgentPermit};
 use super::scope::{Memory, Scope};
 use crate::model::{ModelError, Spent};
+use crate::truncate::truncate;
 
 /// Messages that wait for a sub-agent.
 pub const MAX_INBOX: usize = 100;
 
 /// Bytes of one of them.
 pub const MAX_MESSAGE: usize = 64 * 1024;
+
+/// Bytes of what a sub-agent is asked to be, as JSON.
+pub const MAX_CONFIG: usize = 64 * 1024;
+
+/// Bytes of a name, a role, a model or a task in a list; a longer one ends with `…`.
+pub(super) const MAX_LISTED_TEXT: usize = 256;
+
+/// Bytes of the reason why a task failed.
+const MAX_ERROR: usize = 4 * 1024;
 
 /// What the sub-agents of all sessions of one agent may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,13 +102,14 @@ pub(super) struct State {
 }
 
 impl Tree {
-    pub(super) fn new(account: AccountHandle, limits: Limits) -> Self {
+    /// No sub-agents yet; those that come end with `over`, the end of the session.
+    pub(super) fn new(account: AccountHandle, limits: Limits, over: CancellationToken) -> Self {
         Self {
             limits,
             spent: Spent::counted_by(Arc::clone(&account.account.tokens), limits.tokens),
             account,
             subs: Mutex::default(),
-            over: CancellationToken::new(),
+            over,
         }
     }
 
@@ -242,7 +253,7 @@ impl Sub {
             let is_ready = state.status == SubagentStatus::Ready;
             if is_ready {
                 state.status = SubagentStatus::Running;
-                task.clone_into(&mut state.task);
+                state.task = truncate(task.to_owned(), MAX_LISTED_TEXT);
             }
             is_ready
         })
@@ -260,7 +271,7 @@ impl Sub {
                     }
                     Err(error) => {
                         state.status = SubagentStatus::Failed;
-                        state.error = Some(error);
+                        state.error = Some(truncate(error, MAX_ERROR));
                     }
                 }
             }

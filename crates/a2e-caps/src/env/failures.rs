@@ -29,6 +29,11 @@ pub(super) fn finished(id: &EpisodeId<'_>) -> Failure {
     failure(ErrorCode::RuntimeError, "episode_over", text)
 }
 
+pub(super) fn session_ended() -> Failure {
+    let text = "the session ended while the episode was opened; begin one in the session that you have now";
+    failure(ErrorCode::RuntimeError, "session_ended", text.to_owned())
+}
+
 pub(super) fn all_busy(most: usize) -> Failure {
     let text = format!(
         "this session has {most} episodes, as many as it may, and a step is under way in each; \

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use a2e_runtime::Failure;
+use a2e_runtime::{Failure, Session};
 use a2e_wire::messages::env::EnvPushEventType;
 use a2e_wire::{EpisodeId, Object};
 use tokio::time::Instant;
@@ -68,14 +68,19 @@ impl Table {
         all
     }
 
-    /// Adds an episode. If there are too many, of its environment or of all, the one that nobody has
-    /// used for longest must go: it is given back, to be closed.
+    /// Adds an episode of the session. If there are too many, of its environment or of all, the one that
+    /// nobody has used for longest must go: it is given back, to be closed.
     pub(super) fn insert(
         &self,
+        session: &Session,
         episode: &Arc<Episode>,
         max_episodes: usize,
     ) -> Result<Option<Arc<Episode>>, Failure> {
         let mut inner = self.lock();
+        // It was opened while the session ended, and nothing would close it.
+        if session.ended().is_cancelled() {
+            return Err(failures::session_ended());
+        }
         let name = episode.environment.name();
         let is_same = |it: &Arc<Episode>| it.environment.name() == name;
         let same = inner.open.values().filter(|it| is_same(it)).count();

@@ -1,8 +1,9 @@
 //! The processes of a session.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use a2e_runtime::Session;
 use a2e_wire::messages::proc::ProcStatusValue;
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{ProcId, Raw};
@@ -16,8 +17,6 @@ pub(super) struct Table {
     processes: Mutex<Vec<Arc<Process>>>,
     /// Those that are being started.
     starting: Arc<AtomicUsize>,
-    /// The session is over: what is started now is killed.
-    is_closed: AtomicBool,
 }
 
 /// A place for a process that is being started.
@@ -31,7 +30,7 @@ const MAX_ENDED: usize = 64;
 #[derive(Serialize, Deserialize)]
 struct Kept {
     id: String,
-    words: Vec<String>,
+    command: String,
     status: String,
     code: Option<i64>,
     error: String,
@@ -51,10 +50,11 @@ impl Table {
         Some(Place(Arc::clone(&self.starting)))
     }
 
-    /// Puts a process into its place; of those that have ended the oldest are forgotten.
-    pub(super) fn insert(&self, place: Place, process: Arc<Process>) {
+    /// Puts a process of the session into its place; of those that have ended the oldest are forgotten.
+    pub(super) fn insert(&self, session: &Session, place: Place, process: Arc<Process>) {
         let mut processes = self.lock();
-        if self.is_closed.load(Ordering::Acquire) {
+        // It was started while the session ended.
+        if session.ended().is_cancelled() {
             process.kill();
         }
         processes.push(process);
@@ -78,11 +78,9 @@ impl Table {
         self.lock().clone()
     }
 
-    /// Kills all processes, those too that are being started: the session is over.
-    pub(super) fn close(&self) {
-        let processes = self.lock();
-        self.is_closed.store(true, Ordering::Release);
-        for process in processes.iter() {
+    /// Kills all processes: the session is over.
+    pub(super) fn kill_all(&self) {
+        for process in self.lock().iter() {
             process.kill();
         }
     }
@@ -115,7 +113,7 @@ impl Kept {
         let state = process.state();
         Self {
             id: process.id.as_str().to_owned(),
-            words: process.words().to_vec(),
+            command: process.command.clone(),
             status: state.status.as_str().to_owned(),
             code: state.code,
             error: state.error.into_owned(),
@@ -141,7 +139,7 @@ impl Kept {
                 error: self.error.into(),
             },
         };
-        Process::earlier(ProcId::from(self.id).to_static(), self.words, state)
+        Process::earlier(ProcId::from(self.id).to_static(), self.command, state)
     }
 }
 
@@ -154,6 +152,6 @@ impl Drop for Place {
 /// Processes end with their session, however it ends.
 impl Drop for Table {
     fn drop(&mut self) {
-        self.close();
+        self.kill_all();
     }
 }

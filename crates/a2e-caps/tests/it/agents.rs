@@ -7,15 +7,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use a2e_caps::Placement;
-use a2e_caps::agents::{Agents, Forest, Limits, MAX_INBOX, MAX_MESSAGE, Shop};
+use a2e_caps::agents::{Agents, Forest, Limits, MAX_CONFIG, MAX_INBOX, MAX_MESSAGE, Shop};
 use a2e_caps::memory::{Memory, Settings as MemorySettings};
 use a2e_caps::model::{ModelSettings, Models};
 use a2e_caps::shares::{Kind, Shares};
 use a2e_caps::tool::{Catalogue, Source, Tool};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_runtime::Host;
+use a2e_runtime::{BoxFuture, Context, Failure, Host, HostBuilder, Outcome, Plugin, Serves};
+use a2e_wire::{Capability, Message, Tag};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::model_double::{Double, says, wants};
 use crate::support::{constant, counting, defined};
@@ -52,6 +54,16 @@ impl Bench {
         limits: Limits,
         more: Vec<Arc<dyn Tool>>,
     ) -> Self {
+        let host = Self::builder(&forest, models, limits, more).build();
+        Self { host, forest }
+    }
+
+    fn builder(
+        forest: &Arc<Forest>,
+        models: Arc<Models>,
+        limits: Limits,
+        more: Vec<Arc<dyn Tool>>,
+    ) -> HostBuilder {
         // This process starts none, and need not be told how.
         sandbox::enter_if_asked();
         let catalogue = Arc::new(Catalogue::default());
@@ -70,14 +82,10 @@ impl Bench {
             }),
         });
         let placement = Placement::named("agents");
-        let agents = Agents::new(shop, limits, Arc::clone(&forest), placement);
+        let agents = Agents::new(shop, limits, Arc::clone(forest), placement);
         let memory = Memory::new(store(), MemorySettings::default());
         let builder = Host::builder().plugin(tools).plugin(memory);
-        let builder = builder.plugin(agents);
-        Self {
-            host: builder.authenticator(Named).build(),
-            forest,
-        }
+        builder.plugin(agents).authenticator(Named)
     }
 
     pub(crate) async fn agent(&self) -> Agent {
@@ -586,4 +594,99 @@ async fn messages_wait_up_to_a_number_and_a_size() {
         let delivered = agent.ask(message("x")).await["delivered"].clone();
         assert_eq!(delivered, number < MAX_INBOX, "{number}");
     }
+}
+
+/// What a sub-agent is asked to be is kept for lists.
+#[tokio::test]
+async fn what_a_sub_agent_is_to_be_has_a_limit() {
+    let bench = Bench::new(Arc::default(), LIMITS);
+    let mut agent = bench.agent().await;
+    let spawn = |prompt: usize| {
+        json!({"type": "multi_agent/spawn", "name": "n".repeat(300), "role": "",
+            "metadata": {"system_prompt": "x".repeat(prompt)}})
+    };
+    let refused = agent.ask(spawn(MAX_CONFIG)).await;
+    assert_eq!(refused["code"], "schema_violation", "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    let (_, rest) = message.split_once(" has ").unwrap();
+    let size: usize = rest.split(' ').next().unwrap().parse().unwrap();
+    let most = 2 * MAX_CONFIG - size;
+    assert_eq!(agent.ask(spawn(most + 1)).await["code"], "schema_violation");
+    assert_ne!(agent.ask(spawn(most)).await["subagent_id"], "");
+    let listed = agent.ask(json!({"type": "multi_agent/list"})).await;
+    let name = format!("{}…", "n".repeat(256));
+    assert_eq!(listed["subagents"][0]["name"], json!(name));
+}
+
+/// Lets requests for sub-agents through to the next plugin, one for each permit.
+#[derive(Clone)]
+struct Gate {
+    reached: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Plugin for Gate {
+    fn name(&self) -> &str {
+        "gate"
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(Capability::MultiAgent)
+    }
+
+    fn priority(&self) -> i64 {
+        10
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Tags(vec![Tag::MultiAgentSpawnRequest])
+    }
+
+    fn handle(
+        &self,
+        _: Box<Message<'static>>,
+        _: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(async {
+            self.reached.add_permits(1);
+            self.open.acquire().await.unwrap().forget();
+            Ok(Outcome::Pass)
+        })
+    }
+}
+
+/// A request for a sub-agent is under way when another handshake begins a new session: the session that
+/// has asked gets none, and the agent's share of sub-agents stays free.
+#[tokio::test]
+async fn session_that_ended_gets_no_sub_agent() {
+    let gate = Gate {
+        reached: Arc::new(Semaphore::new(0)),
+        open: Arc::new(Semaphore::new(0)),
+    };
+    let forest = Arc::<Forest>::default();
+    let host = Bench::builder(&forest, Arc::default(), LIMITS, Vec::new());
+    let host = host.plugin(gate.clone()).build();
+    let mut agent = Agent::connect_as(&host, "ada", &["multi_agent", "tools"]).await;
+    agent
+        .say(json!({"type": "multi_agent/spawn", "name": "late"}))
+        .await;
+    gate.reached.acquire().await.unwrap().forget();
+    let hello = json!({"type": "handshake/req", "agent_caps": ["multi_agent", "tools"],
+        "auth_token": "ada"});
+    assert_eq!(agent.ask(hello).await["ok"], true);
+    gate.open.add_permits(1);
+    let made = agent.hear().await;
+    assert_eq!(
+        (&made["type"], &made["status"], &made["subagent_id"]),
+        (
+            &json!("multi_agent/spawn/resp"),
+            &json!("FAILED"),
+            &json!("")
+        ),
+        "{made}"
+    );
+    assert!(forest.list().is_empty());
+    // The new session has its own.
+    gate.open.add_permits(1);
+    assert_ne!(spawn(&mut agent, json!({})).await, "");
 }

@@ -1,9 +1,16 @@
 //! Environments as an agent meets them, line by line (a2e-behaviour, section 4, environment;
 //! a2e-conflicts, section 7).
 
-use a2e_caps::env::{Environments, List, PushSpellings, Settings, built_in};
-use a2e_runtime::Host;
+use std::sync::{Arc, Weak};
+
+use a2e_caps::env::{
+    EnvError, Environment, Environments, List, Opened, Opening, PushSpellings, Settings, Spaces,
+    World, built_in,
+};
+use a2e_runtime::{BoxFuture, Host};
+use a2e_wire::Object;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::wire::Agent;
 
@@ -255,5 +262,91 @@ async fn steps_are_pushed_to_who_wants_it() {
         assert_eq!(push["delta"], json!({"count": number + 1}));
         assert_eq!(push["state_delta"], push["delta"]);
         assert_eq!(agent.hear().await["obs"]["step_num"], number + 1);
+    }
+}
+
+/// An environment whose episodes are opened one for each permit, and live as long as a thing they hold.
+#[derive(Debug)]
+struct Slow {
+    spaces: Spaces,
+    begun: Semaphore,
+    open: Semaphore,
+    world: std::sync::Mutex<Weak<()>>,
+}
+
+struct Held(Arc<()>);
+
+impl World for Held {
+    fn text(&self) -> Option<String> {
+        Some(Arc::strong_count(&self.0).to_string())
+    }
+}
+
+impl Environment for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn description(&self) -> &str {
+        "Takes its time"
+    }
+
+    fn spaces(&self) -> &Spaces {
+        &self.spaces
+    }
+
+    fn open(&self, _: Opening) -> BoxFuture<'_, Result<Opened, EnvError>> {
+        Box::pin(async {
+            self.begun.add_permits(1);
+            self.open.acquire().await.unwrap().forget();
+            let world = Arc::new(());
+            *self.world.lock().unwrap() = Arc::downgrade(&world);
+            Ok(Opened {
+                world: Box::new(Held(world)),
+                state: Object::EMPTY,
+            })
+        })
+    }
+}
+
+/// An episode is being opened when another handshake begins a new session, or when its agent's access is
+/// revoked: it ends with the session that has asked for it.
+#[tokio::test]
+async fn episode_opened_after_the_end_of_its_session_is_closed() {
+    for is_revoked in [false, true] {
+        let slow = Arc::new(Slow {
+            spaces: Spaces {
+                action: Object::EMPTY,
+                state: Object::EMPTY,
+            },
+            begun: Semaphore::new(0),
+            open: Semaphore::new(0),
+            world: std::sync::Mutex::default(),
+        });
+        let all: Vec<Arc<dyn Environment>> = vec![Arc::clone(&slow) as Arc<dyn Environment>];
+        let host = Host::builder()
+            .plugin(Environments::new(all, Settings::default()))
+            .build();
+        let mut agent = Agent::connect_as(&host, "", &["env"]).await;
+        // The session has episodes already.
+        slow.open.add_permits(1);
+        begin(&mut agent, "slow", json!({})).await;
+        slow.begun.acquire().await.unwrap().forget();
+        let first = slow.world.lock().unwrap().clone();
+        agent
+            .say(json!({"type": "env/reset/req", "env_name": "slow"}))
+            .await;
+        slow.begun.acquire().await.unwrap().forget();
+        if is_revoked {
+            host.revoke_access(|_| true).await.unwrap();
+            slow.open.add_permits(1);
+        } else {
+            let hello = json!({"type": "handshake/req", "agent_caps": ["env"], "auth_token": ""});
+            assert_eq!(agent.ask(hello).await["ok"], true);
+            slow.open.add_permits(1);
+            assert_refused(&agent.hear().await, "runtime_error", "session_ended");
+        }
+        assert_eq!(first.strong_count(), 0);
+        assert_eq!(slow.world.lock().unwrap().strong_count(), 0);
     }
 }

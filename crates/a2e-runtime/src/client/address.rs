@@ -79,6 +79,16 @@ impl Address {
         matches!(self.kind, Kind::Command(_))
     }
 
+    /// The machine and port, socket or program, however it is spoken to.
+    pub(crate) fn place(&self) -> String {
+        match &self.kind {
+            Kind::Socket(endpoint) | Kind::Http(endpoint, _) | Kind::Ws(endpoint, _) => {
+                format!("{}:{}", endpoint.host, endpoint.port)
+            }
+            Kind::Unix(_) | Kind::Command(_) => self.text.clone(),
+        }
+    }
+
     /// The same address, trusting these authorities instead of the system's.
     #[must_use]
     pub fn trusting(mut self, roots: Roots) -> Self {

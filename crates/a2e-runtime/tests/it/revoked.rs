@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use a2e_runtime::demo::Demo;
 use a2e_runtime::{
-    Host, HostBuilder, MemoryStore, Secret, SnapshotMode, SnapshotStore, TokenStore,
+    Authenticator, BoxFuture, Host, HostBuilder, Identity, Login, MemoryStore, Secret,
+    SnapshotMode, SnapshotStore, Source, TokenStore,
 };
+use a2e_wire::messages::base::HandshakeReason;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::support::{Place, TOKEN, TRANSPORTS, Transport, Wire, handshake};
 
@@ -117,4 +120,64 @@ async fn a_session_that_takes_its_time() {
     );
     assert_eq!(wire.hear().await.unwrap()["req_id"], "w");
     assert_eq!(wire.hear().await, None);
+}
+
+/// Lets everybody in by the name that the token is, once there is a permit.
+struct Slow {
+    asked: Semaphore,
+    checked: Semaphore,
+}
+
+struct SharedSlow(Arc<Slow>);
+
+impl Authenticator for SharedSlow {
+    fn required(&self) -> bool {
+        true
+    }
+
+    fn authenticate<'a>(
+        &'a self,
+        login: &'a Login,
+        _: Source,
+    ) -> BoxFuture<'a, Result<Identity, HandshakeReason<'static>>> {
+        Box::pin(async {
+            self.0.asked.add_permits(1);
+            self.0.checked.acquire().await.unwrap().forget();
+            Ok(Identity::named(&login.auth_token))
+        })
+    }
+}
+
+/// Its credential may be the one that was revoked while it was checked; that of another is not.
+#[tokio::test]
+async fn revocation_ends_a_login_under_way_of_that_agent_only() {
+    for (revoked, goes_on) in [("ada", false), ("bob", true)] {
+        let slow = Arc::new(Slow {
+            asked: Semaphore::new(0),
+            checked: Semaphore::new(0),
+        });
+        let host = Host::builder()
+            .plugin(Demo::default())
+            .authenticator(SharedSlow(Arc::clone(&slow)))
+            .build();
+        let mut wire = Transport::Memory.place(&host).await.wire().await;
+        wire.say(&hello("ada", None).to_string());
+        tokio::select! {
+            permit = slow.asked.acquire() => permit.unwrap().forget(),
+            answer = wire.hear() => panic!("{answer:?}"),
+        }
+        host.revoke_access(move |it| it.agent == revoked)
+            .await
+            .unwrap();
+        slow.checked.add_permits(1);
+        let answer = wire.hear().await.unwrap();
+        assert_eq!(answer["ok"], true, "{answer}");
+        match goes_on {
+            true => {
+                let ping = json!({"type": "ping", "id": "p"});
+                assert_eq!(wire.ask(&ping).await["type"], "pong");
+            }
+            false => assert!(wire.is_over().await),
+        }
+    }
 }

@@ -59,6 +59,12 @@ impl HostSession {
         Ok(())
     }
 
+    /// Sets whether it is still to be decided if a request that [`HostEvent::Start`] gave out is done.
+    /// Another handshake withdraws it as long as that is so.
+    pub fn set_undecided(&mut self, token: Token, is_undecided: bool) {
+        self.requests.set_undecided(token, is_undecided);
+    }
+
     /// Lets a request that was held go on: it starts again, as the next and with all of its time.
     pub fn release(&mut self, now: Now, token: Token) {
         self.requests.release(token);
@@ -89,8 +95,8 @@ impl HostSession {
         true
     }
 
-    /// Another session begins on this connection: what waits or is held was asked in the one before, and
-    /// is not done in this one. What runs is finished.
+    /// Another session begins on this connection: what waits, is held or is undecided was asked in the one
+    /// before, and is not done in this one. What runs is finished.
     pub(super) fn withdraw_unstarted(&mut self, now: Now) {
         for Request { token, message, .. } in self.requests.take_waiting() {
             let namespace = message.body.tag().map_or(Namespace::Base, Tag::namespace);
@@ -100,7 +106,7 @@ impl HostSession {
             let withdrawn = HostEvent::Cancel(token, CancelReason::Withdrawn);
             self.events.push_back(withdrawn);
         }
-        for token in self.requests.held() {
+        for token in self.requests.not_begun() {
             self.fail(now, token, failures::superseded);
             let withdrawn = HostEvent::Cancel(token, CancelReason::Withdrawn);
             self.events.push_back(withdrawn);

@@ -160,6 +160,30 @@ fn a_request_can_be_withdrawn() {
     assert!(host.say(&withdraw("")).is_empty());
 }
 
+/// It was given out, and its host still has to find out what it is about.
+#[test]
+fn second_handshake_withdraws_an_undecided_request() {
+    for is_undecided in [true, false] {
+        let mut host = Host::active(limits());
+        host.say(&call("1"));
+        let token = host.started().remove(0).token;
+        host.session.set_undecided(token, true);
+        host.session.set_undecided(token, is_undecided);
+        let heard = host.say(&handshake(&["tools"]));
+        let withdrawn = heard.iter().find(|it| it["req_id"] == "1");
+        assert_eq!(withdrawn.is_some(), is_undecided, "{heard:?}");
+        if let Some(withdrawn) = withdrawn {
+            assert_eq!(withdrawn["detail"]["reason"], "withdrawn");
+        }
+        let cancelled = HostEvent::Cancel(token, CancelReason::Withdrawn);
+        assert_eq!(host.events.contains(&cancelled), is_undecided);
+        // Nothing of it comes back.
+        let now = host.now();
+        let answered = host.session.respond(now, token, Ok(list().into()));
+        assert_eq!(answered.is_err(), is_undecided);
+    }
+}
+
 /// Another session begins on the connection: what has not run is not for it.
 #[test]
 fn a_second_handshake_withdraws_what_waits_or_is_held() {

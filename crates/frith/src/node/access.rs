@@ -59,13 +59,19 @@ impl AccessControl {
         book::serve(operations, &self.book, self)
     }
 
-    /// Makes a change to the book; it holds at once. Writes a file.
-    pub(crate) fn change(&self, change: impl Change) -> anyhow::Result<()> {
+    /// Makes a change to the book; it holds at once. Returns how many sessions of other agents are served
+    /// no more by it. Writes a file.
+    pub(crate) fn change(&self, change: impl Change) -> anyhow::Result<usize> {
+        let mut ended = 0;
+        let before = self.book.books.pages();
         self.book.change(change, |pages| {
             if let Some(agents) = &self.agents {
+                let served = agents.served(&before);
                 agents.activate(pages);
+                ended = served.difference(&agents.served(pages)).count();
             }
-        })
+        })?;
+        Ok(ended)
     }
 
     /// Ends everything that acts for an identity that came in by a DID which is blocked, or is the

@@ -20,6 +20,13 @@ impl User {
         }
     }
 
+    /// One that has an empty data directory.
+    pub(crate) fn with_data() -> Self {
+        let user = Self::new();
+        fs::create_dir(user.path("data")).unwrap();
+        user
+    }
+
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_frith"));
         command

@@ -31,6 +31,7 @@ fn an_agent_is_remembered_by_its_address_and_its_did() {
             .contains("no agent is remembered")
     );
     assert!(!user.path("data").exists(), "looking makes nothing");
+    fs::create_dir(user.path("data")).unwrap();
     let out = user.ok(&[
         "peer",
         "add",
@@ -131,7 +132,7 @@ fn a_manifest_is_verified_and_pinned() {
 
 #[test]
 fn what_the_operator_says_of_trust() {
-    let user = User::new();
+    let user = User::with_data();
     let nothing = json!({"anchors": [], "pins": [], "blocked": []});
     assert_eq!(user.json(&["trust", "list"]), nothing);
     user.ok(&[
@@ -191,7 +192,7 @@ fn what_the_operator_says_of_trust() {
 /// Each says what to do instead.
 #[test]
 fn what_cannot_be_said_of_trust() {
-    let user = User::new();
+    let user = User::with_data();
     for (arguments, status, why) in [
         (
             &["trust", "block", "mallory"][..],
@@ -245,7 +246,7 @@ fn what_cannot_be_said_of_trust() {
 
 #[test]
 fn a_damaged_book_is_not_read_as_an_empty_one() {
-    let user = User::new();
+    let user = User::with_data();
     user.ok(&["trust", "block", ALICE]);
     let file = user.path("data/trust.json");
     let text = fs::read_to_string(&file).unwrap();
@@ -347,4 +348,55 @@ fn a_configuration_with_a_wrong_did_starts_no_node() {
         "127.0.0.1:0",
     ];
     refused(&user, &up, 1, "`trust.anchors.acme` of the configuration");
+}
+
+/// A command that changes something refuses a data directory that does not exist: it may be mistyped, and
+/// what is written there holds for no node.
+#[test]
+fn data_directory_that_does_not_exist_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing");
+    for words in [
+        &["trust", "block", ALICE][..],
+        &["trust", "unblock", ALICE],
+        &["trust", "anchors", "add", "acme", ALICE],
+        &["trust", "anchors", "remove", "acme"],
+        &["trust", "pins", "add", ALICE, "--manifest", HASH],
+        &["trust", "pins", "remove", ALICE],
+        &["peer", "add", "alice", URL, "--did", ALICE],
+        &["peer", "remove", "alice"],
+        &["peer", "sessions"],
+        &["token", "new", "ada"],
+        &["token", "list"],
+        &["token", "revoke", "ada"],
+        &["approve", "list"],
+        &["approve", "yes", "x"],
+        &["agents", "list"],
+        &["config", "apply"],
+        &["status"],
+    ] {
+        let (status, out, error) = ask(&missing, words);
+        assert_eq!(status, 1, "{words:?}: {out}");
+        // Those that only a running node can do name that.
+        let missing_text = missing.display();
+        let says = match words[0] {
+            "trust" => format!("there is no data directory {missing_text}"),
+            "peer" if words[1] != "sessions" => {
+                format!("there is no data directory {missing_text}")
+            }
+            _ => format!("no node is running on {missing_text}"),
+        };
+        assert!(error.contains(&says), "{words:?}: {error}");
+        assert!(!missing.exists(), "{words:?}");
+    }
+    // One that is there is used, and what is said without a node holds when one starts.
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let (status, out, _) = ask(&data, &["trust", "block", ALICE]);
+    assert_eq!(status, 0);
+    assert_eq!(
+        out,
+        format!("blocked {ALICE}\nno node is running here; it holds when one starts\n")
+    );
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
 }

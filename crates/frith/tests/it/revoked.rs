@@ -273,6 +273,7 @@ fn revoking_an_agent_by_name_ends_what_came_in_by_its_did_and_blocks_the_did() {
     let did = &scene.did;
     assert!(out.contains(&format!("frith trust unblock {did}")), "{out}");
     assert!(out.contains("ended 2 sessions of `eve`"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
     scene.wait_until_over();
 }
 
@@ -287,7 +288,10 @@ fn revoking_a_did_ends_everything_that_came_in_by_it() {
 #[test]
 fn blocking_a_did_ends_everything_that_came_in_by_it() {
     let scene = Scene::start(By::Did);
-    assert_eq!(operator(&scene.node, &["trust", "block", &scene.did]).0, 0);
+    let (status, out, error) = operator(&scene.node, &["trust", "block", &scene.did]);
+    assert_eq!(status, 0, "{error}");
+    let did = &scene.did;
+    assert_eq!(out, format!("blocked {did}\nended 2 sessions\n"));
     scene.wait_until_over();
 }
 
@@ -389,4 +393,79 @@ fn chains_that_go_on_after_a_restart_end_when_their_agent_is_revoked() {
         .map(|it| it["state"].as_str().unwrap())
         .collect();
     assert_eq!(states, ["cancelled"; CHAINS], "{listed}");
+}
+
+/// What a session has asked for is finished when another handshake begins a new session on its
+/// connection. A process that it starts only then is killed, whether the session had processes before or
+/// not.
+#[test]
+fn process_started_after_the_end_of_its_session_is_killed() {
+    for has_processes in [true, false] {
+        let (folder, mark) = (tempfile::tempdir().unwrap(), mark());
+        let node = Node::start(folder.path(), &config(&mark, ""));
+        let workspace = node.data().join("workspace");
+        let (mut wire, answer) = shake_hands(&node, &node.token);
+        assert_eq!(answer["ok"], true, "{answer}");
+        let first = format!("{mark}-first");
+        if has_processes {
+            let spawn =
+                json!({"type": "proc/spawn/req", "id": "p", "cmd": program(&mark, "first")});
+            assert_eq!(ask(&mut wire, &spawn)["ok"], true);
+            while running(&first) == 0 {
+                std::thread::yield_now();
+            }
+        }
+        let wait = "touch begun; until [ -e go ]; do sleep 0.01; done";
+        wire.say(&json!({"type": "chain/req", "id": "c", "entry_node": "wait", "nodes": [
+            {"node_id": "wait", "kind": "tool", "name": "run_command", "input": {"command": wait},
+                "next_node": "start"},
+            {"node_id": "start", "kind": "proc", "input": {"command": program(&mark, "late")}},
+        ]}));
+        while !workspace.join("begun").exists() {
+            std::thread::yield_now();
+        }
+        let hello = json!({"type": "handshake/req", "id": "h2", "agent_caps": CAPABILITIES,
+            "auth_token": node.token});
+        assert_eq!(ask(&mut wire, &hello)["ok"], true);
+        while running(&first) > 0 {
+            std::thread::yield_now();
+        }
+        std::fs::write(workspace.join("go"), "").unwrap();
+        let ended = loop {
+            let heard = wire.hear().unwrap();
+            if heard["type"] == "chain/resp" {
+                break heard;
+            }
+        };
+        assert_eq!(ended["success"], false, "{ended}");
+        assert!(ended.to_string().contains("killed"), "{ended}");
+        assert_eq!(running(&format!("{mark}-late")), 0);
+    }
+}
+
+/// A call waits for the operator in a session that this process knows only from its record.
+#[test]
+fn blocking_a_did_withdraws_calls_that_waited_before_a_restart() {
+    let (folder, mark, user) = (tempfile::tempdir().unwrap(), mark(), User::new());
+    let did = user.json(&["id", "new"])["did"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let config = config(&mark, &format!("agents: [{{name: eve, did: '{did}'}}]\n"));
+    let node = Node::start(folder.path(), &config);
+    let make = ["token", "did", "--host-did", node.at("did")];
+    let (mut wire, answer) = shake_hands(&node, user.ok(&make).trim());
+    assert_eq!(answer["ok"], true, "{answer}");
+    wire.say(&json!({"type": "tool/call/req", "id": "t", "tool_name": "current_time"}));
+    let waiting = |node: &Node| {
+        let listed = operator_json(node, &["approve", "list"]);
+        listed.as_array().unwrap().len()
+    };
+    while waiting(&node) == 0 {
+        std::thread::yield_now();
+    }
+    let node = Node::start(&node.crash(), &config);
+    assert_eq!(waiting(&node), 1);
+    assert_eq!(operator(&node, &["trust", "block", &did]).0, 0);
+    assert_eq!(waiting(&node), 0);
 }

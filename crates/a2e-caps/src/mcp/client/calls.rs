@@ -1,31 +1,48 @@
 //! Calls that are under way at a server: who waits for them, and who hears of their progress.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as Waiting, Poll, Waker};
 use std::time::Duration;
 
 use a2e_runtime::Session;
+use base::{Class, Limits, Quota};
 use rmcp::model::{
     CancelledNotificationParam, ProgressNotificationParam, ProgressToken, RequestId,
 };
 use rmcp::{Peer, RoleClient};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::tool::Progress;
+use super::streams::{Answer, Begun};
+use crate::tool::{Progress, ToolFailure};
 
 /// The calls under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Calls(Mutex<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     last: u64,
     /// Oldest first.
-    callers: Vec<(u64, Arc<Session>)>,
+    callers: Vec<Caller>,
+    by_agent: Quota<Arc<str>>,
     listeners: HashMap<ProgressToken, Listener>,
 }
+
+/// Whose call it is.
+#[derive(Debug)]
+struct Caller {
+    number: u64,
+    agent: Arc<str>,
+    /// None of a call that was cancelled: the server may still work on it.
+    session: Option<Arc<Session>>,
+}
+
+/// How many calls, reads and the like one agent may have under way at one server. What it has cancelled
+/// counts until the server has ended it.
+pub(super) const MAX_CALLS: usize = 64;
 
 /// Where a call hears of its progress.
 #[derive(Debug)]
@@ -42,60 +59,129 @@ const MAX_NEWS: usize = 32;
 
 /// A call, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
-    calls: &'a Calls,
+pub(super) struct Place {
+    calls: Arc<Calls>,
     number: u64,
 }
 
 /// A call that hears of its progress, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Listening<'a> {
-    calls: &'a Calls,
+pub(super) struct Listening {
+    calls: Arc<Calls>,
     token: ProgressToken,
 }
 
-/// A request that is cancelled at the server when nobody waits for it any more.
-#[derive(Debug)]
-pub(super) struct Asked {
-    peer: Peer<RoleClient>,
-    id: Option<RequestId>,
+/// A request that a server works on. If it is dropped before its answer, it is cancelled there, and it
+/// counts on until the server has ended it: until its late answer or the end of the connection, or until
+/// nothing was heard of it for as long as a request may take.
+pub(super) struct RequestGuard(Option<AbandonedRequest>);
+
+/// A request whose caller was dropped, until the server has ended it.
+struct AbandonedRequest {
+    place: Arc<Place>,
+    timeout: Duration,
+    /// The connection has ended.
+    ended: CancellationToken,
+    /// How it is cancelled, if that is not done by rmcp.
+    cancel: Option<(Peer<RoleClient>, RequestId)>,
+    listening: Option<Listening>,
+    /// Where a late answer comes, if that can be seen.
+    begun: Option<Begun>,
+}
+
+/// Who has calls under way.
+#[derive(Debug, Default)]
+pub(super) struct Callers {
+    /// Those who wait, the latest last.
+    pub(super) sessions: Vec<Arc<Session>>,
+    /// The agents of all calls, also of those that were cancelled.
+    pub(super) agents: BTreeSet<Arc<str>>,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        // Each agent is one that the operator has let in; what all have together is bounded by how many
+        // agents there are.
+        let limits = Limits {
+            total: usize::MAX,
+            per_holder: MAX_CALLS,
+            reserved: 0,
+        };
+        Self(Mutex::new(Inner {
+            last: 0,
+            callers: Vec::new(),
+            by_agent: Quota::new(limits),
+            listeners: HashMap::new(),
+        }))
+    }
 }
 
 impl Calls {
-    /// A call of a session begins.
-    pub(super) fn enter(&self, session: Option<&Arc<Session>>) -> Place<'_> {
+    /// A call of a session begins; one of the node itself is not counted.
+    ///
+    /// # Errors
+    /// If its agent has as many under way as it may.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        session: Option<&Arc<Session>>,
+    ) -> Result<Arc<Place>, ToolFailure> {
+        let caller = session.map(|session| {
+            let agent: Arc<str> = session.identity().agent.as_str().into();
+            (agent, Some(Arc::clone(session)))
+        });
+        self.add(caller)
+    }
+
+    fn add(
+        self: &Arc<Self>,
+        caller: Option<(Arc<str>, Option<Arc<Session>>)>,
+    ) -> Result<Arc<Place>, ToolFailure> {
         let mut inner = self.lock();
         inner.last = inner.last.saturating_add(1);
         let number = inner.last;
-        inner
-            .callers
-            .extend(session.map(|session| (number, Arc::clone(session))));
-        Place {
-            calls: self,
+        if let Some((agent, session)) = caller {
+            let taken = inner.by_agent.take(Arc::clone(&agent), Class::Known, 1);
+            taken.map_err(|_| too_many())?;
+            inner.callers.push(Caller {
+                number,
+                agent,
+                session,
+            });
+        }
+        drop(inner);
+        Ok(Arc::new(Place {
+            calls: Arc::clone(self),
             number,
+        }))
+    }
+
+    pub(super) fn callers(&self) -> Callers {
+        let inner = self.lock();
+        let all = inner.callers.iter();
+        Callers {
+            sessions: all.clone().filter_map(|it| it.session.clone()).collect(),
+            agents: all.map(|it| Arc::clone(&it.agent)).collect(),
         }
     }
 
-    /// Whose calls are under way, the latest last.
-    pub(super) fn callers(&self) -> Vec<Arc<Session>> {
-        let inner = self.lock();
-        let callers = inner.callers.iter();
-        callers.map(|(_, session)| Arc::clone(session)).collect()
-    }
-
+    /// Whether no caller waits for an answer.
     pub(super) fn are_none(&self) -> bool {
-        self.lock().callers.is_empty()
+        let inner = self.lock();
+        inner.callers.iter().all(|it| it.session.is_none())
     }
 
     /// A call hears what is said of this token.
-    pub(super) fn listen(&self, token: ProgressToken) -> Listening<'_> {
+    pub(super) fn listen(self: &Arc<Self>, token: ProgressToken) -> Listening {
         let listener = Listener {
             news: VecDeque::new(),
             waiting: None,
             heard: Instant::now(),
         };
         self.lock().listeners.insert(token.clone(), listener);
-        Listening { calls: self, token }
+        Listening {
+            calls: Arc::clone(self),
+            token,
+        }
     }
 
     /// The server has said how far it is.
@@ -120,17 +206,41 @@ impl Calls {
     }
 }
 
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        let number = self.number;
-        self.calls
-            .lock()
-            .callers
-            .retain(|(known, _)| *known != number);
+/// An agent has as many calls under way as it may.
+fn too_many() -> ToolFailure {
+    ToolFailure::busy(
+        "agent_limit",
+        format!(
+            "this agent has {MAX_CALLS} calls under way at this MCP server, which is as many as it may; \
+             cancelled ones count until the server has ended them. Wait for one of them to end and try \
+             again"
+        ),
+    )
+}
+
+impl Place {
+    /// Its caller was cancelled, and the server may still work on it.
+    fn abandon(&self) {
+        let mut inner = self.calls.lock();
+        let mut callers = inner.callers.iter_mut();
+        if let Some(caller) = callers.find(|it| it.number == self.number) {
+            caller.session = None;
+        }
     }
 }
 
-impl Listening<'_> {
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut inner = self.calls.lock();
+        let index = inner.callers.iter().position(|it| it.number == self.number);
+        if let Some(index) = index {
+            let caller = inner.callers.remove(index);
+            inner.by_agent.give_back(&caller.agent, Class::Known, 1);
+        }
+    }
+}
+
+impl Listening {
     /// Waits for an answer for as long as the server is not silent for longer than that. What it said
     /// before is told before, in its order.
     pub(super) async fn wait<A>(
@@ -159,6 +269,18 @@ impl Listening<'_> {
             tell(progress, said).await;
         }
         Some(answer)
+    }
+
+    /// Waits until no progress was reported for this time, from now on.
+    async fn silence(&self, timeout: Duration) {
+        let mut until = Instant::now() + timeout;
+        while until > Instant::now() {
+            tokio::time::sleep_until(until).await;
+            match self.heard() {
+                Some(heard) => until = until.max(heard + timeout),
+                None => return,
+            }
+        }
     }
 
     fn poll_news(&self, cx: &Waiting<'_>) -> Poll<ProgressNotificationParam> {
@@ -205,41 +327,117 @@ async fn tell(progress: &Progress, said: ProgressNotificationParam) {
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for Listening {
     fn drop(&mut self) {
         self.calls.lock().listeners.remove(&self.token);
     }
 }
 
-impl Asked {
-    pub(super) const fn new(peer: Peer<RoleClient>, id: RequestId) -> Self {
-        Self { peer, id: Some(id) }
+impl RequestGuard {
+    /// A request of a call: with the longest silence of the server, and the end of the connection.
+    pub(super) fn new(place: &Arc<Place>, timeout: Duration, ended: &CancellationToken) -> Self {
+        Self(Some(AbandonedRequest {
+            place: Arc::clone(place),
+            timeout,
+            ended: ended.clone(),
+            cancel: None,
+            listening: None,
+            begun: None,
+        }))
     }
 
-    /// It was answered.
-    pub(super) fn answered(mut self) {
-        self.id = None;
+    /// The same, which has this id and hears of its progress.
+    pub(super) fn heard_by(
+        mut self,
+        listening: Listening,
+        peer: &Peer<RoleClient>,
+        id: RequestId,
+    ) -> Self {
+        if let Some(abandoned) = &mut self.0 {
+            abandoned.listening = Some(listening);
+            abandoned.cancel = Some((peer.clone(), id));
+        }
+        self
+    }
+
+    /// The same, which was begun over the streams of a program.
+    pub(super) fn begun(mut self, begun: Begun) -> Self {
+        if let Some(abandoned) = &mut self.0 {
+            abandoned.begun = Some(begun);
+        }
+        self
+    }
+
+    /// Waits for an answer for as long as the server is not silent for too long.
+    pub(super) async fn wait<A>(
+        &self,
+        answer: impl Future<Output = A>,
+        progress: &Progress,
+    ) -> Option<A> {
+        let abandoned = self.0.as_ref()?;
+        let listening = abandoned.listening.as_ref()?;
+        listening.wait(answer, abandoned.timeout, progress).await
+    }
+
+    /// The same, for the answer that a program writes.
+    pub(super) async fn wait_begun(&mut self, progress: &Progress) -> Option<Option<Answer>> {
+        let abandoned = self.0.as_mut()?;
+        let (listening, begun) = (abandoned.listening.as_ref()?, abandoned.begun.as_mut()?);
+        let answer = begun.answer();
+        listening.wait(answer, abandoned.timeout, progress).await
+    }
+
+    /// It was answered, or never reached the server.
+    pub(super) fn finish(mut self) {
+        self.0 = None;
     }
 }
 
-impl Drop for Asked {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current())
-        else {
+        let Some(abandoned) = self.0.take() else {
             return;
         };
-        let peer = self.peer.clone();
-        runtime.spawn(async move {
+        abandoned.place.abandon();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(abandoned.cancelled());
+        }
+    }
+}
+
+impl AbandonedRequest {
+    /// Cancels it, and waits until the server has ended it.
+    async fn cancelled(mut self) {
+        if let Some((peer, id)) = self.cancel.take() {
             let reason = Some("nobody waits for it any more".to_owned());
             let cancelled = CancelledNotificationParam::new(Some(id), reason);
             // A server that is gone works on nothing.
             let _ = peer.notify_cancelled(cancelled).await;
-        });
+        }
+        let late = async {
+            match &mut self.begun {
+                Some(begun) => drop(begun.answer().await),
+                None => std::future::pending().await,
+            }
+        };
+        let silence = async {
+            match &self.listening {
+                Some(listening) => listening.silence(self.timeout).await,
+                None => tokio::time::sleep(self.timeout).await,
+            }
+        };
+        tokio::select! {
+            () = late => {}
+            () = self.ended.cancelled() => {}
+            () = silence => {}
+        }
+        drop(self.place);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use a2e_runtime::Failure;
     use a2e_wire::messages::tool::ToolEvent;
     use rmcp::model::NumberOrString;
     use tokio::sync::mpsc;
@@ -271,7 +469,7 @@ mod tests {
     #[tokio::test]
     async fn what_was_said_before_the_answer_is_told_before_it() {
         for count in [MAX_NEWS, MAX_NEWS + 1] {
-            let calls = Calls::default();
+            let calls = Arc::new(Calls::default());
             let listening = calls.listen(token());
             let (progress, mut heard) = progress();
             (0..count).for_each(|number| calls.hear(said(number)));
@@ -287,7 +485,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn patience_begins_anew_with_each_word() {
-        let calls = Calls::default();
+        let calls = Arc::new(Calls::default());
         let listening = calls.listen(token());
         let (progress, _heard) = progress();
         let begun = Instant::now();
@@ -304,5 +502,71 @@ mod tests {
         drop(listening);
         calls.hear(said(9));
         assert!(calls.lock().listeners.is_empty());
+    }
+
+    /// What an agent has under way, cancelled or not.
+    fn of(calls: &Calls, agent: &str) -> usize {
+        let inner = calls.lock();
+        let callers = inner.callers.iter();
+        callers.filter(|it| *it.agent == *agent).count()
+    }
+
+    fn enter(calls: &Arc<Calls>, agent: &str) -> Result<Arc<Place>, ToolFailure> {
+        calls.add(Some((agent.into(), None)))
+    }
+
+    #[tokio::test]
+    async fn an_agent_has_so_many_calls_and_no_more() {
+        let calls = Arc::new(Calls::default());
+        let mut places: Vec<_> = (0..MAX_CALLS)
+            .map(|_| enter(&calls, "ada").unwrap())
+            .collect();
+        let refused = Failure::from(enter(&calls, "ada").unwrap_err());
+        assert!(refused.retryable && refused.message.contains("64 calls"));
+        // Others have theirs, and the node's own are not counted.
+        let other = enter(&calls, "bob").unwrap();
+        let own = calls.enter(None).unwrap();
+        places.pop();
+        places.push(enter(&calls, "ada").unwrap());
+        assert!(enter(&calls, "ada").is_err());
+        drop((places, other, own));
+        assert!(calls.lock().callers.is_empty());
+        assert_eq!(calls.lock().by_agent.total(), 0);
+    }
+
+    /// Until nothing was heard of it for as long as a request may take, or its connection has ended.
+    #[tokio::test(start_paused = true)]
+    async fn cancelled_request_counts_as_long_as_the_server_may_be_at_it() {
+        let calls = Arc::new(Calls::default());
+        let ended = CancellationToken::new();
+        let abandon = || {
+            let place = enter(&calls, "ada").unwrap();
+            let mut guard = RequestGuard::new(&place, PATIENCE, &ended);
+            guard.0.as_mut().unwrap().listening = Some(calls.listen(token()));
+            drop((place, guard));
+        };
+        let settle = || tokio::time::sleep(Duration::from_millis(1));
+        abandon();
+        settle().await;
+        assert_eq!(of(&calls, "ada"), 1);
+        // The server goes on with it.
+        for number in 0..3 {
+            tokio::time::sleep(PATIENCE * 9 / 10).await;
+            calls.hear(said(number));
+            assert_eq!(of(&calls, "ada"), 1);
+        }
+        tokio::time::sleep(PATIENCE).await;
+        settle().await;
+        assert_eq!(of(&calls, "ada"), 0);
+        assert!(calls.lock().listeners.is_empty());
+        abandon();
+        ended.cancel();
+        settle().await;
+        assert_eq!(of(&calls, "ada"), 0);
+        // One that was answered is over at once.
+        let place = enter(&calls, "ada").unwrap();
+        RequestGuard::new(&place, PATIENCE, &CancellationToken::new()).finish();
+        drop(place);
+        assert_eq!(of(&calls, "ada"), 0);
     }
 }

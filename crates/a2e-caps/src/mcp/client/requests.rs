@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_runtime::config::{McpCommand, McpPlace, McpServer, McpUrl, Network, is_server_name};
-use a2e_runtime::{Context, Failure, Secret};
+use a2e_runtime::{BoxFuture, Context, Failure, Secret};
 use a2e_wire::messages::mcp::{
     McpContentType, McpPrompt, McpPromptArgument, McpPromptGetRequest, McpPromptGetResponse,
     McpPromptListRequest, McpPromptListResponse, McpPromptMessage, McpResource, McpResourceContent,
@@ -15,15 +15,19 @@ use a2e_wire::messages::mcp::{
     McpServerListResponse, McpServerRegisterRequest, McpServerRegisterResponse,
     McpServerUnregisterRequest, McpServerUnregisterResponse, McpTransport,
 };
+use a2e_wire::wire::{Encode, encoded_size};
 use a2e_wire::{ErrorCode, Namespace, Object};
 use rmcp::ServiceError;
 use rmcp::model::{
     GetPromptRequestParams, Prompt, ReadResourceRequestParams, Resource, ResourceContents,
 };
 use serde_json::json;
+use tokio::sync::OwnedMutexGuard;
 
 use super::Mcp;
+use super::calls::RequestGuard;
 use super::chosen::Chosen;
+use super::lists::MAX_LISTED_BYTES;
 use super::server::{Connection, Server, Unavailable};
 
 impl Mcp {
@@ -146,17 +150,22 @@ impl Mcp {
         request: McpResourceListRequest<'static>,
         context: &Context,
     ) -> Result<McpResourceListResponse<'static>, Failure> {
-        let mut resources = Vec::new();
-        for (server, connection) in self.asked(request.server_id.as_str(), context).await? {
-            let Ok(listed) = connection.resources().await else {
+        let asked = self.asked(request.server_id.as_str(), context).await?;
+        let mut answer = ListAnswer::default();
+        let _turn = self.take_turn(context).await;
+        for (server, connection) in from(asked, &request.cursor)? {
+            let listed = counted(&server, &connection, context, connection.resources());
+            let Ok(listed) = listed.await? else {
                 continue;
             };
             let listed = listed.into_iter().filter(|one| server.lets_through(one));
-            resources.extend(listed.map(|one| resource(&server, one)));
+            if !answer.add(&server, listed.map(|one| resource(&server, one))) {
+                break;
+            }
         }
         Ok(McpResourceListResponse {
-            resources,
-            next_cursor: Cow::Borrowed(""),
+            resources: answer.items,
+            next_cursor: answer.next.into(),
         })
     }
 
@@ -168,11 +177,9 @@ impl Mcp {
         let (server, connection) = self
             .with_resource(request.server_id.as_str(), &request.uri, context)
             .await?;
-        let _place = server.calls.enter(Some(context.session()));
         let params = ReadResourceRequestParams::new(request.uri.into_owned());
-        let read = server
-            .in_time(connection.peer().read_resource(params))
-            .await;
+        let read = server.in_time(connection.peer().read_resource(params));
+        let read = counted(&server, &connection, context, read).await?;
         let read =
             read.map_err(|error| service_failed(&server, &error, ErrorCode::McpResourceNotFound))?;
         Ok(McpResourceReadResponse {
@@ -198,10 +205,9 @@ impl Mcp {
             );
             failed(ErrorCode::RuntimeError, &text)
         })?;
-        let _place = server.calls.enter(Some(context.session()));
         let subscribed = server.in_time(server.subscribe(&connection, &request.uri));
+        let subscribed = counted(&server, &connection, context, subscribed).await?;
         subscribed
-            .await
             .map_err(|error| service_failed(&server, &error, ErrorCode::McpResourceNotFound))?;
         subscriber.keep();
         Ok(McpResourceSubscribeResponse {
@@ -215,14 +221,19 @@ impl Mcp {
         request: McpPromptListRequest<'static>,
         context: &Context,
     ) -> Result<McpPromptListResponse<'static>, Failure> {
-        let mut prompts = Vec::new();
-        for (server, connection) in self.asked(request.server_id.as_str(), context).await? {
-            let listed = connection.prompts().await.unwrap_or_default();
-            prompts.extend(listed.into_iter().map(|one| prompt(&server, one)));
+        let asked = self.asked(request.server_id.as_str(), context).await?;
+        let mut answer = ListAnswer::default();
+        let _turn = self.take_turn(context).await;
+        for (server, connection) in from(asked, &request.cursor)? {
+            let listed = counted(&server, &connection, context, connection.prompts());
+            let listed = listed.await?.unwrap_or_default();
+            if !answer.add(&server, listed.into_iter().map(|one| prompt(&server, one))) {
+                break;
+            }
         }
         Ok(McpPromptListResponse {
-            prompts,
-            next_cursor: Cow::Borrowed(""),
+            prompts: answer.items,
+            next_cursor: answer.next.into(),
         })
     }
 
@@ -231,15 +242,19 @@ impl Mcp {
         request: McpPromptGetRequest<'static>,
         context: &Context,
     ) -> Result<McpPromptGetResponse<'static>, Failure> {
+        let asked = self.asked(request.server_id.as_str(), context).await?;
+        let turn = self.take_turn(context).await;
         let mut found = None;
-        for (server, connection) in self.asked(request.server_id.as_str(), context).await? {
-            let listed = connection.prompts().await.unwrap_or_default();
+        for (server, connection) in asked {
+            let listed = counted(&server, &connection, context, connection.prompts());
+            let listed = listed.await?.unwrap_or_default();
             if !request.server_id.is_empty() || listed.iter().any(|one| *one.name == *request.name)
             {
                 found = Some((server, connection));
                 break;
             }
         }
+        drop(turn);
         let missing = || {
             failed(
                 ErrorCode::McpPromptNotFound,
@@ -247,10 +262,10 @@ impl Mcp {
             )
         };
         let (server, connection) = found.ok_or_else(missing)?;
-        let _place = server.calls.enter(Some(context.session()));
         let mut params = GetPromptRequestParams::new(request.name.clone().into_owned());
         params.arguments = request.arguments.raw().deserialize().ok();
-        let got = server.in_time(connection.peer().get_prompt(params)).await;
+        let got = server.in_time(connection.peer().get_prompt(params));
+        let got = counted(&server, &connection, context, got).await?;
         let got =
             got.map_err(|error| service_failed(&server, &error, ErrorCode::McpPromptNotFound))?;
         let messages = got.messages.iter().filter_map(|message| {
@@ -311,6 +326,11 @@ impl Mcp {
         Ok(vec![(server, connection)])
     }
 
+    /// Lists of an agent are read one after the other.
+    async fn take_turn(&self, context: &Context) -> OwnedMutexGuard<()> {
+        self.fleet.listing.take_own(&context.identity().agent).await
+    }
+
     /// The server of a resource: the one that is named, else one that has it or one whose addresses
     /// begin as it does, else the first.
     async fn with_resource(
@@ -319,9 +339,12 @@ impl Mcp {
         uri: &str,
         context: &Context,
     ) -> Result<(Arc<Server>, Arc<Connection>), Failure> {
+        let asked = self.asked(name, context).await?;
+        let _turn = self.take_turn(context).await;
         let mut best: Option<(usize, _)> = None;
-        for (server, connection) in self.asked(name, context).await? {
-            let listed = connection.resources().await.unwrap_or_default();
+        for (server, connection) in asked {
+            let listed = counted(&server, &connection, context, connection.resources());
+            let listed = listed.await?.unwrap_or_default();
             let let_through = listed.iter().filter(|one| server.lets_through(one));
             let common = let_through.map(|one| common(&one.uri, uri)).max();
             if !server.settings.resources.is_empty() && common != Some(uri.len()) {
@@ -340,6 +363,83 @@ impl Mcp {
         };
         best.map(|(_, found)| found).ok_or_else(missing)
     }
+}
+
+/// The lists of several servers, as far as they fit into one answer.
+struct ListAnswer<T> {
+    items: Vec<T>,
+    bytes: usize,
+    /// The server whose list is the first of the next answer.
+    next: String,
+}
+
+impl<T> Default for ListAnswer<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            bytes: 0,
+            next: String::new(),
+        }
+    }
+}
+
+impl<T: Encode> ListAnswer<T> {
+    /// Adds the list of a server; the first is added however long it is. Returns whether it fits.
+    fn add(&mut self, server: &Server, list: impl Iterator<Item = T>) -> bool {
+        let (count, before) = (self.items.len(), self.bytes);
+        for item in list {
+            self.bytes = self.bytes.saturating_add(encoded_size(&item));
+            self.items.push(item);
+            if self.bytes > MAX_LISTED_BYTES && before > 0 {
+                self.items.truncate(count);
+                server.name().clone_into(&mut self.next);
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Servers, each with its connection.
+type Connected = Vec<(Arc<Server>, Arc<Connection>)>;
+
+/// The servers from the one that a cursor names.
+fn from(mut servers: Connected, cursor: &str) -> Result<Connected, Failure> {
+    if cursor.is_empty() {
+        return Ok(servers);
+    }
+    let first = servers
+        .iter()
+        .position(|(server, _)| server.name() == cursor);
+    let unknown = "there is nothing at this `cursor`: begin anew, without one";
+    let first = first.ok_or_else(|| failed(ErrorCode::InvalidMessage, unknown))?;
+    Ok(servers.split_off(first))
+}
+
+/// Asks a server for something, counted as a call of the agent's. One that is dropped is cancelled by rmcp.
+fn counted<'a, T: Send + 'a>(
+    server: &'a Arc<Server>,
+    connection: &'a Connection,
+    context: &'a Context,
+    answer: impl Future<Output = Result<T, ServiceError>> + Send + 'a,
+) -> BoxFuture<'a, Result<Result<T, ServiceError>, Failure>> {
+    // Requests of rmcp are large futures.
+    Box::pin(async move {
+        let place = server
+            .calls
+            .enter(Some(context.session()))
+            .map_err(|busy| {
+                let mut failure = Failure::from(busy);
+                failure.capability = Namespace::Mcp.capability();
+                failure
+            })?;
+        let asked = RequestGuard::new(&place, server.settings.timeout, &connection.ended);
+        let answer = answer.await;
+        if !matches!(answer, Err(ServiceError::Timeout { .. })) {
+            asked.finish();
+        }
+        Ok(answer)
+    })
 }
 
 /// The longest that an agent may let a server take, in seconds.

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::answer::{Reply, reply};
 use super::http::MAX_MESSAGE;
+use super::pages::{Arrived, Pages};
 
 /// The streams as rmcp has them.
 pub(super) struct Streams {
@@ -27,6 +28,7 @@ pub(super) struct Streams {
     /// The line is longer than any message, and is passed over.
     is_too_long: bool,
     direct: Arc<Direct>,
+    pages: Pages,
 }
 
 /// The streams as calls of tools have them.
@@ -67,6 +69,7 @@ impl Streams {
                 output: tokio::sync::Mutex::new(Some(input)),
                 waiting: Mutex::default(),
             }),
+            pages: Pages::default(),
         }
     }
 
@@ -78,6 +81,7 @@ impl Streams {
         &self,
         message: &TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static + use<> {
+        self.pages.sent(message);
         let direct = Arc::clone(&self.direct);
         let line = serde_json::to_vec(message);
         async move { direct.write(line?).await }
@@ -90,6 +94,11 @@ impl Streams {
             let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line);
             if self.direct.take(line) {
                 continue;
+            }
+            match self.pages.look(line) {
+                Arrived::Readable => {}
+                Arrived::TooLong(answer) => return Some(*answer),
+                Arrived::Unclear => continue,
             }
             match serde_json::from_slice(line) {
                 Ok(message) => return Some(message),
@@ -217,18 +226,23 @@ impl Begun {
     ///
     /// # Errors
     /// If the program takes nothing any more; then nothing was done.
-    pub(super) async fn send(&self, line: Vec<u8>) -> io::Result<()> {
+    pub(super) fn send(
+        &self,
+        line: Vec<u8>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static + use<> {
         let direct = Arc::clone(&self.direct);
-        let mut writing = Box::pin(async move { direct.write(line).await });
-        // Whoever gives up a call must not leave half of it behind.
-        match std::future::poll_fn(|cx| Poll::Ready(writing.as_mut().poll(cx))).await {
-            Poll::Ready(written) => written,
-            Poll::Pending => tokio::spawn(writing).await.map_err(io::Error::other)?,
+        async move {
+            let mut writing = Box::pin(async move { direct.write(line).await });
+            // A call that is dropped must not leave half of its line behind.
+            match std::future::poll_fn(|cx| Poll::Ready(writing.as_mut().poll(cx))).await {
+                Poll::Ready(written) => written,
+                Poll::Pending => tokio::spawn(writing).await.map_err(io::Error::other)?,
+            }
         }
     }
 
-    /// What the program answers; nothing if it has ended.
-    pub(super) async fn answer(mut self) -> Option<Answer> {
+    /// What the program answers; nothing if it has ended. Cancel safe.
+    pub(super) async fn answer(&mut self) -> Option<Answer> {
         (&mut self.answer).await.ok()
     }
 }

@@ -208,7 +208,8 @@ fn is_part_of(uri: &str, whole: &str) -> bool {
 impl NewSubscriber {
     /// The server has agreed.
     pub(super) fn keep(mut self) {
-        self.is_kept = true;
+        // Subscriptions end with their session: this one came after that.
+        self.is_kept |= !self.session.ended().is_cancelled();
     }
 }
 
