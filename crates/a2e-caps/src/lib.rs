@@ -62,6 +62,7 @@ pub mod commands;
 pub mod components;
 pub mod endpoints;
 pub mod env;
+mod expressions;
 pub mod files;
 mod fresh;
 #[doc(hidden)]
@@ -75,6 +76,7 @@ pub mod model;
 pub mod openapi;
 mod own_type;
 pub mod peers;
+pub mod permissions;
 mod placement;
 pub mod planning;
 pub mod proc;
@@ -87,6 +89,8 @@ pub mod time;
 pub mod tool;
 pub mod toolkits;
 pub mod tools;
+mod truncate;
+mod turns;
 pub mod workplace;
 
 pub use placement::Placement;

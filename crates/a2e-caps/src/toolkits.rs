@@ -30,7 +30,7 @@ pub use filesystem::Filesystem;
 pub use git::Git;
 pub use http::Http;
 pub use info::Info;
-pub use sqlite::{Limits as SqliteLimits, MAX_SQL, MAX_VALUE, Sqlite};
+pub use sqlite::{Limits as SqliteLimits, MAX_SQL, MAX_VALUE, Sqlite, enter_if_asked};
 
 /// A bundle of tools that needs a configuration.
 pub trait Toolkit: Send + Sync + 'static {
@@ -129,10 +129,10 @@ impl Plugin for Toolkits {
         request: &'a Message<'static>,
         _: &'a Arc<Session>,
     ) -> BoxFuture<'a, Result<Option<Resolution>, Failure>> {
-        let shown = match &request.body {
-            Body::ToolkitConfigureRequest(request) => self.known.shown(request),
-            _ => None,
-        };
+        let mut shown = None;
+        if let Body::ToolkitConfigureRequest(request) = &request.body {
+            shown = self.known.shown(request);
+        }
         let resolution = shown.map(|config| Resolution::default().shown_config(config));
         Box::pin(std::future::ready(Ok(resolution)))
     }

@@ -7,10 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use a2e_session::Failure;
 use canonical::Digest;
 use store::{AgentId, Approval, Call, Hash, Held, Store, UnixMillis, Verdict};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use crate::access::{AccessHolder, IsMeant};
 use crate::clock::random_id;
 use crate::decision::{Asked, RuleName, ambiguous, too_large};
+use crate::session::Session;
 
 /// The held calls of a host, and who is told when one is decided.
 #[derive(Debug, Clone)]
@@ -27,7 +30,8 @@ pub struct Approvals {
 /// A call that the operator is asked about.
 #[derive(Debug)]
 pub(crate) struct Question {
-    pub(crate) agent: String,
+    /// The session whose call it is. Asking ends when its access is revoked.
+    session: Arc<Session>,
     /// Exactly this call.
     pub(crate) hash: Digest,
     /// The rule that asks for it, as the operator knows it.
@@ -47,6 +51,21 @@ struct AwaitedCall {
     count: usize,
     /// What is shown of it, if the store must not have it.
     shown: Option<Vec<u8>>,
+}
+
+/// A call that the operator is asked about, in the store.
+#[derive(Clone)]
+struct StoredCall {
+    approvals: Approvals,
+    session: Arc<Session>,
+    hash: Hash,
+}
+
+/// A call that the operator is asked about. If this is dropped before the question is answered, the
+/// call is withdrawn.
+struct PendingCall {
+    call: StoredCall,
+    is_over: bool,
 }
 
 /// Somebody who waits for the word on a call.
@@ -79,6 +98,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// What stands in the store for a request that must not be written to a file.
 const NOT_WRITTEN: &[u8] = br#""not kept: the agreed data retention forbids it""#;
 
+/// How many identities are looked at at a time when calls are withdrawn.
+const PAGE: usize = 1_000;
+
 /// What is shown to the operator, in bytes: who approves must have seen all of it.
 const MAX_SHOWN: usize = 64 * 1024;
 
@@ -99,9 +121,22 @@ impl Approvals {
     /// # Errors
     /// If the store fails.
     pub async fn list(&self) -> Result<Vec<Approval>, store::Error> {
-        let mut calls = self.store.approvals().list(now()).await?;
-        calls.iter_mut().for_each(|call| self.complete(call));
-        Ok(calls)
+        self.each(|call| call).await
+    }
+
+    /// Something of each call that waits, oldest first. The calls are in memory one at a time.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn each<T>(&self, mut of: impl FnMut(Approval) -> T) -> Result<Vec<T>, store::Error> {
+        let mut all = Vec::new();
+        let mut show = |mut call| {
+            self.complete(&mut call);
+            all.push(of(call));
+        };
+        let shown = self.store.approvals().each(now(), &mut show);
+        shown.await?;
+        Ok(all)
     }
 
     /// A call by its id.
@@ -153,34 +188,26 @@ impl Approvals {
         lock(&self.waiting).contains_key(id)
     }
 
-    /// Nobody waits for a call of an agent's any more.
-    pub(crate) async fn withdraw(self, agent: String, call: Digest) -> Result<(), store::Error> {
-        let agent = AgentId::new(&agent)?;
-        let calls = self.store.for_agent(&agent).held_calls();
-        calls.withdraw(Hash(*call.as_bytes())).await?;
-        self.tell();
-        Ok(())
-    }
-
-    /// Withdraws every call of these agents that waits: what asked has ended.
-    pub(crate) async fn withdraw_all(
-        &self,
-        is_meant: impl Fn(&str) -> bool,
-    ) -> Result<(), store::Error> {
+    /// Withdraws every call that waits and was asked for these identities.
+    pub(crate) async fn withdraw_all(&self, is_meant: &IsMeant) -> Result<(), store::Error> {
+        let approvals = self.store.approvals();
+        let mut after = None;
         loop {
-            // Of very many, a part is listed at a time.
-            let waiting = self.list().await?;
-            let all = waiting.len();
-            let meant: Vec<_> = waiting.iter().filter(|it| is_meant(&it.agent)).collect();
-            for call in &meant {
-                let agent = AgentId::new(&call.agent)?;
-                let calls = self.store.for_agent(&agent).held_calls();
-                calls.withdraw(call.hash).await?;
+            let callers = approvals.callers(now(), after, PAGE).await?;
+            for caller in &callers {
+                let holder = AccessHolder {
+                    agent: caller.agent.clone(),
+                    did: caller.did.clone(),
+                };
+                if is_meant(&holder) {
+                    approvals.withdraw(caller).await?;
+                }
             }
             self.tell();
-            if meant.is_empty() || all < store::MAX_LISTED {
+            if callers.len() < PAGE {
                 return Ok(());
             }
+            after = callers.into_iter().next_back();
         }
     }
 
@@ -189,44 +216,73 @@ impl Approvals {
             .send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// Asks the operator about an agent's call and waits for the word; `held` is told the id under
-    /// which the operator sees it. Silence grants nothing.
+    /// Holds an agent's call and waits for the operator's decision; `held` gets the id of the held call.
+    /// Without a decision in time, or when the access is revoked, nothing is granted.
     pub(crate) async fn ask<F: Future>(
         self,
         question: Question,
         held: impl Fn(String) -> F,
     ) -> Result<Word, store::Error> {
-        let agent = AgentId::new(&question.agent)?;
+        let mut pending = PendingCall {
+            call: StoredCall {
+                approvals: self.clone(),
+                session: Arc::clone(&question.session),
+                hash: question.hash(),
+            },
+            is_over: false,
+        };
+        let (mut id, access) = (String::new(), question.session.access());
+        let word = tokio::select! {
+            biased;
+            () = access.revoked().cancelled() => None,
+            word = self.decision(&question, &mut id, held) => word?,
+        };
+        if word.is_none() {
+            pending.call.withdraw().await?;
+        }
+        pending.is_over = true;
+        Ok(word.unwrap_or(Word {
+            id,
+            decision: ApprovalDecision::Expired,
+        }))
+    }
+
+    /// The operator's decision; none if there was none in time. Sets `id` to that of the held call.
+    async fn decision<F: Future>(
+        &self,
+        question: &Question,
+        id: &mut String,
+        held: impl Fn(String) -> F,
+    ) -> Result<Option<Word>, store::Error> {
+        let agent = AgentId::new(&question.session.identity().agent)?;
         let calls = self.store.for_agent(&agent).held_calls();
-        let hash = Hash(*question.hash.as_bytes());
+        let hash = question.hash();
         let mut decided = self.decided.subscribe();
         // What was decided before, perhaps before a restart, needs no second question.
         if let Some(word) = word(calls.take(now(), hash).await?) {
-            return Ok(word);
+            return Ok(Some(word));
         }
         let patience = tokio::time::sleep(self.patience);
         tokio::pin!(patience);
-        // Another call just like this one may use up the word; then this one is asked about anew.
+        // An equal call may use the decision or be withdrawn; then this one is held anew.
         loop {
-            let call = question.call(hash, now().plus(self.patience));
-            let asked = calls.hold(now(), call).await?;
-            let _waiting = self.wait_for(&asked.id, &question);
-            held(asked.id.clone()).await;
+            let asked = calls
+                .hold(now(), question.call(now().plus(self.patience)))
+                .await?;
+            id.clone_from(&asked.id);
+            let _waiting = self.wait_for(&asked.id, question);
+            held(asked.id).await;
             let mut is_there = true;
             while is_there {
                 tokio::select! {
                     biased;
                     _ = decided.changed() => {}
-                    () = &mut patience => {
-                        calls.withdraw(hash).await?;
-                        self.tell();
-                        return Ok(Word { id: asked.id, decision: ApprovalDecision::Expired });
-                    }
+                    () = &mut patience => return Ok(None),
                 }
                 let held = calls.take(now(), hash).await?;
                 is_there = held.is_some();
                 if let Some(word) = word(held) {
-                    return Ok(word);
+                    return Ok(Some(word));
                 }
             }
         }
@@ -243,6 +299,34 @@ impl Approvals {
         Waiting {
             all: Arc::clone(&self.waiting),
             id: id.to_owned(),
+        }
+    }
+}
+
+impl StoredCall {
+    /// Removes it, so that the operator need not decide about it.
+    async fn withdraw(&self) -> Result<(), store::Error> {
+        let agent = AgentId::new(&self.session.identity().agent)?;
+        let calls = self.approvals.store.for_agent(&agent).held_calls();
+        calls.withdraw(self.hash).await?;
+        self.approvals.tell();
+        Ok(())
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        // The next process of this host may resume the session, and with it the call.
+        if self.is_over || self.call.session.at().host.is_stopping() {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current() {
+            let call = self.call.clone();
+            runtime.spawn(async move {
+                if let Err(error) = call.withdraw().await {
+                    tracing::warn!(%error, "a held call that has ended cannot be withdrawn");
+                }
+            });
         }
     }
 }
@@ -269,6 +353,7 @@ impl Question {
     /// # Errors
     /// If the call is ambiguous, or the operator could not see all of it.
     pub(crate) fn new(
+        session: &Arc<Session>,
         asked: Asked<'_>,
         rule: &RuleName,
         is_written: bool,
@@ -281,7 +366,7 @@ impl Question {
             return Err(too_large(namespace, &rule.name, MAX_SHOWN));
         }
         Ok(Self {
-            agent: asked.agent().to_owned(),
+            session: Arc::clone(session),
             hash: asked
                 .hash()
                 .ok_or_else(|| ambiguous(namespace, &rule.name))?,
@@ -292,10 +377,15 @@ impl Question {
         })
     }
 
-    fn call(&self, hash: Hash, expires: UnixMillis) -> Call {
+    fn hash(&self) -> Hash {
+        Hash(*self.hash.as_bytes())
+    }
+
+    fn call(&self, expires: UnixMillis) -> Call {
         Call {
             id: random_id().chars().take(12).collect(),
-            hash,
+            hash: self.hash(),
+            did: AccessHolder::of(self.session.identity()).did,
             shown: match self.is_written {
                 true => self.shown(&self.text),
                 false => self.shown(NOT_WRITTEN),
@@ -332,4 +422,52 @@ fn now() -> UnixMillis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let millis = since.unwrap_or_default().as_millis();
     UnixMillis(i64::try_from(millis).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use policy::Retention;
+    use store::{Limits, Memory};
+
+    use super::*;
+    use crate::auth::Identity;
+    use crate::host::Host;
+    use crate::session::At;
+
+    /// A call that is withdrawn with its agent's access is not asked about anew.
+    #[tokio::test]
+    async fn asking_ends_when_the_access_is_revoked() {
+        let store = Store::new(Memory::new(Limits::default()));
+        let approvals = Approvals::new(store, Duration::from_secs(3600));
+        let host = Host::builder().approvals(approvals.clone()).build();
+        let ada = Identity::named("ada");
+        let at = At {
+            host: host.clone(),
+            settings: host.settings(),
+            hash: String::new(),
+            is_passing: false,
+            retention: Retention::Permanent,
+            access: host.inner.access.enter(&ada),
+        };
+        let commands = host.inner.nobody.clone();
+        let question = Question {
+            session: Arc::new(Session::new(at, ada, "key".to_owned(), commands)),
+            hash: Digest::of(b"call"),
+            rule: "ask".to_owned(),
+            text: b"{}".to_vec(),
+            is_written: true,
+            resolved: None,
+        };
+        let asking = tokio::spawn(approvals.clone().ask(question, |_| ready(())));
+        while approvals.list().await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        host.revoke_access(|it| it.agent == "ada").await.unwrap();
+        assert!(approvals.list().await.unwrap().is_empty());
+        let word = asking.await.unwrap().unwrap();
+        assert_eq!(word.decision, ApprovalDecision::Expired);
+        assert!(approvals.list().await.unwrap().is_empty());
+    }
 }

@@ -1,6 +1,7 @@
 //! The one decision point: whether a request may go to its plugin.
 
 mod asked;
+mod listing;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,9 +18,12 @@ use policy::{
 use serde_json::json;
 
 use crate::approvals::{ApprovalDecision, Word};
+use crate::auth::Identity;
 use crate::policies::CUSTOM;
 
 pub(crate) use asked::{Asked, content};
+pub use listing::{Listed, PERMITTED_REQUEST, PERMITTED_RESPONSE, Permissions};
+pub(crate) use listing::{is_listing, listings, retain_usable};
 
 /// What is counted of agents, whatever their rules are at the moment.
 #[derive(Debug)]
@@ -100,7 +104,7 @@ impl Counters {
         };
         let repeated = repeated.filter(|effect| *effect > decision.effect);
         let effect = repeated.unwrap_or(decision.effect);
-        let (rule, name) = repeated.map_or((decision.rule, decision.name()), |_| REPEAT);
+        let (rule, name) = repeated.map_or_else(|| (decision.rule, decision.name()), |_| REPEAT);
         let verdict = match effect {
             Effect::Allow => Verdict::Allow,
             Effect::Hold => Verdict::Hold(Repetition(asked.repetition())),
@@ -156,22 +160,22 @@ impl Counters {
 /// What the rules say of a request, of each that it stands for, and of all that is inside it: the
 /// strictest counts.
 fn ask<'r>(rules: &'r Rules, asked: Asked<'_>) -> Decision<'r> {
-    let proven = asked.identity.proven.as_ref();
-    let agent = Agent {
-        id: asked.agent(),
-        did: proven.map(|proven| proven.did.as_str()),
-        trust: proven.map(|proven| proven.trust),
-    };
+    let agent = agent(asked.identity);
+    let lists = is_listing(&asked.message.body);
     let decide = |capability: &str, name: &str, arguments: &dyn Arguments| {
-        rules.decide(&Call {
+        let call = Call {
             agent,
             capability,
             name,
             arguments,
-        })
+        };
+        match lists {
+            true => rules.decide_listing(&call),
+            false => rules.decide(&call),
+        }
     };
     let capability = asked.capability();
-    let capability = capability.as_ref().map_or(CUSTOM, Capability::as_str);
+    let capability = rule_name(capability.as_ref());
     let each = asked.each();
     let decisions = each.map(|one| decide(capability, asked.name(), &one));
     // Of equal ones the first.
@@ -190,6 +194,21 @@ fn ask<'r>(rules: &'r Rules, asked: Asked<'_>) -> Decision<'r> {
         }
     }
     strictest
+}
+
+/// An agent as rules know it.
+fn agent(identity: &Identity) -> Agent<'_> {
+    let proven = identity.proven.as_ref();
+    Agent {
+        id: &identity.agent,
+        did: proven.map(|proven| proven.did.as_str()),
+        trust: proven.map(|proven| proven.trust),
+    }
+}
+
+/// A capability as rules name it; types beside the catalogue have none of its.
+fn rule_name<'c>(capability: Option<&'c Capability<'_>>) -> &'c str {
+    capability.map_or(CUSTOM, Capability::as_str)
 }
 
 /// Whether the rules still let a call be done that the operator has approved of.

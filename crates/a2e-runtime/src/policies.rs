@@ -7,6 +7,7 @@ use a2e_wire::Namespace;
 use policy::{Effect, Layer, Loosening, Rules};
 
 use crate::config::Policy;
+use crate::decision::listings;
 
 /// The capability that messages beside the catalogue count as.
 pub(crate) const CUSTOM: &str = "custom";
@@ -84,10 +85,14 @@ impl Policies {
                 Some(agent) => (old.of(agent), self.of(agent)),
                 None => (&old.common, &self.common),
             };
-            policy::tightens(old, new).map_err(|loosening| Looser {
+            let looser = |loosening| Looser {
                 agent: agent.cloned(),
                 loosening,
-            })?;
+            };
+            policy::tightens(old, new).map_err(looser)?;
+            for (capability, name) in listings() {
+                policy::tightens_listing(old, new, &capability, name).map_err(looser)?;
+            }
         }
         Ok(())
     }

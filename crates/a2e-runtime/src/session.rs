@@ -8,10 +8,11 @@ use std::time::Duration;
 use a2e_wire::{Body, Charset, Envelope, Message, MessageId};
 use policy::Retention;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::access::Access;
 use crate::auth::Identity;
-use crate::decision::{Asked, still};
+use crate::decision::{Asked, Listed, Permissions, retain_usable, still};
 use crate::driver::Command;
 use crate::host::{Host, Settings};
 use crate::plugin::SendError;
@@ -25,6 +26,7 @@ pub struct Session {
     at: At,
     states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     commands: mpsc::Sender<Command>,
+    ended: CancellationToken,
 }
 
 /// Where a session is.
@@ -61,6 +63,7 @@ impl Session {
             at,
             states: Mutex::default(),
             commands,
+            ended: CancellationToken::new(),
         }
     }
 
@@ -82,6 +85,21 @@ impl Session {
     #[must_use]
     pub const fn access(&self) -> &Access {
         &self.at.access
+    }
+
+    /// Is cancelled when the session ends, before plugins are asked to clear what they keep for it. A
+    /// request may still be under way then: what it adds to a table after this must not go on.
+    #[must_use]
+    pub const fn ended(&self) -> &CancellationToken {
+        &self.ended
+    }
+
+    /// Ends it, and what plugins keep for it.
+    pub(crate) fn end(&self) {
+        self.ended.cancel();
+        for plugin in self.at.settings.registry.plugins() {
+            plugin.clear(self);
+        }
     }
 
     pub(crate) const fn at(&self) -> &At {
@@ -182,6 +200,30 @@ impl Session {
         let resolution = Resolution::default();
         let asked = Asked::new(self, &message, &line, &resolution);
         still(host.policies().of(asked.agent()), asked).is_ok()
+    }
+
+    /// Whether the rules let its agent use something that a list has, at the moment.
+    #[must_use]
+    pub fn may_use(&self, listed: &impl Listed) -> bool {
+        self.with_permissions(|permissions| listed.is_usable(permissions))
+    }
+
+    /// Whether the rules let its agent send some request of a type, perhaps with the operator's
+    /// approval.
+    #[must_use]
+    pub fn may_send_type(&self, type_name: &str) -> bool {
+        self.with_permissions(|permissions| permissions.may_send_type(type_name))
+    }
+
+    /// Leaves in a list what its agent may use.
+    pub(crate) fn retain_usable(&self, list: &mut Body<'static>) {
+        self.with_permissions(|permissions| retain_usable(list, permissions));
+    }
+
+    fn with_permissions<T>(&self, look: impl FnOnce(&Permissions<'_>) -> T) -> T {
+        let policies = self.at.host.policies();
+        let rules = policies.of(&self.identity.agent);
+        look(&Permissions::new(rules, &self.identity))
     }
 
     /// Says something that may as well not be heard.

@@ -80,15 +80,16 @@ async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
     let now = i64::try_from(now)?;
     for call in &held.calls {
         let left = call.until.saturating_sub(now) / 1000;
-        let agent = plain(&call.agent);
+        let agent = screen::cut(&plain(&call.agent), AGENT);
         let what = plain(&call.summary);
-        print(&format!(
-            "{}  {agent:12}  {left:>4} s left  {what}",
-            call.id
-        ))?;
+        let line = format!("{}  {agent:AGENT$}  {left:>4} s left  {what}", call.id);
+        print(&screen::cut(&line, screen::WIDTH))?;
     }
     Ok(Outcome::Good)
 }
+
+/// Columns of an agent's name in the list.
+const AGENT: usize = 16;
 
 fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
     if as_json {
@@ -135,10 +136,14 @@ async fn decide(
     match as_json {
         true => print_json(&json!(call))?,
         false => {
-            show(&call, false)?;
+            let done = match denied {
+                None => "approved",
+                Some(_) => "denied",
+            };
+            let line = format!("{done} {} of {}", call.id, plain(&call.agent));
+            print(&screen::cut(&line, screen::WIDTH))?;
             if !call.awaited {
-                let until = "the next call just like it has the word, for as long as a call waits";
-                print(&format!("nobody waits for it at the moment: {until}"))?;
+                print(&"no request waits for it now; the decision is for the next such call")?;
             }
         }
     }

@@ -1,35 +1,40 @@
 //! The toolkit `sqlite`: queries on a database of the workspace.
 
 mod confine;
+mod process;
 mod query;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_runtime::BoxFuture;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Info, Toolkit};
 use crate::files::{Access, MAX_PATH, Roots};
 use crate::shares::{Kind, Shares};
-use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
+use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure, blocking};
 
-use query::Work;
+pub use process::enter_if_asked;
 pub use query::{MAX_SQL, MAX_VALUE};
+use query::{Query, Rows};
 
 /// Queries on a file, that change it only if it is configured so.
 pub struct Sqlite {
     info: Info,
     workspace: Arc<Roots>,
     limits: Limits,
-    /// The threads of each agent's queries.
+    /// The processes of each agent's queries.
     queries: Arc<Shares>,
+    /// What this program is started with for a query.
+    arguments: Arc<[OsString]>,
 }
 
 /// What queries may use up and give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// How long it may take.
     pub time: Duration,
@@ -64,6 +69,7 @@ struct SqliteTool {
     access: Access,
     limits: Limits,
     queries: Arc<Shares>,
+    arguments: Arc<[OsString]>,
 }
 
 /// Queries that one agent may have running, if nothing else is said.
@@ -108,7 +114,16 @@ impl Sqlite {
             workspace,
             limits,
             queries: Shares::new(Kind::Queries, limits.per_agent),
+            arguments: Arc::default(),
         }
+    }
+
+    /// Starts this program for a query with these arguments: for one, as a test, that needs them to come
+    /// to call [`enter_if_asked`].
+    #[must_use]
+    pub fn started_with(mut self, arguments: &[&str]) -> Self {
+        self.arguments = arguments.iter().map(OsString::from).collect();
+        self
     }
 
     fn tool(&self, file: &str, access: Access) -> Result<Arc<dyn Tool>, DefinitionError> {
@@ -145,6 +160,7 @@ impl Sqlite {
             access,
             limits: self.limits,
             queries: Arc::clone(&self.queries),
+            arguments: Arc::clone(&self.arguments),
         }))
     }
 }
@@ -178,24 +194,25 @@ impl Tool for SqliteTool {
 
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Output, ToolFailure>> {
         Box::pin(async move {
-            let work = Work {
-                asked: call.arguments.read()?,
-                access: self.access,
-                limits: self.limits,
-                over: call.over.clone(),
-            };
-            let (workspace, file) = (Arc::clone(&self.workspace), self.file.clone());
+            let asked = call.arguments.read()?;
+            let (workspace, file, access) =
+                (Arc::clone(&self.workspace), self.file.clone(), self.access);
             let share = self.queries.take(&call.caller.agent)?;
-            confine::on_a_thread(share, move || {
-                let (path, folder) = workspace.real_file(&file, work.access)?;
-                confine::check_beside(&path)?;
-                // Its path may lead elsewhere by the time it is opened; then it does not open.
-                confine::keep_below(&folder)?;
-                work.run(&path)
-            })
-            .await
+            let found = blocking(move || workspace.real_file(&file, access)).await;
+            let (path, folder) = found?;
+            let query = Query::new(&path, asked, access, self.limits);
+            output(process::run(share, folder, query, &self.arguments).await?)
         })
     }
+}
+
+/// What a statement gives, as agents see it.
+fn output(rows: Rows) -> Result<Output, ToolFailure> {
+    let mut data = json!({"columns": rows.columns, "rows": rows.rows});
+    if let (Some(changed), Some(members)) = (rows.changed_rows, data.as_object_mut()) {
+        members.insert("changed_rows".into(), changed.into());
+    }
+    Ok(Output::new(&data)?.truncated(rows.truncated))
 }
 
 impl fmt::Debug for Sqlite {

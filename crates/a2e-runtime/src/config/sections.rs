@@ -139,9 +139,11 @@ fn servers(config: &mut Config, field: Option<Field<'_>>, reader: &Reader<'_>) {
 
 /// Notes the servers of imported files that are not used.
 fn note_left_out(config: &mut Config) {
-    let of_plugin = |plugin: &Plugin| match &plugin.kind {
-        PluginKind::Mcp(mcp) => mcp.left_out.clone(),
-        _ => Vec::new(),
+    let of_plugin = |plugin: &Plugin| {
+        if let PluginKind::Mcp(mcp) = &plugin.kind {
+            return mcp.left_out.clone();
+        }
+        Vec::new()
     };
     let of_plugins = config.plugins.iter().flat_map(of_plugin);
     let of_section = config.mcp.iter().flat_map(|mcp| mcp.left_out.clone());

@@ -262,6 +262,18 @@ impl Arguments for Nested<'_> {
     }
 }
 
+/// Whether rules know requests of this type by what they call, as [`Asked::name`] finds it.
+pub(super) const fn names_its_target(tag: Tag) -> bool {
+    matches!(
+        tag,
+        Tag::ToolCallRequest
+            | Tag::SkillCallRequest
+            | Tag::ToolkitConfigureRequest
+            | Tag::EnvResetRequest
+            | Tag::ProcSpawnRequest
+    )
+}
+
 /// The place of the configuration of a toolkit.
 const CONFIG: &str = "/config";
 

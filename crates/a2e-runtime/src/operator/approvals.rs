@@ -115,8 +115,8 @@ impl Operations {
         self.add("approve.list", move |_: Nothing| {
             let approvals = listing.clone();
             async move {
-                let calls = approvals.list().await.map_err(|error| error.to_string())?;
-                let calls = calls.iter().map(WaitingCall::new).collect();
+                let calls = approvals.each(|call| WaitingCall::new(&call)).await;
+                let calls = calls.map_err(|error| error.to_string())?;
                 Ok(HeldCalls { calls })
             }
         })

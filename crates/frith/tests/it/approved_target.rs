@@ -1,6 +1,8 @@
 //! What an approval covers: the call, and the tool, server or skill that it stands for.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -338,6 +340,119 @@ fn approved_call_of_a_reconfigured_remote_plugin_is_refused() {
     let asked = call("2", "wipe", &json!({}));
     let done = approved_after(&node, &mut wire, &asked, "mounted:far", |_| {});
     assert_eq!(done["data"]["data"]["wiped"], "prod", "{done}");
+}
+
+/// A host in plain Python that listens: what one session configures is so for all.
+const LISTENING: &str = r#"
+import json, socket, sys, threading, time
+
+target = "scratch"
+
+def serve(stream):
+    global target
+    def say(**message):
+        base = {"a2e": "1.0", "version": "1.0", "id": str(time.monotonic_ns()), "ts": time.time()}
+        stream.write((json.dumps({**base, **message}) + "\n").encode())
+        stream.flush()
+    for line in stream:
+        m = json.loads(line)
+        kind, id = m["type"], m["id"]
+        if kind == "handshake/req":
+            caps = [{"capability": c, "enabled": c in ("tools", "toolkits"), "metadata": {}} for c in m["agent_caps"]]
+            say(type="handshake/resp", req_id=id, session_id=str(time.monotonic_ns()) * 2, accepted_caps=caps,
+                max_parallel=4, ok=True, reason="")
+        elif kind == "tool/list/req":
+            say(type="tool/list/resp", req_id=id, tools=[{"name": "wipe", "description": "Wipes"}])
+        elif kind == "toolkit/configure/req":
+            target = m["config"]["target"]
+            say(type="toolkit/configure/resp", req_id=id, toolkit_name="t", status="ok")
+        elif kind == "tool/call/req":
+            data = {"success": True, "tool_name": "wipe", "data": {"wiped": target}, "duration_ms": 1}
+            say(type="tool/call/resp", req_id=id, data=data, created_at=time.time())
+        elif kind == "shutdown":
+            break
+
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    connection, _ = listener.accept()
+    threading.Thread(target=serve, args=(connection.makefile("rwb"),), daemon=True).start()
+"#;
+
+/// A program that ends with the test.
+struct Program(std::process::Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A configuration that is read again mounts the host anew. What sessions of before and after it do at the
+/// host is one story: the same is the same, and what was configured counts for all.
+#[test]
+fn approval_of_a_remote_plugins_call_holds_across_a_configuration_that_is_applied() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("host.py");
+    std::fs::write(&script, LISTENING).unwrap();
+    let host = Command::new("python3")
+        .arg(&script)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut host = Program(host.unwrap());
+    let mut port = String::new();
+    let out = host.0.stdout.take().unwrap();
+    BufReader::new(out).read_line(&mut port).unwrap();
+    let config = |limit: usize| {
+        json!({
+            "plugins": [{"name": "far", "type": "mounted", "url": format!("tcp:127.0.0.1:{}", port.trim())}],
+            "policy": {"rules": [{"id": "ask", "name": "wipe", "then": "hold"}]},
+            "global_limits": {"max_queue": limit},
+        })
+        .to_string()
+    };
+    let node = Node::start(folder.path(), &config(60));
+    let applied = |limit: usize| {
+        std::fs::write(folder.path().join("frith.yaml"), config(limit)).unwrap();
+        operator(&node, &["config", "apply"]);
+    };
+    let mut before = agent(&node);
+    let unchanged = held(&mut before, &call("1", "wipe", &json!({})));
+    applied(61);
+    let mut after = agent(&node);
+    // Nothing has changed: it is the same call, also in a session of after.
+    assert_eq!(held(&mut after, &call("a", "wipe", &json!({}))), unchanged);
+    after.say(
+        &json!({"type": "error", "id": "w", "req_id": "a", "code": "timeout", "message": "no"}),
+    );
+    assert_eq!(answer(&mut after, "a")["detail"]["reason"], "withdrawn");
+    let unchanged = waiting(&node);
+    operator(&node, &["approve", "yes", &unchanged]);
+    let done = answer(&mut before, "1");
+    assert_eq!(done["data"]["data"]["wiped"], "scratch", "{done}");
+    // The new session has the host changed, and the old one's call would go there.
+    let changed = held(&mut before, &call("2", "wipe", &json!({})));
+    applied(62);
+    let configured = ask(
+        &mut after,
+        &json!({"type": "toolkit/configure/req", "id": "c", "toolkit_name": "t",
+            "config": {"target": "prod"}}),
+    );
+    assert_eq!(configured["status"], "ok", "{configured}");
+    operator(&node, &["approve", "yes", &changed]);
+    is_refused(&answer(&mut before, "2"));
+    // The same from before the configuration that is applied, at a session that begins after it.
+    let mut last = agent(&node);
+    let again = held(&mut last, &call("3", "wipe", &json!({})));
+    let configured = ask(
+        &mut before,
+        &json!({"type": "toolkit/configure/req", "id": "c2", "toolkit_name": "t",
+            "config": {"target": "scratch"}}),
+    );
+    assert_eq!(configured["status"], "ok", "{configured}");
+    operator(&node, &["approve", "yes", &again]);
+    is_refused(&answer(&mut last, "3"));
 }
 
 /// A skill whose new text the operator approves is another than the one whose call was.

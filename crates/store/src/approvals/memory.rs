@@ -1,10 +1,10 @@
 //! Held calls in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{
-    Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, Verdict, WHAT, check_decision,
+    Approval, Approvals, Call, Caller, Held, HeldCalls, MAX_LISTED, Verdict, WHAT, check_decision,
     may_become,
 };
 use crate::memory::{Kept, Memory, Shelves};
@@ -18,6 +18,7 @@ pub(crate) struct Table(Shelves<Hash, Entry>);
 #[derive(Debug)]
 struct Entry {
     id: String,
+    did: Option<String>,
     shown: Vec<u8>,
     created: UnixMillis,
     verdict: Verdict,
@@ -56,6 +57,7 @@ impl InMemory {
             expires: call.expires,
             value: Entry {
                 id: call.id.clone(),
+                did: call.did,
                 shown: call.shown,
                 created: now,
                 verdict: Verdict::Waiting,
@@ -125,7 +127,7 @@ impl HeldCalls for InMemory {
 }
 
 impl Approvals for InMemory {
-    fn list(&self, now: UnixMillis) -> Pending<Vec<Approval>> {
+    fn each(&self, now: UnixMillis, show: &mut dyn FnMut(Approval)) -> Pending<()> {
         let tables = self.memory.tables();
         let waiting = tables.approvals.0.everything(now);
         let waiting = waiting.filter(|(_, _, kept)| kept.value.verdict == Verdict::Waiting);
@@ -133,8 +135,30 @@ impl Approvals for InMemory {
             .map(|(owner, hash, kept)| kept.value.approval(owner, *hash, kept.expires))
             .collect();
         list.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
-        list.truncate(MAX_LISTED);
-        Pending::ready(Ok(list))
+        list.into_iter().take(MAX_LISTED).for_each(show);
+        Pending::ready(Ok(()))
+    }
+
+    fn callers(&self, now: UnixMillis, after: Option<Caller>, most: usize) -> Pending<Vec<Caller>> {
+        let tables = self.memory.tables();
+        let waiting = tables.approvals.0.everything(now);
+        let waiting = waiting.filter(|(_, _, kept)| kept.value.verdict == Verdict::Waiting);
+        let callers = waiting.map(|(owner, _, kept)| Caller {
+            agent: owner.to_string(),
+            did: kept.value.did.clone(),
+        });
+        let callers: BTreeSet<_> = callers.collect();
+        let behind = |caller: &Caller| after.as_ref().is_none_or(|after| caller > after);
+        let callers = callers.into_iter().filter(behind);
+        Pending::ready(Ok(callers.take(most).collect()))
+    }
+
+    fn withdraw(&self, caller: &Caller) -> Pending<()> {
+        let table = &mut self.memory.tables().approvals.0;
+        table.retain(&caller.agent.as_str().into(), |_, kept| {
+            kept.value.did != caller.did || kept.value.verdict != Verdict::Waiting
+        });
+        Pending::ready(Ok(()))
     }
 
     fn get(&self, now: UnixMillis, id: &str) -> Pending<Option<Approval>> {

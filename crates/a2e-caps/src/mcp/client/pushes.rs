@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::Ground;
+use super::calls::Callers;
 use super::server::Server;
 use crate::tool::Snapshot;
 
@@ -69,12 +70,15 @@ impl Listeners {
         self.lock().remove(session.key()).is_some()
     }
 
-    /// Those who may hear of a server: it is theirs, or the operator's and the rules let them ask it for
-    /// this.
+    /// Those who may hear of a server: it is theirs or the operator's, and the rules let them use it and
+    /// ask it for this.
     fn of(&self, server: &Server, asks: &Body<'static>) -> Vec<Arc<Session>> {
         let mut all = self.all();
+        let info = server.info();
         let may_hear = |session: &Arc<Session>| {
-            server.is_for(&session.identity().agent) && session.permits(asks.clone())
+            server.is_for(&session.identity().agent)
+                && session.may_use(&info)
+                && session.permits(asks.clone())
         };
         all.retain(may_hear);
         all
@@ -116,6 +120,10 @@ impl Ground {
         }
         let tools = self.catalogue.current_for(&session.identity().agent).await;
         self.listeners.add(session, seen(&tools));
+        // Else it is removed when it ends.
+        if session.ended().is_cancelled() {
+            self.listeners.remove(session);
+        }
     }
 
     /// Notifies sessions whose list of tools has changed since the last notification.
@@ -184,14 +192,18 @@ impl Server {
     /// If that could be more than one agent. What the server asks may have in it what one of them said,
     /// and what is answered goes into its result: neither is another's business.
     pub(super) fn asked_of(&self) -> Result<Arc<Session>, &'static str> {
-        let mut sessions = self.calls.callers();
+        let Callers {
+            mut sessions,
+            agents,
+        } = self.calls.callers();
         if sessions.is_empty() {
             let asks = resource_list(self).into();
             sessions = self.ground.listeners.of(self, &asks);
         }
         let last = sessions.pop().ok_or("there is no agent to ask")?;
         let agent = &last.identity().agent;
-        match sessions.iter().all(|it| it.identity().agent == *agent) {
+        let is_its = |it: &Arc<Session>| it.identity().agent == *agent;
+        match sessions.iter().all(is_its) && agents.iter().all(|it| **it == **agent) {
             true => Ok(last),
             false => {
                 Err("several agents use this server, and nobody can say for which of them this is")
@@ -230,19 +242,20 @@ impl Server {
         self.tell(method, params, Audience::These(sessions));
     }
 
-    /// Tells the agent whose calls alone are running. What a server says of its own accord, such as what it
-    /// logs, may have in it what any of the calls has brought.
+    /// Notifies the agent whose calls alone are running, cancelled ones included. What a server sends of its
+    /// own accord, such as a log message, may contain data of any of them.
     pub(super) fn tell_caller(
         self: &Arc<Self>,
         method: McpNotification<'static>,
         params: Object<'static>,
     ) {
-        let mut sessions = self.calls.callers();
+        let Callers {
+            mut sessions,
+            agents,
+        } = self.calls.callers();
         sessions.sort_by(|one, other| one.key().cmp(other.key()));
         sessions.dedup_by(|one, other| one.key() == other.key());
-        let agent = sessions.first().map(|it| it.identity().agent.clone());
-        let is_one = |it: &Arc<Session>| Some(&it.identity().agent) == agent.as_ref();
-        if !sessions.iter().all(is_one) {
+        if agents.len() > 1 {
             sessions.clear();
         }
         self.tell(method, params, Audience::These(sessions));

@@ -4,7 +4,7 @@ use a2e_runtime::ClientError;
 use a2e_wire::messages::mcp::{
     McpContentType, McpPrompt, McpPromptGetRequest, McpPromptListRequest, McpResource,
     McpResourceContent, McpResourceListRequest, McpResourceReadRequest,
-    McpResourceSubscribeRequest, McpRootListRequest,
+    McpResourceSubscribeRequest, McpServerListRequest,
 };
 use a2e_wire::{Capability, ErrorCode, Object};
 use rmcp::ErrorData;
@@ -20,7 +20,7 @@ use super::session::{Refusal, Session};
 pub(super) async fn listen(session: &Session) {
     if session.has(&Capability::Mcp) {
         // Without an answer there is nothing to hear.
-        let _ = session.client.request(McpRootListRequest::new()).await;
+        let _ = session.client.request(McpServerListRequest::new()).await;
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::Handler;
+use a2e_runtime::{CallOptions, Handler};
 use a2e_wire::Capability;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::session::{Refusal, Session};
 use super::tools::{refused, told};
+use crate::permissions::PermittedRequest;
 
 /// A request of A2E as a tool. Its arguments are the members of the request, but for what `Shape` says.
 #[derive(Debug)]
@@ -52,10 +53,29 @@ pub(super) fn find(session: &Session, name: &str) -> Option<&'static Own> {
     session.has(&own.capability).then_some(own)
 }
 
-/// Those whose capability is there.
-pub(super) fn list(session: &Session) -> Vec<Tool> {
-    let there = OWN.iter().filter(|own| session.has(&own.capability));
-    there.map(Own::listed).collect()
+/// Those whose capability is there, and whose requests the client may make.
+pub(super) async fn list(session: &Session) -> Vec<Tool> {
+    let there: Vec<&Own> = OWN
+        .iter()
+        .filter(|own| session.has(&own.capability))
+        .collect();
+    let needed = there.iter().flat_map(|own| own.needs());
+    let request = PermittedRequest {
+        types: needed.map(str::to_owned).collect(),
+    };
+    let asking = session.client.rpc_custom(&request, CallOptions::default());
+    let permitted = match asking.await {
+        Ok(permitted) => permitted.types,
+        // A host that is no node of ours does not know: then a call finds out.
+        Err(error) => {
+            tracing::debug!(%error, "the host does not say which requests are permitted");
+            return there.into_iter().map(Own::listed).collect();
+        }
+    };
+    let is_permitted = |kind: &'static str| permitted.iter().any(|it| it == kind);
+    let usable = there.into_iter();
+    let usable = usable.filter(|own| own.needs().all(is_permitted));
+    usable.map(Own::listed).collect()
 }
 
 /// Does it.
@@ -72,6 +92,17 @@ pub(super) async fn call(
 }
 
 impl Own {
+    /// The types of the requests that it makes.
+    fn needs(&self) -> impl Iterator<Item = &'static str> {
+        let (first, second) = match self.shape {
+            Shape::Plain | Shape::Search | Shape::Spawn => (self.kind, None),
+            Shape::Memory | Shape::Entry => (self.kind, Some("memory/init/req")),
+            // It reads what a program that was started has put out.
+            Shape::Output => ("proc/spawn/req", None),
+        };
+        std::iter::once(first).chain(second)
+    }
+
     fn listed(&self) -> Tool {
         let (properties, required) = (self.schema)();
         let schema = json!({"type": "object", "properties": properties, "required": required});

@@ -24,7 +24,7 @@ const EVENTS: usize = 64;
 
 /// All that can be called: the tools that are listed, and the other capabilities as tools.
 pub(super) async fn list(session: &Session) -> Result<Vec<Tool>, ErrorData> {
-    let mut tools = own::list(session);
+    let mut tools = own::list(session).await;
     if !session.has(&Capability::Tools) {
         return Ok(tools);
     }

@@ -1,13 +1,15 @@
 //! Calls that wait for the operator.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use a2e_runtime::{Approvals, HostBuilder};
+use a2e_runtime::{AccessHolder, Approvals, HostBuilder};
 use serde_json::{Value, json};
-use store::Verdict;
+use store::{AgentId, Call, Hash, Memory, Store, UnixMillis, Verdict};
+use tokio::sync::Semaphore;
 
 use super::rules::Everything;
-use super::{agent, approvals, call, log, policies, recorded, with};
+use super::{agent, approvals, approvals_in, call, log, policies, recorded, with};
 use crate::support::{Transport, Wire, handshake};
 
 const HOLD: &str = r#"{"rules": [{"id": "ask", "name": "echo", "then": "hold"}]}"#;
@@ -335,6 +337,133 @@ async fn a_second_handshake_withdraws_what_is_held_or_waits() {
     let expected = ["held", "run0", "run1", "run2", "run3"];
     let expected: Vec<_> = expected.map(|id| (json!(id), json!("ada"))).into();
     assert_eq!(of, expected, "{records:?}");
+}
+
+/// The calls of an identity that is revoked are withdrawn, also those of sessions that this process does
+/// not know; those of others wait on, and so do those of its agent that came in otherwise.
+#[tokio::test]
+async fn revocation_withdraws_the_calls_of_an_identity_however_many_wait() {
+    const OTHERS: usize = 1_100;
+    let store = Store::new(Memory::new(store::Limits::default()));
+    let approvals = approvals_in(&store);
+    let host = holding(&approvals).build();
+    let hold = async |number: usize, agent: &str, did: Option<&str>| {
+        let mut hash = [0; 32];
+        hash[..8].copy_from_slice(&number.to_be_bytes());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now = UnixMillis(i64::try_from(now.as_millis()).unwrap());
+        let call = Call {
+            id: format!("{agent}{number}"),
+            hash: Hash(hash),
+            did: did.map(str::to_owned),
+            shown: Vec::new(),
+            expires: now.plus(Duration::from_secs(60)),
+        };
+        let calls = store.for_agent(&AgentId::new(agent).unwrap());
+        calls.held_calls().hold(now, call).await.unwrap();
+    };
+    for number in 0..OTHERS {
+        hold(number, &format!("agent{number:04}"), None).await;
+    }
+    let did = "did:example:eve";
+    for (number, of) in [(0, Some(did)), (1, None), (2, Some(did))] {
+        hold(number, "eve", of).await;
+    }
+    let is_meant = move |it: &AccessHolder| it.did.as_deref() == Some(did);
+    host.revoke_access(is_meant).await.unwrap();
+    for (id, is_left) in [("eve0", false), ("eve1", true), ("eve2", false)] {
+        let found = approvals.get(id).await.unwrap();
+        assert_eq!(found.is_some(), is_left, "{id}");
+    }
+    let all = store::MAX_LISTED.min(OTHERS);
+    assert_eq!(approvals.list().await.unwrap().len(), all);
+}
+
+/// A request is resolved before it is decided about, before the operator is asked, and before it goes on.
+/// A second handshake withdraws it in each of these moments.
+#[tokio::test]
+async fn second_handshake_withdraws_a_request_that_is_being_resolved() {
+    let rules = json!({"rules": [{"id": "ask", "name": "mcp/resource/list/req", "then": "hold"}]});
+    for resolved_before in 0..3 {
+        let approvals = approvals();
+        let resolving = Arc::new(Semaphore::new(resolved_before));
+        let host = with(&rules)
+            .plugin(SlowlyResolved(Arc::clone(&resolving)))
+            .approvals(approvals.clone())
+            .authenticator(Named)
+            .build();
+        let mut agent = Transport::Memory.place(&host).await.wire().await;
+        let hello = |name: &str| {
+            let mut hello = handshake();
+            hello["agent_caps"] = json!(["mcp"]);
+            hello["auth_token"] = json!(name);
+            hello["id"] = json!(name);
+            hello
+        };
+        assert_eq!(agent.ask(&hello("ada")).await["ok"], true);
+        agent.say(&json!({"type": "mcp/resource/list/req", "id": "r"}).to_string());
+        let ping = json!({"type": "ping", "id": "p"});
+        assert_eq!(agent.ask(&ping).await["type"], "pong");
+        if resolved_before == 2 {
+            let id = waiting(&approvals, &mut agent).await;
+            approvals.decide(&id, Verdict::Granted, "").await.unwrap();
+            // Until it has used its approval.
+            while approvals.get(&id).await.unwrap().is_some() {
+                tokio::task::yield_now().await;
+            }
+        } else {
+            while resolving.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        let withdrawn = agent.ask(&hello("bob")).await;
+        assert_eq!(withdrawn["req_id"], "r", "{resolved_before}: {withdrawn}");
+        assert_eq!(withdrawn["detail"]["reason"], "withdrawn", "{withdrawn}");
+        assert_eq!(agent.hear().await.unwrap()["req_id"], "bob");
+        // Nothing of it comes back.
+        resolving.add_permits(9);
+        assert_eq!(agent.ask(&ping).await["type"], "pong");
+        assert!(approvals.list().await.unwrap().is_empty());
+    }
+}
+
+/// Has resources, and finds out only as often as there are permits what a request for them is about.
+struct SlowlyResolved(Arc<Semaphore>);
+
+impl a2e_runtime::Plugin for SlowlyResolved {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn capability(&self) -> Option<a2e_wire::Capability<'static>> {
+        Some(a2e_wire::Capability::Mcp)
+    }
+
+    fn serves(&self) -> a2e_runtime::Serves {
+        a2e_runtime::Serves::Tags(vec![a2e_wire::Tag::McpResourceListRequest])
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        _: &'a a2e_wire::Message<'static>,
+        _: &'a Arc<a2e_runtime::Session>,
+    ) -> a2e_runtime::BoxFuture<'a, Result<Option<a2e_runtime::Resolution>, a2e_runtime::Failure>>
+    {
+        Box::pin(async move {
+            self.0.acquire().await.unwrap().forget();
+            let all = vec!["one".to_owned()];
+            Ok(Some(a2e_runtime::Resolution::of_all("server_id", all)))
+        })
+    }
+
+    fn handle(
+        &self,
+        _: Box<a2e_wire::Message<'static>>,
+        _: a2e_runtime::Context,
+    ) -> a2e_runtime::BoxFuture<'_, Result<a2e_runtime::Outcome, a2e_runtime::Failure>> {
+        let answer = a2e_wire::messages::mcp::McpResourceListResponse::new();
+        Box::pin(std::future::ready(Ok(a2e_runtime::Outcome::answer(answer))))
+    }
 }
 
 /// Lets everybody in, by the name that the token is.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::thread;
 
-use store::{Approval, Call, Error, Hash, Held, Limits, MAX_LISTED, MAX_NAME, MAX_REASON, Verdict};
+use store::{
+    Approval, Call, Caller, Error, Hash, Held, Limits, MAX_LISTED, MAX_NAME, MAX_REASON, Verdict,
+};
 
 use crate::subject::{Make, NOW, ada, at, bob, contract, hash, limit};
 
@@ -19,6 +21,7 @@ contract! {
     a_call_may_be_withdrawn_until_the_word,
     the_operator_sees_all_that_wait,
     a_list_ends,
+    callers_are_listed_by_page_and_their_calls_withdrawn,
     limits_hold,
 }
 
@@ -26,6 +29,7 @@ fn call(id: &str, number: u8) -> Call {
     Call {
         id: id.to_owned(),
         hash: hash(number),
+        did: None,
         shown: format!("call {number}").into_bytes(),
         expires: at(60),
     }
@@ -243,6 +247,7 @@ fn a_list_ends(make: Make) {
             let call = Call {
                 id: format!("{number:04}"),
                 hash: Hash(hash),
+                did: None,
                 shown: Vec::new(),
                 expires: at(60),
             };
@@ -253,6 +258,65 @@ fn a_list_ends(make: Make) {
     let list = store.approvals().list(NOW).wait().unwrap();
     assert_eq!(list.len(), MAX_LISTED);
     assert_eq!(list.last().unwrap().id, format!("{:04}", MAX_LISTED - 1));
+}
+
+fn callers_are_listed_by_page_and_their_calls_withdrawn(make: Make) {
+    let store = make(Limits::default());
+    let operator = store.approvals();
+    let caller = |agent: &str, did: &str| Caller {
+        agent: agent.to_owned(),
+        did: (!did.is_empty()).then(|| did.to_owned()),
+    };
+    // An agent that came in by a token and by two DIDs, and another.
+    for (number, (agent, did)) in [
+        (bob(), "did:b"),
+        (ada(), "did:b"),
+        (ada(), ""),
+        (ada(), "did:a"),
+        (ada(), "did:a"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = number.to_string();
+        let call = Call {
+            did: caller("", did).did,
+            ..call(&name, u8::try_from(number).unwrap())
+        };
+        let calls = store.for_agent(&agent).held_calls();
+        calls.hold(NOW, call).wait().unwrap();
+    }
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let page = operator.callers(NOW, after.take(), 3).wait().unwrap();
+        after = page.last().cloned();
+        if page.is_empty() {
+            break;
+        }
+        pages.push(page);
+    }
+    let expected = [
+        vec![
+            caller("ada", ""),
+            caller("ada", "did:a"),
+            caller("ada", "did:b"),
+        ],
+        vec![caller("bob", "did:b")],
+    ];
+    assert_eq!(pages, expected);
+    // What was decided stands.
+    operator
+        .decide(NOW, "4", Verdict::Granted, "", at(60))
+        .wait()
+        .unwrap();
+    operator.withdraw(&caller("ada", "did:a")).wait().unwrap();
+    let left = operator.list(NOW).wait().unwrap();
+    let left: Vec<_> = left.iter().map(|it| &*it.id).collect();
+    assert_eq!(left, ["0", "1", "2"]);
+    let granted = store.for_agent(&ada()).held_calls();
+    assert!(granted.take(NOW, hash(4)).wait().unwrap().is_some());
+    // An expired call is not pending.
+    assert_eq!(operator.callers(at(60), None, 3).wait(), Ok(Vec::new()));
 }
 
 fn limits_hold(make: Make) {
