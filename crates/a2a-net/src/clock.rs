@@ -55,6 +55,11 @@ impl Clock {
         store::UnixMillis(i64::try_from(millis).unwrap_or(i64::MAX))
     }
 
+    /// The time since the start, as a store has it.
+    pub(crate) fn uptime(&self) -> store::Uptime {
+        self.start.elapsed().into()
+    }
+
     /// The moment that a machine names by its time since the start.
     pub(crate) fn at(&self, monotonic: Duration) -> Instant {
         let far = || self.start + Duration::from_secs(30 * 365 * 24 * 3600);

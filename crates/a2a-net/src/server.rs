@@ -38,7 +38,7 @@ use tokio_util::task::TaskTracker;
 use self::handler::Handlers;
 use self::live::{Live, Sessions};
 use self::refresh::Refreshes;
-use self::work::Joins;
+use self::work::{Joins, Unsaved};
 use crate::home::{Home, Identity};
 use crate::metrics::Present;
 use crate::standing::{Rules, lock};
@@ -91,6 +91,7 @@ struct Inner {
     sessions: Sessions,
     agents: Mutex<Agents>,
     joins: Joins,
+    unsaved: Unsaved,
     sources: Mutex<Sources>,
     refreshes: Mutex<Refreshes>,
     handlers: ArcSwap<Handlers>,
@@ -127,6 +128,7 @@ impl Server {
             sessions: Sessions::new(),
             agents: Mutex::new(Agents::new(settings.agents)),
             joins: Joins::default(),
+            unsaved: Unsaved::default(),
             sources: Mutex::new(Sources::new(settings.config.limits.sources)),
             refreshes: Mutex::default(),
             handlers: ArcSwap::default(),
@@ -224,7 +226,8 @@ impl Server {
         })
     }
 
-    /// Stops: takes nothing new, waits so long for what runs, and then ends all sessions.
+    /// Stops: takes nothing new, waits so long for what runs, and then ends all sessions. What is cut
+    /// off by that is kept as interrupted.
     pub async fn stop(&self, patience: Duration) {
         let inner = &self.0;
         inner.stopping.cancel();
@@ -233,6 +236,7 @@ impl Server {
         for live in inner.sessions.all() {
             inner.end(&live, EndReason::Ended);
         }
+        inner.unsaved.give_up();
         inner.tasks.wait().await;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use a2a_identity::{JwsError, ManifestError, NoRandomness, ResolveError};
 use a2a_wire::{
@@ -65,6 +66,47 @@ impl Failure {
         Self::new(ErrorCode::InvalidIntent, cause)
             .because(Reason::BadField)
             .with_text("field", field)
+    }
+
+    /// An error as its message has it: a peer's, or one that was kept.
+    #[must_use]
+    pub fn from_details(
+        code: ErrorCode,
+        details: Option<&Object<'static>>,
+        cause: &'static str,
+    ) -> Self {
+        const FIGURES: [&str; 10] = [
+            "field",
+            "limit",
+            "size",
+            "current_rate",
+            "reset_at",
+            "retry_after_ms",
+            "scope",
+            "server_time",
+            "timeout_ms",
+            "incident",
+        ];
+        let mut failure = Self::new(code, cause);
+        let Some(details) = details else {
+            return failure;
+        };
+        let word = details.get("reason").and_then(Value::as_str);
+        let named = |reason: &&Reason| Some(reason.as_str()) == word;
+        failure.reason = Reason::ALL.iter().find(named).copied();
+        for name in FIGURES {
+            if let Some(value) = details.get(name) {
+                failure = failure.with(name, value.clone());
+            }
+        }
+        failure
+    }
+
+    /// The same, to be tried again after this time.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> Self {
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.with_number("retry_after_ms", millis)
     }
 
     /// The same, for a listed reason.

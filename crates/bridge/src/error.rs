@@ -17,7 +17,7 @@ struct Row {
     a2e: A2e<'static>,
     /// `detail.reason` in A2E, where that tells it from others with this code.
     reason: Option<&'static str>,
-    /// Whether it may be tried again.
+    /// Whether it may be tried again, if nothing was done.
     again: Again,
 }
 
@@ -93,7 +93,8 @@ const TABLE: &[Row] = rows! {
     Cancelled                  ToA2e RuntimeError      "cancelled"           No;
 };
 
-/// Why a call of a peer came to nothing, as an agent of this node is told.
+/// Why a call of a peer came to nothing, as an agent of this node is told. What may have been done is
+/// not to be tried again: another try would be other work to the peer.
 #[must_use]
 pub fn to_failure(peer: &str, error: &CallError) -> Failure {
     let code = error.code();
@@ -106,7 +107,7 @@ pub fn to_failure(peer: &str, error: &CallError) -> Failure {
         None => (A2e::ToolError, None, Again::No),
     };
     let mut detail = json!({"peer": peer, "a2a_code": code.as_str()});
-    if let CallError::Refused(told) = error {
+    if let CallError::Refused(told) = error.last() {
         detail["signed"] = json!(told.signed);
         let figures = told.failure.details().map(Value::Object);
         if let Ok(serde_json::Value::Object(figures)) = serde_json::to_value(&figures) {
@@ -123,12 +124,13 @@ pub fn to_failure(peer: &str, error: &CallError) -> Failure {
         detail["reason"] = json!(reason);
     }
     let mut failure = Failure::new(a2e, Namespace::Tool, format!("{peer}: {error}"));
-    failure.retryable = again == Again::Yes;
+    let may_have_run = matches!(error, CallError::MayHaveRun(_));
+    failure.retryable = again == Again::Yes && !may_have_run;
     failure.detail = Object::from_serialize(&detail).unwrap_or_default();
     failure
 }
 
-/// Why a request of a peer came to nothing, as the peer is told.
+/// Why a request of a peer came to nothing before its target had it, as the peer is told.
 #[must_use]
 pub fn to_refusal(failure: &Failure) -> HandlerError {
     let reason = detail(failure, "reason");
@@ -160,6 +162,24 @@ pub fn to_refusal(failure: &Failure) -> HandlerError {
     }
 }
 
+/// Why a request of a peer failed when its target had it, as the peer is told: something may have been
+/// done, so it is not done again.
+#[must_use]
+pub fn to_failed(failure: &Failure) -> HandlerError {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "all others say what they say"
+    )]
+    match to_refusal(failure) {
+        // They would have the peer try again.
+        HandlerError::TooOften { .. } | HandlerError::Unavailable(_) => {
+            HandlerError::Failed("the target could not do all of it")
+        }
+        error @ (HandlerError::TimedOut(_) | HandlerError::Failed(_)) => error,
+        error => HandlerError::Started(Box::new(error)),
+    }
+}
+
 /// A member of what a failure says for programs.
 fn detail(failure: &Failure, name: &str) -> Option<serde_json::Value> {
     let all: serde_json::Value = failure.detail.raw().deserialize().ok()?;
@@ -169,6 +189,8 @@ fn detail(failure: &Failure, name: &str) -> Option<serde_json::Value> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use a2a_net::transport::CarryError;
 
     use super::*;
 
@@ -228,9 +250,37 @@ mod tests {
                 HandlerError::TooOften { .. } => A2a::RateLimitExceeded,
                 HandlerError::TimedOut(_) => A2a::Timeout,
                 HandlerError::Failed(_) => A2a::InternalError,
-                other => panic!("{other:?}"),
+                other @ (HandlerError::Started(_) | _) => panic!("{other:?}"),
             };
             assert_eq!(back, row.a2a);
+        }
+    }
+
+    /// What may have been done must not be done again, by the node or at the word of the node.
+    #[test]
+    fn what_may_have_been_done_is_not_to_be_tried_again() {
+        for error in [
+            CallError::TimedOut,
+            CallError::Carry(CarryError::Connect("refused".to_owned())),
+        ] {
+            assert!(to_failure("beta", &error).retryable, "{error}");
+            let unclear = CallError::MayHaveRun(Box::new(error.clone()));
+            let failure = to_failure("beta", &unclear);
+            assert!(!failure.retryable, "{failure:?}");
+            assert_eq!(failure.code, to_failure("beta", &error).code);
+            assert!(failure.message.ends_with("it may have been done"));
+        }
+        for code in known() {
+            let mut failure = Failure::new(code, Namespace::Tool, "x");
+            failure.retryable = true;
+            let failed = to_failed(&failure);
+            assert!(
+                matches!(
+                    failed,
+                    HandlerError::Failed(_) | HandlerError::TimedOut(_) | HandlerError::Started(_)
+                ),
+                "{failed:?}"
+            );
         }
     }
 

@@ -5,6 +5,7 @@ mod episodes;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::error::to_refusal;
+use crate::error::{to_failed, to_refusal};
 use crate::mapping::{self, part_of, to_object};
 use crate::names::Names;
 use crate::trace;
@@ -184,6 +185,12 @@ async fn converse(
     allowed: impl FnOnce() -> Result<(), Failure> + Send,
 ) -> Result<Body<'static>, HandlerError> {
     let id = call.request_id.clone();
+    let begun = AtomicBool::new(false);
+    let allowed = || {
+        allowed()?;
+        begun.store(true, Ordering::Relaxed);
+        Ok(())
+    };
     let answer = match call.chunks.is_open() {
         true => {
             let (events, heard) = mpsc::channel(EVENTS);
@@ -196,7 +203,10 @@ async fn converse(
         // The message may quote the inputs, which the log outlives: the code has to do.
         tracing::info!(code = %failure.code, "a request of a peer is refused");
         tracing::Span::current().record("error", failure.code.as_str());
-        to_refusal(&failure)
+        match begun.load(Ordering::Relaxed) {
+            true => to_failed(&failure),
+            false => to_refusal(&failure),
+        }
     })
 }
 

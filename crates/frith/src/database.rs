@@ -27,7 +27,8 @@ enum Action {
     ///
     /// The copy is checked before it gets its name. Secrets are in it encrypted; the key to them is
     /// `store.key` in the data directory, which is not in it. To restore it, stop the node, put it in
-    /// the place of `store.db`, and remove `store.db-wal` and `store.db-shm`.
+    /// the place of `store.db`, and remove `store.db-wal` and `store.db-shm`. The node that starts on
+    /// it interrupts what the copy has open, and takes named work and chains after ten minutes.
     Backup {
         /// Where to; a file that nobody else may read
         file: PathBuf,

@@ -33,8 +33,21 @@ pub trait HeldCalls: fmt::Debug + Send + Sync {
 
 /// The operator's side of the held calls of all agents.
 pub trait Approvals: fmt::Debug + Send + Sync {
-    /// The calls that wait for a word, oldest first, at most [`MAX_LISTED`].
-    fn list(&self, now: UnixMillis) -> Pending<Vec<Approval>>;
+    /// Shows the calls that wait for a word, one at a time, oldest first, at most [`MAX_LISTED`].
+    fn each(&self, now: UnixMillis, show: &mut dyn FnMut(Approval)) -> Pending<()>;
+
+    /// Copies of all of them.
+    fn list(&self, now: UnixMillis) -> Pending<Vec<Approval>> {
+        let mut all = Vec::new();
+        let shown = self.each(now, &mut |approval| all.push(approval)).wait();
+        Pending::ready(shown.map(|()| all))
+    }
+
+    /// The callers with pending calls, in order: at most `most`, of those behind `after`.
+    fn callers(&self, now: UnixMillis, after: Option<Caller>, most: usize) -> Pending<Vec<Caller>>;
+
+    /// Removes all pending calls of a caller. What was decided stands.
+    fn withdraw(&self, caller: &Caller) -> Pending<()>;
 
     /// A call by its id, waiting or decided.
     fn get(&self, now: UnixMillis, id: &str) -> Pending<Option<Approval>>;
@@ -61,10 +74,21 @@ pub struct Call {
     pub id: String,
     /// Exactly this call.
     pub hash: Hash,
+    /// The DID that its agent came in by, if it came in by one.
+    pub did: Option<String>,
     /// What the operator is shown.
     pub shown: Vec<u8>,
     /// When nobody waits for an answer any more.
     pub expires: UnixMillis,
+}
+
+/// Whose call it is.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Caller {
+    /// The agent.
+    pub agent: String,
+    /// The DID that it came in by, if it came in by one.
+    pub did: Option<String>,
 }
 
 /// How a call stands.
@@ -125,7 +149,11 @@ impl Call {
     }
 
     fn size(&self) -> usize {
-        self.id.len() + self.shown.len() + 32
+        self.id.len() + self.shown.len() + self.did().len() + 32
+    }
+
+    fn did(&self) -> &str {
+        self.did.as_deref().unwrap_or_default()
     }
 }
 
@@ -162,6 +190,11 @@ pub(crate) const SCHEMA: &str = concat!(
     ) STRICT;",
     metered!(triggers "approvals")
 );
+
+/// The DID that the agent of a call came in by; empty if it came in by none.
+pub(crate) const DID: &str = "
+ALTER TABLE approvals ADD COLUMN did TEXT NOT NULL DEFAULT '';
+";
 
 pub(crate) const TABLE: Metered = metered!("approvals", "held call", "owner, hash");
 
@@ -208,8 +241,9 @@ impl HeldCalls for InSqlite {
             )?;
             forget.execute((&*owner, call.hash.0, &*call.id))?;
             let mut hold = connection.prepare_cached(
-                "INSERT INTO approvals (owner, hash, id, shown, created, expires, verdict, bytes)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7)",
+                "INSERT INTO approvals
+                     (owner, hash, id, shown, created, expires, verdict, bytes, did)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8)",
             )?;
             let (id, shown) = (&*call.id, &*call.shown);
             let times = (now.0, call.expires.0);
@@ -221,6 +255,7 @@ impl HeldCalls for InSqlite {
                 times.0,
                 times.1,
                 more.bytes,
+                call.did(),
             ))?;
             Ok(Held {
                 id: call.id.clone(),
@@ -253,14 +288,50 @@ impl HeldCalls for InSqlite {
 }
 
 impl Approvals for InSqlite {
-    fn list(&self, now: UnixMillis) -> Pending<Vec<Approval>> {
+    fn each(&self, now: UnixMillis, show: &mut dyn FnMut(Approval)) -> Pending<()> {
         self.database.read(|connection| {
             let mut list = connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM approvals WHERE verdict = 0 AND expires > ?1
                  ORDER BY created, id LIMIT ?2"
             ))?;
-            let approvals = list.query_map((now.0, MAX_LISTED), approval)?;
-            Ok(approvals.collect::<Result<_, _>>()?)
+            let mut approvals = list.query_map((now.0, MAX_LISTED), approval)?;
+            approvals.try_for_each(|approval| {
+                show(approval?);
+                Ok(())
+            })
+        })
+    }
+
+    fn callers(&self, now: UnixMillis, after: Option<Caller>, most: usize) -> Pending<Vec<Caller>> {
+        self.database.read(|connection| {
+            // No agent has an empty name.
+            let (agent, did) = after.map_or_else(Default::default, |after| {
+                (after.agent, after.did.unwrap_or_default())
+            });
+            let mut list = connection.prepare_cached(
+                "SELECT DISTINCT owner, did FROM approvals
+                 WHERE verdict = 0 AND expires > ?1 AND (owner, did) > (?2, ?3)
+                 ORDER BY owner, did LIMIT ?4",
+            )?;
+            let callers = list.query_map((now.0, agent, did, most), |row| {
+                let did: String = row.get(1)?;
+                Ok(Caller {
+                    agent: row.get(0)?,
+                    did: Some(did).filter(|did| !did.is_empty()),
+                })
+            })?;
+            Ok(callers.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn withdraw(&self, caller: &Caller) -> Pending<()> {
+        let Caller { agent, did } = caller.clone();
+        self.database.write(0, move |connection| {
+            let mut remove = connection.prepare_cached(
+                "DELETE FROM approvals WHERE owner = ?1 AND did = ?2 AND verdict = 0",
+            )?;
+            remove.execute((&agent, did.as_deref().unwrap_or_default()))?;
+            Ok(())
         })
     }
 
@@ -322,6 +393,14 @@ fn remove(connection: &Connection, owner: &str, hash: Hash, verdict: Verdict) ->
         .prepare_cached("DELETE FROM approvals WHERE owner = ?1 AND hash = ?2 AND verdict = ?3")?;
     remove.execute((owner, hash.0, number(verdict)))?;
     Ok(())
+}
+
+/// In a copy that is opened for the first time: what waits may have been decided since it was made,
+/// and what was approved may have been done. Both are withdrawn; refusals stand. Returns how many
+/// there were.
+pub(crate) fn take_over(connection: &Connection) -> Result<usize, Error> {
+    let mut withdraw = connection.prepare("DELETE FROM approvals WHERE verdict <> ?1")?;
+    Ok(withdraw.execute([number(Verdict::Refused)])?)
 }
 
 fn approval(row: &Row<'_>) -> rusqlite::Result<Approval> {

@@ -8,10 +8,12 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use crate::limits::{Size, check_name};
-use crate::{AgentId, Error, Limit, Pending, UnixMillis};
+use crate::{AgentId, Error, Limit, Moment, Pending, UnixMillis, Uptime};
 
 pub(crate) use memory::{InMemory, Table, open_chains as open_in_memory};
-pub(crate) use sqlite::{InSqlite, REQUESTS, SCHEMA, TABLE, open_chains as open_in_sqlite};
+pub(crate) use sqlite::{
+    InSqlite, REQUESTS, RUNS, SCHEMA, TABLE, open_chains as open_in_sqlite, sweep, take_over,
+};
 
 /// The chains of one agent. What is asked, noted and came of it is the caller's to read: to a store
 /// it is bytes.
@@ -20,7 +22,9 @@ pub(crate) use sqlite::{InSqlite, REQUESTS, SCHEMA, TABLE, open_chains as open_i
 /// has room those go that have ended, the oldest first.
 pub trait Chains: fmt::Debug + Send + Sync {
     /// Keeps a chain that begins; gives its number, which no other has.
-    fn begin(&self, now: UnixMillis, name: &str, request: Vec<u8>) -> Pending<i64>;
+    ///
+    /// Fails with [`Error::Restored`] if it may have been done after a backup was made.
+    fn begin(&self, now: Moment, name: &str, request: Vec<u8>) -> Pending<i64>;
 
     /// Counts that an open chain is taken up again; says how often that was.
     ///
@@ -35,14 +39,42 @@ pub trait Chains: fmt::Debug + Send + Sync {
     /// An open chain has ended; `outcome` takes the place of its journal.
     ///
     /// Fails with [`Error::NotFound`] if it is not open.
-    fn end(&self, now: UnixMillis, number: i64, state: ChainState, outcome: Vec<u8>)
-    -> Pending<()>;
+    fn end(&self, now: Moment, number: i64, state: ChainState, outcome: Vec<u8>) -> Pending<()>;
+
+    /// The chains that an earlier process has begun and whose request may be sent again: open ones,
+    /// and those that ended at most [`results_kept`](crate::Limits::results_kept) ago.
+    fn earlier(&self, now: Uptime) -> Pending<Vec<i64>>;
+
+    /// A chain, if its request may be sent again.
+    fn recall(&self, now: Uptime, number: i64) -> Pending<Option<Chain>>;
 
     /// All that are kept, the newest first.
     fn list(&self, now: UnixMillis, at_most: usize) -> Pending<Vec<ChainHead>>;
 
-    /// One of them.
-    fn find(&self, now: UnixMillis, number: i64) -> Pending<Option<Chain>>;
+    /// What a list says of one of them.
+    fn head(&self, now: UnixMillis, number: i64) -> Pending<Option<ChainHead>>;
+
+    /// Shows one of them without copying what may be large. Returns whether there is such a chain.
+    fn show(
+        &self,
+        now: UnixMillis,
+        number: i64,
+        show: &mut dyn FnMut(ChainView<'_>),
+    ) -> Pending<bool>;
+
+    /// A copy of one of them.
+    fn find(&self, now: UnixMillis, number: i64) -> Pending<Option<Chain>> {
+        let mut found = None;
+        let mut copy = |view: ChainView<'_>| {
+            found = Some(Chain {
+                head: view.head,
+                request: view.request.to_vec(),
+                outcome: view.outcome.map(<[u8]>::to_vec),
+            });
+        };
+        let shown = self.show(now, number, &mut copy).wait();
+        Pending::ready(shown.map(|_| found))
+    }
 
     /// Shows the entries of the journal of a chain, in order and one at a time, until it is enough.
     fn journal(&self, number: i64, show: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Pending<()>;
@@ -72,8 +104,19 @@ pub struct Chain {
     pub head: ChainHead,
     /// What was asked for.
     pub request: Vec<u8>,
-    /// What came of it, if it has ended.
+    /// What came of it, if it has ended and was not [interrupted](ChainState::Interrupted).
     pub outcome: Option<Vec<u8>>,
+}
+
+/// A [`Chain`] that lies in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainView<'s> {
+    /// See [`Chain::head`].
+    pub head: ChainHead,
+    /// See [`Chain::request`].
+    pub request: &'s [u8],
+    /// See [`Chain::outcome`].
+    pub outcome: Option<&'s [u8]>,
 }
 
 /// How a chain stands.
@@ -87,6 +130,9 @@ pub enum ChainState {
     Failed,
     /// Nobody wanted it any more.
     Cancelled,
+    /// It was open when a backup was made, and the database is that backup: how far it came since is
+    /// not known. It has its journal, and no outcome.
+    Interrupted,
 }
 
 /// Open chains that are found at once.
@@ -101,6 +147,7 @@ impl ChainState {
             Self::Done => 1,
             Self::Failed => 2,
             Self::Cancelled => 3,
+            Self::Interrupted => 4,
         }
     }
 
@@ -109,7 +156,8 @@ impl ChainState {
             0 => Self::Open,
             1 => Self::Done,
             2 => Self::Failed,
-            _ => Self::Cancelled,
+            3 => Self::Cancelled,
+            _ => Self::Interrupted,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Why something was not kept or not found.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +44,17 @@ pub enum Error {
     /// More waits to be written than may wait; nothing of this was done.
     #[error("the store has too much to write; try again")]
     Busy,
+    /// The database was restored from a backup: the request may be one that was done after the
+    /// backup was made. Nothing of this was done.
+    #[error(
+        "the database was restored from a backup, so it is not known what was done since; requests \
+         that must be done once are accepted again in {} s",
+        wait.as_secs()
+    )]
+    Restored {
+        /// How long it takes until no such request is sent again any more.
+        wait: Duration,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
@@ -138,7 +150,11 @@ impl Error {
     pub(crate) const fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::TooLarge { .. } | Self::Full { .. } | Self::Exists { .. } | Self::NotFound { .. }
+            Self::TooLarge { .. }
+                | Self::Full { .. }
+                | Self::Exists { .. }
+                | Self::NotFound { .. }
+                | Self::Restored { .. }
         )
     }
 

@@ -18,8 +18,8 @@
 //!
 //! Operations give a [`Pending`], which settles when what was written survives the death of the
 //! process ([`SyncMode`] is about the death of the machine). It is a future that needs no runtime;
-//! code that is not async [waits](Pending::wait). Time is an argument, in milliseconds since 1970:
-//! what is kept outlives every monotonic clock.
+//! code that is not async [waits](Pending::wait). Time is an argument: in milliseconds since 1970,
+//! or, where it decides whether something is done again, as [`Uptime`].
 //!
 //! It is deliberately no place for any data: it answers what a trait asks and no other query, and has no
 //! protocol types, no
@@ -32,12 +32,12 @@
 //! implementations, and a file of contract tests that run against both.
 //!
 //! ```
-//! use store::{AgentId, Begun, Hash, Limits, Memory, Store, UnixMillis};
+//! use store::{AgentId, Begun, Hash, Limits, Memory, Store, Uptime};
 //!
 //! # fn main() -> Result<(), store::Error> {
 //! let store = Store::new(Memory::new(Limits::default()));
 //! let results = store.for_agent(&AgentId::new("ada")?).results();
-//! let (now, hash) = (UnixMillis(1_770_000_000_000), Hash([7; 32]));
+//! let (now, hash) = (Uptime(5000), Hash([7; 32]));
 //!
 //! assert_eq!(results.begin(now, "request-1", hash).wait()?, Begun::New);
 //! results.finish(now, "request-1", Some(b"42".to_vec())).wait()?;
@@ -69,12 +69,14 @@ mod sqlite;
 pub mod statements;
 mod value;
 
-pub use approvals::{Approval, Approvals, Call, Held, HeldCalls, MAX_LISTED, MAX_REASON, Verdict};
-pub use chains::{Chain, ChainHead, ChainState, Chains};
+pub use approvals::{
+    Approval, Approvals, Call, Caller, Held, HeldCalls, MAX_LISTED, MAX_REASON, Verdict,
+};
+pub use chains::{Chain, ChainHead, ChainState, ChainView, Chains};
 pub use error::Error;
 pub use key::{Passphrase, StoreKey};
 pub use learning::{Component, Learning, MAX_SAMPLES_BYTES, Refinement, Sample, SampleKind};
-pub use limits::{Limit, Limits, MAX_NAME};
+pub use limits::{Limit, Limits, MAX_NAME, MAX_TASK_LIST, json_length};
 pub use memories::{
     Entry, EntryNumber, Forgotten, Found, MAX_COUNTED, MAX_FOUND, MAX_FOUND_BYTES, MAX_KEY,
     MAX_KEYS, MAX_QUERY, MAX_TAG, MAX_TAGS, Memories, Near, NewEntry, Overflow, Rooms, Text, Tier,
@@ -93,7 +95,7 @@ pub use scope::{AgentId, Backend, Owner, Scope, SessionId, Store, Swept};
 pub use secrets::{Cipher, SealedValues, Secrets, Vault};
 pub use snapshots::Snapshots;
 pub use sqlite::{
-    Backup, Existing, Figures, NotASyncMode, Options, Report, Sqlite, SyncMode, TableUse, backup,
-    check,
+    Backup, Existing, Figures, Integrity, NotASyncMode, Options, Report, Restored, Sqlite,
+    SyncMode, TableUse, backup, check,
 };
-pub use value::{Hash, UnixMillis};
+pub use value::{Hash, Moment, UnixMillis, Uptime};

@@ -9,7 +9,8 @@ use crate::Error;
 pub struct Limits {
     /// Idempotent results of an agent.
     pub results: Limit,
-    /// How long a result is kept after it came.
+    /// How long it is remembered that a request was done or interrupted, and what it gave: how long
+    /// after that the same request may be sent again. By [`Uptime`](crate::Uptime).
     pub results_kept: Duration,
     /// Snapshots of an agent's sessions; a value is one record.
     pub snapshots: Limit,
@@ -45,6 +46,8 @@ pub struct Limits {
     pub tasks: Limit,
     /// How many tasks one plan may have: what a change looks at.
     pub tasks_of_plan: usize,
+    /// Bytes that the list of one plan's tasks may have.
+    pub task_list: usize,
     /// Changes of tasks that are remembered of an agent; a value has no limit of its own.
     pub task_changes: Limit,
 }
@@ -62,6 +65,10 @@ pub struct Limit {
 
 /// The longest name, in bytes: of an agent, a session, a request, a bucket, a pin, a secret.
 pub const MAX_NAME: usize = 1024;
+
+/// Bytes that the list of one plan's tasks may have, unless the [limits](Limits::task_list) say
+/// otherwise.
+pub const MAX_TASK_LIST: usize = MIB;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -91,9 +98,10 @@ impl Default for Limits {
             components: limit(32 * KIB, 10_000, 64 * MIB),
             learned: limit(MIB, 1, MIB),
             refinements: limit(2 * MIB, 1_000, 64 * MIB),
-            plans: limit(16 * KIB, 1_000, 4 * MIB),
+            plans: limit(64 * KIB, 1_000, MIB),
             tasks: limit(128 * KIB, 20_000, 64 * MIB),
             tasks_of_plan: 2_000,
+            task_list: MAX_TASK_LIST,
             task_changes: limit(0, 100_000, 32 * MIB),
         }
     }
@@ -163,6 +171,17 @@ impl Bytes {
         }
         fits
     }
+}
+
+/// The most bytes that a text has as a string of JSON, without its quotes.
+#[must_use]
+pub fn json_length(text: &str) -> usize {
+    let length = |byte: u8| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(length).sum()
 }
 
 /// Refuses a name that is too long.

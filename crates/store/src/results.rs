@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::limits::{Size, check_name};
 use crate::scope::Owner;
 use crate::sqlite::{Database, Metered, metered};
-use crate::{Error, Hash, Limit, Pending, UnixMillis};
+use crate::{Error, Hash, Limit, Pending, Uptime};
 
 pub(crate) use memory::{InMemory, Table};
 
@@ -22,32 +22,39 @@ pub(crate) use memory::{InMemory, Table};
 pub trait Results: fmt::Debug + Send + Sync {
     /// A request came. If it is [new](Begun::New) it is on record as being done.
     ///
-    /// Fails with [`Error::Full`] if everything on record is being done.
-    fn begin(&self, now: UnixMillis, id: &str, hash: Hash) -> Pending<Begun>;
+    /// Fails with [`Error::Full`] if everything on record is being done, and with
+    /// [`Error::Restored`] if it is new here and may have been done after a backup was made.
+    fn begin(&self, now: Uptime, id: &str, hash: Hash) -> Pending<Begun>;
 
     /// A request was done. Without a result (one that may not be kept) only that it was done is
     /// remembered.
     ///
     /// Fails with [`Error::NotFound`] unless the request is being done in this process, and leaves
     /// it so if the result is too large or finds no room.
-    fn finish(&self, now: UnixMillis, id: &str, result: Option<Vec<u8>>) -> Pending<()>;
+    fn finish(&self, now: Uptime, id: &str, result: Option<Vec<u8>>) -> Pending<()>;
+
+    /// The work on a request was cut off: it is [interrupted](Begun::Interrupted) from now on.
+    ///
+    /// Fails with [`Error::NotFound`] unless the request is being done in this process.
+    fn interrupt(&self, now: Uptime, id: &str) -> Pending<()>;
 
     /// The result of a request that is [finished](Begun::Finished), unless it was not kept or has
     /// been dropped since. Large ones are read here, and not in the middle of everybody's writes.
-    fn result(&self, now: UnixMillis, id: &str) -> Pending<Option<Vec<u8>>>;
+    fn result(&self, now: Uptime, id: &str) -> Pending<Option<Vec<u8>>>;
 
-    /// A request may be done as if it had never come: it was not done, or its result must be gone.
+    /// A request may be done as if it had never come, since nothing of it was done.
     fn forget(&self, id: &str) -> Pending<()>;
 }
 
 /// What a request is to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begun {
-    /// It is new: do it, and then [finish](Results::finish) or [forget](Results::forget) it.
+    /// It is new: do it, and then [finish](Results::finish), [interrupt](Results::interrupt) or
+    /// [forget](Results::forget) it.
     New,
     /// It is being done: wait for whoever does it.
     Running,
-    /// It was being done when the process ended; how far it came nobody knows.
+    /// It was cut off, by the end of its process or before: how far it came is not known.
     Interrupted,
     /// It was done; [`result`](Results::result) has what came of it, if that was kept.
     Finished,
@@ -57,13 +64,17 @@ pub enum Begun {
 
 const WHAT: &str = "idempotent result";
 
+/// No opening of a database has this number.
+const CUT_OFF: i64 = -1;
+
 /// What a request takes beside its result.
 const fn base_size(id: &str) -> usize {
     id.len() + 32
 }
 
-/// `run` is 0 for a request that was done, else the opening of the database in which it is being
-/// done or was cut off. `at` is when it was begun or done; equals are in the order they came in.
+/// `run` is 0 for a request that was done, [`CUT_OFF`] for one that was cut off while its process
+/// went on, else the opening of the database in which it is being done or was cut off. `at` is when
+/// it was begun, done or cut off, by [`Database::stamp`]; equals are in the order they came in.
 pub(crate) const SCHEMA: &str = concat!(
     "CREATE TABLE results (
         number INTEGER PRIMARY KEY,
@@ -98,16 +109,20 @@ impl InSqlite {
 }
 
 impl Results for InSqlite {
-    fn begin(&self, now: UnixMillis, id: &str, hash: Hash) -> Pending<Begun> {
+    fn begin(&self, now: Uptime, id: &str, hash: Hash) -> Pending<Begun> {
         let (limits, run) = (*self.database.limits(), self.database.run());
         let (owner, id) = (Arc::clone(&self.owner), id.to_owned());
-        let cutoff = now.minus(limits.results_kept);
+        let (at, cutoff) = (self.database.stamp(now), self.database.cutoff(now));
+        let unknown_for = self.database.unknown_for(now);
         self.database.write_here(id.len(), move |connection| {
             check_name(WHAT, &id)?;
             let known = Row::find(connection, &owner, &id)?;
-            let is_live = |row: &Row| row.run == run || row.at > cutoff.0;
+            let is_live = |row: &Row| row.run == run || row.at > cutoff;
             if let Some(row) = known.as_ref().filter(|row| is_live(row)) {
                 return Ok(row.answer(hash, run));
+            }
+            if let Some(wait) = unknown_for {
+                return Err(Error::Restored { wait });
             }
             let more = Size::one(base_size(&id));
             make_room(
@@ -125,22 +140,22 @@ impl Results for InSqlite {
                     "INSERT INTO results (owner, id, hash, run, at, bytes)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )?
-                .execute((&*owner, &*id, hash.0, run, now.0, more.bytes))?;
+                .execute((&*owner, &*id, hash.0, run, at, more.bytes))?;
             Ok(Begun::New)
         })
     }
 
-    fn finish(&self, now: UnixMillis, id: &str, result: Option<Vec<u8>>) -> Pending<()> {
+    fn finish(&self, now: Uptime, id: &str, result: Option<Vec<u8>>) -> Pending<()> {
         let (limit, run) = (self.database.limits().results, self.database.run());
         let (owner, id) = (Arc::clone(&self.owner), id.to_owned());
-        let size = result.as_ref().map_or(0, Vec::len);
+        let (at, size) = (
+            self.database.stamp(now),
+            result.as_ref().map_or(0, Vec::len),
+        );
         self.database
             .write_here(id.len() + size, move |connection| {
                 limit.take(WHAT, size)?;
-                let row = Row::find(connection, &owner, &id)?;
-                let Some(row) = row.filter(|row| row.run == run) else {
-                    return Err(Error::NotFound { what: WHAT });
-                };
+                let row = Row::find_running(connection, &owner, &id, run)?;
                 let more = Size::one(base_size(&id) + size);
                 make_room(connection, &owner, run, limit, (Some(&row), more))?;
                 connection
@@ -148,19 +163,31 @@ impl Results for InSqlite {
                         "UPDATE results SET run = 0, at = ?2, result = ?3, bytes = ?4
                      WHERE number = ?1",
                     )?
-                    .execute((row.number, now.0, &result, more.bytes))?;
+                    .execute((row.number, at, &result, more.bytes))?;
                 Ok(())
             })
     }
 
-    fn result(&self, now: UnixMillis, id: &str) -> Pending<Option<Vec<u8>>> {
-        let cutoff = now.minus(self.database.limits().results_kept);
+    fn interrupt(&self, now: Uptime, id: &str) -> Pending<()> {
+        let (run, at) = (self.database.run(), self.database.stamp(now));
+        let (owner, id) = (Arc::clone(&self.owner), id.to_owned());
+        self.database.write_here(id.len(), move |connection| {
+            let row = Row::find_running(connection, &owner, &id, run)?;
+            let mut interrupt = connection
+                .prepare_cached("UPDATE results SET run = ?2, at = ?3 WHERE number = ?1")?;
+            interrupt.execute((row.number, CUT_OFF, at))?;
+            Ok(())
+        })
+    }
+
+    fn result(&self, now: Uptime, id: &str) -> Pending<Option<Vec<u8>>> {
+        let cutoff = self.database.cutoff(now);
         self.database.read(|connection| {
             let mut find = connection.prepare_cached(
                 "SELECT result FROM results
                  WHERE owner = ?1 AND id = ?2 AND run = 0 AND at > ?3",
             )?;
-            let result = find.query_row((&*self.owner, id, cutoff.0), |row| row.get(0));
+            let result = find.query_row((&*self.owner, id, cutoff), |row| row.get(0));
             Ok(result.optional()?.flatten())
         })
     }
@@ -199,6 +226,18 @@ impl Row {
             })
         });
         Ok(row.optional()?)
+    }
+
+    /// One that is being done in this process.
+    fn find_running(
+        connection: &Connection,
+        owner: &str,
+        id: &str,
+        run: i64,
+    ) -> Result<Self, Error> {
+        let row = Self::find(connection, owner, id)?;
+        row.filter(|row| row.run == run)
+            .ok_or(Error::NotFound { what: WHAT })
     }
 
     fn answer(&self, hash: Hash, run: i64) -> Begun {
@@ -256,7 +295,7 @@ fn make_room(
 /// Removes what was done, or cut off, before a time; returns how much that was.
 pub(crate) fn sweep(
     connection: &Connection,
-    cutoff: UnixMillis,
+    cutoff: i64,
     run: i64,
     at_most: usize,
 ) -> Result<usize, Error> {
@@ -266,5 +305,13 @@ pub(crate) fn sweep(
             SELECT results.number FROM usage CROSS JOIN results ON results.owner = usage.owner
             WHERE usage.kind = 'results' AND results.at <= ?1 AND results.run <> ?2 LIMIT ?3)",
     )?;
-    Ok(sweep.execute((cutoff.0, run, at_most))?)
+    Ok(sweep.execute((cutoff, run, at_most))?)
+}
+
+/// In a copy that is opened for the first time: what was being done when it was made may have been
+/// done since. Its time begins now.
+pub(crate) fn take_over(connection: &Connection, now: i64) -> Result<usize, Error> {
+    let mut interrupt =
+        connection.prepare("UPDATE results SET run = ?1, at = ?2 WHERE run <> 0")?;
+    Ok(interrupt.execute((CUT_OFF, now))?)
 }

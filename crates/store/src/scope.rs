@@ -15,7 +15,7 @@ use crate::replay_ids::ReplayIds;
 use crate::results::Results;
 use crate::secrets::{Cipher, SealedValues, Vault};
 use crate::snapshots::Snapshots;
-use crate::{Error, Pending, UnixMillis};
+use crate::{Error, Moment, Pending};
 
 /// An agent, by the name that its credential or DID proves; never by what it calls itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,7 +73,7 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// See [`SealedValues`].
     fn sealed_values(&self, owner: &Owner) -> Arc<dyn SealedValues>;
     /// See [`Store::sweep`].
-    fn sweep(&self, now: UnixMillis) -> Pending<Swept>;
+    fn sweep(&self, now: Moment) -> Pending<Swept>;
     /// See [`Store::flush`].
     fn flush(&self) -> Pending<()>;
 }
@@ -83,10 +83,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
 pub struct Swept {
     /// How many entries it removed.
     pub removed: usize,
-    /// Whether more has expired than one sweep removes.
+    /// Whether there is more to do than one sweep does.
     pub has_more: bool,
-    /// Whether what was removed is gone from the disk too. If not, somebody was reading an older
-    /// state meanwhile, and the next sweep does it.
+    /// Whether what was removed is gone from the disk too. If not, there is more to do, somebody was
+    /// reading an older state meanwhile, or much was erased a moment ago; a later sweep does it.
     pub is_erased: bool,
 }
 
@@ -145,7 +145,7 @@ impl Store {
     /// Removes what has expired, a few thousand entries at a time, from the disk too. Expired
     /// entries are never answered with, swept or not; this frees their space. To be called every
     /// minute or so.
-    pub fn sweep(&self, now: UnixMillis) -> Pending<Swept> {
+    pub fn sweep(&self, now: Moment) -> Pending<Swept> {
         self.0.sweep(now)
     }
 

@@ -11,15 +11,17 @@
 mod backup;
 mod check;
 mod files;
+mod integrity;
 mod meter;
 mod migrations;
 mod readers;
+mod run;
 mod sync;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -28,7 +30,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::approvals::{self, Approvals, HeldCalls};
 use crate::chains::{self, Chains};
 use crate::learning::{self, Learning};
-use crate::memories::{self, Memories, Vectors};
+use crate::memories::{self, EraseProgress, Memories, Vectors};
 use crate::pins::{self, PinKind, Pins};
 use crate::plans::{self, Plans};
 use crate::rate_buckets::{self, RateBuckets};
@@ -37,12 +39,14 @@ use crate::results::{self, Results};
 use crate::scope::{Backend, Owner, SessionId, Swept};
 use crate::secrets::{self, SealedValues};
 use crate::snapshots::{self, Snapshots};
-use crate::{AgentId, Error, Limits, Pending, UnixMillis};
+use crate::{AgentId, Error, Limits, Moment, Pending, Uptime};
 
 pub use backup::{Backup, Existing, backup};
 pub use check::{Report, TableUse, check};
+pub use integrity::Integrity;
 pub use meter::USAGE;
 pub(crate) use meter::{Expiring, Metered, metered};
+pub use run::Restored;
 pub use sync::{NotASyncMode, SyncMode};
 
 /// How to open a database.
@@ -56,6 +60,9 @@ pub struct Options {
     pub limits: Limits,
     /// The largest size of the file in bytes, for all agents together.
     pub max_bytes: u64,
+    /// The largest size of a file in bytes that is checked before it is used, if the process before
+    /// this one did not close it. A larger one is checked by [`Sqlite::finish_check`].
+    pub checked_first: u64,
 }
 
 /// A back end in one SQLite file. Clones are the same; the file is closed with the last of them and
@@ -79,12 +86,14 @@ pub struct Figures {
 pub(crate) struct Database {
     path: PathBuf,
     limits: Limits,
-    /// Which opening of this database this is. What another one left running was cut off.
-    run: i64,
+    run: run::Run,
     readers: readers::Readers,
     writer: writer::Writer,
     syncer: sync::Syncer,
     vectors: memories::VectorCache,
+    last_erasure: Arc<memories::LastErasure>,
+    mark: integrity::OpenMark,
+    integrity: Mutex<Integrity>,
 }
 
 /// How long a connection waits for a lock of another process, such as a checkpoint by `sqlite3`.
@@ -108,6 +117,7 @@ impl Options {
             sync: SyncMode::default(),
             limits: Limits::default(),
             max_bytes: 16 * 1024 * 1024 * 1024,
+            checked_first: 256 * 1024 * 1024,
         }
     }
 }
@@ -116,19 +126,30 @@ impl Sqlite {
     /// Opens a database, makes it if it is not there, and brings an older one up to date.
     ///
     /// The caller sees to it that no other process writes to it: requests that another one has
-    /// begun count as cut off.
+    /// begun count as cut off. If the process before this one did not close it, a small database is
+    /// checked first; [`Self::integrity`] says whether a larger one still has to be.
     ///
     /// # Errors
-    /// If it cannot be opened, belongs to something else, is open to other users, or was written
-    /// by a newer version.
+    /// If it cannot be opened, is damaged, belongs to something else, is open to other users, or was
+    /// written by a newer version.
     pub fn open(options: &Options) -> Result<Self, Error> {
         let path = &options.path;
         files::prepare(path)?;
         let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let version = migrations::version(&connection, path)?;
+        let mark = integrity::OpenMark::of(path);
+        let integrity = match (mark.is_set(), files::size(path)?) {
+            (false, _) => Integrity::NotNeeded,
+            (true, size) if size > options.checked_first => Integrity::Running,
+            (true, _) => {
+                integrity::quick_check(&connection)?;
+                Integrity::Passed
+            }
+        };
+        mark.set()?;
         configure(&connection, options)?;
         migrations::migrate(&mut connection, version)?;
-        let run = migrations::begin_run(&connection)?;
+        let run = run::Run::begin(&mut connection, options.limits.results_kept)?;
         let files = files::Files::watch(path)?;
         let syncer = sync::Syncer::start(options.sync, &files)?;
         let writer = writer::Writer::start(connection, files, syncer.shared())?;
@@ -140,13 +161,53 @@ impl Sqlite {
             writer,
             syncer,
             vectors: memories::VectorCache::default(),
+            last_erasure: Arc::default(),
+            mark,
+            integrity: Mutex::new(integrity),
         })))
+    }
+
+    /// Whether the database was checked after an unclean end.
+    #[must_use]
+    pub fn integrity(&self) -> Integrity {
+        *self.0.integrity()
+    }
+
+    /// Runs the check of a large database that is [`Integrity::Running`]; blocks until it ends, which
+    /// may take minutes. The database can be used meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] with the first problem, or why the database cannot be checked.
+    pub fn finish_check(&self) -> Result<(), Error> {
+        if self.integrity() != Integrity::Running {
+            return Ok(());
+        }
+        let checked = check::open(&self.0.path).and_then(|it| integrity::quick_check(&it));
+        *self.0.integrity() = match &checked {
+            Ok(()) => Integrity::Passed,
+            Err(_) => Integrity::Damaged,
+        };
+        checked
+    }
+
+    /// Notes that the process ends in order: the next one need not check the database. One that is
+    /// damaged, or whose check has not finished, is checked in any case. Dropping the last handle does
+    /// the same.
+    pub fn close(&self) {
+        self.0.close();
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// What was interrupted and withdrawn because the database is a copy that [`backup()`] made, and is
+    /// opened for the first time.
+    #[must_use]
+    pub fn restored(&self) -> Option<Restored> {
+        self.0.run.restored
     }
 
     /// What was done since it was opened.
@@ -190,6 +251,19 @@ impl Database {
         Pending::ready(self.readers.read(read))
     }
 
+    fn integrity(&self) -> MutexGuard<'_, Integrity> {
+        let integrity = self.integrity.lock();
+        integrity.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        let is_sound = matches!(*self.integrity(), Integrity::NotNeeded | Integrity::Passed);
+        if is_sound && self.syncer.shared().broken.get().is_none() {
+            // A mark that stays costs a check at the next start.
+            let _ = self.mark.remove();
+        }
+    }
+
     pub(crate) const fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -198,8 +272,30 @@ impl Database {
         &self.vectors
     }
 
+    /// Which opening of this database this is.
     pub(crate) const fn run(&self) -> i64 {
-        self.run
+        self.run.number
+    }
+
+    /// See [`run::Run::stamp`].
+    pub(crate) const fn stamp(&self, now: Uptime) -> i64 {
+        self.run.stamp(now)
+    }
+
+    /// What ended up to this moment is not sent again.
+    pub(crate) fn cutoff(&self, now: Uptime) -> i64 {
+        self.stamp(now.minus(self.limits.results_kept))
+    }
+
+    /// See [`run::Run::unknown_for`].
+    pub(crate) fn unknown_for(&self, now: Uptime) -> Option<Duration> {
+        self.run.unknown_for(now)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -260,17 +356,24 @@ impl Backend for Sqlite {
         Arc::new(secrets::InSqlite::new(&self.0, owner))
     }
 
-    fn sweep(&self, now: UnixMillis) -> Pending<Swept> {
-        let (run, cutoff) = (self.0.run, now.minus(self.0.limits.results_kept));
+    fn sweep(&self, now: Moment) -> Pending<Swept> {
+        let Moment { unix, uptime } = now;
+        let (run, cutoff) = (self.0.run(), self.0.cutoff(uptime));
+        let stamp = self.0.stamp(uptime);
+        let last = Arc::clone(&self.0.last_erasure);
         let sweep = move |connection: &Connection| {
-            let results = results::sweep(connection, cutoff, run, meter::SWEEP)?;
-            meter::sweep(connection, now, results)
+            run::Run::sweep(connection, stamp)?;
+            let swept = meter::sweep(connection, unix, run, cutoff)?;
+            Ok((swept, memories::erase(connection, unix, &last)?))
         };
-        let give = |swept: Swept, truncated| Swept {
-            is_erased: truncated == writer::Truncated::Yes,
+        let give = |(swept, erased): (Swept, EraseProgress), truncated| Swept {
+            has_more: swept.has_more || erased == EraseProgress::Unfinished,
+            is_erased: erased == EraseProgress::Complete && truncated == writer::Truncated::Yes,
             ..swept
         };
-        self.0.writer.write_and_truncate(sweep, give)
+        // While a merge goes on, the log is emptied once, at its end.
+        let is_due = |(_, erased): &(Swept, EraseProgress)| *erased != EraseProgress::Unfinished;
+        self.0.writer.write_and_truncate(sweep, is_due, give)
     }
 
     fn flush(&self) -> Pending<()> {

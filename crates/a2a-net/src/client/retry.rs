@@ -38,6 +38,8 @@ pub(super) enum Fault<'a> {
     Over,
     /// We would ask more often than was agreed.
     Limited(Duration),
+    /// There is no answer that could be believed, or recorded. It is not tried again.
+    Unheard,
     /// Trying again changes nothing.
     Final,
 }
@@ -104,6 +106,33 @@ impl Retries {
     }
 }
 
+/// Whether a try that failed like this may have had the work done.
+pub(super) fn may_have_run(fault: &Fault<'_>, sent: Sent) -> bool {
+    if sent == Sent::Nothing {
+        return false;
+    }
+    match fault {
+        Fault::Carry(CarryError::Broken | CarryError::Foreign(_)) | Fault::Unheard => true,
+        Fault::Carry(CarryError::Connect(_) | CarryError::Tls(_) | CarryError::NotSpoken(_))
+        | Fault::Over
+        | Fault::Limited(_)
+        | Fault::Final => false,
+        // The server has signed that it did not do it; anybody else cannot know.
+        Fault::Told {
+            code: ErrorCode::ServiceUnavailable,
+            signed,
+            ..
+        } => !signed,
+        Fault::Told { code, .. } => matches!(
+            code,
+            ErrorCode::Timeout
+                | ErrorCode::InternalError
+                | ErrorCode::Cancelled
+                | ErrorCode::Other(_)
+        ),
+    }
+}
+
 fn class(fault: &Fault<'_>, sent: Sent) -> Class {
     match fault {
         Fault::Carry(error) => match (error, sent) {
@@ -117,7 +146,7 @@ fn class(fault: &Fault<'_>, sent: Sent) -> Class {
         },
         Fault::Over => Class::OneNewHandshake,
         Fault::Limited(wait) => Class::Wait(Some(*wait)),
-        Fault::Final => Class::Never,
+        Fault::Unheard | Fault::Final => Class::Never,
         // Nobody knows whether it was done.
         Fault::Told { signed: false, .. } if sent == Sent::Unnamed => Class::Never,
         Fault::Told {
@@ -221,6 +250,40 @@ mod tests {
         };
         assert!(waits(&hint, Sent::Unnamed, 0.0).is_empty());
         assert_eq!(waits(&hint, Sent::Named, 0.0).len(), 5);
+    }
+
+    #[test]
+    fn what_was_sent_may_have_run_unless_it_was_refused() {
+        let told = |code, signed| Fault::Told {
+            code,
+            signed,
+            status: 0,
+            wait: None,
+        };
+        for code in ErrorCode::ALL {
+            let is_unclear = [
+                ErrorCode::Timeout,
+                ErrorCode::InternalError,
+                ErrorCode::Cancelled,
+            ]
+            .contains(code);
+            let fault = told(code, true);
+            assert_eq!(may_have_run(&fault, Sent::Named), is_unclear, "{code}");
+            assert!(!may_have_run(&fault, Sent::Nothing), "{code}");
+        }
+        let unavailable = ErrorCode::ServiceUnavailable;
+        assert!(may_have_run(&told(&unavailable, false), Sent::Named));
+        for (error, is_unclear) in [
+            (CarryError::Broken, true),
+            (CarryError::Foreign("x".to_owned()), true),
+            (CarryError::Connect("x".to_owned()), false),
+            (CarryError::Tls("x".to_owned()), false),
+        ] {
+            let fault = Fault::Carry(&error);
+            assert_eq!(may_have_run(&fault, Sent::Named), is_unclear, "{error}");
+        }
+        assert!(may_have_run(&Fault::Unheard, Sent::Unnamed));
+        assert!(!may_have_run(&Fault::Over, Sent::Named));
     }
 
     #[test]

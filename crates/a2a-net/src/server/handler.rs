@@ -24,6 +24,9 @@ pub type Handling = Pin<Box<dyn Future<Output = Result<Value<'static>, HandlerEr
 /// The future is dropped when the request is cancelled or its deadline passes; work that goes on
 /// elsewhere must watch [`Call::cancelled`]. A panic is answered with an incident number.
 ///
+/// Work with an `intent_id` that was cut off in this way is never done again: a retry gets
+/// `REPLAY_DETECTED` with the reason `already_executed`.
+///
 /// A closure that takes a [`Call`] and gives a future is one too.
 pub trait Handler: Send + Sync + 'static {
     /// Does it.
@@ -82,6 +85,11 @@ pub struct PeerView {
 
 /// Why a handler did not do it. Causes are words of the program, so that nothing of a request gets
 /// into an answer or a record.
+///
+/// [`Invalid`](Self::Invalid), [`Denied`](Self::Denied), [`Unsupported`](Self::Unsupported),
+/// [`Unavailable`](Self::Unavailable) and [`TooOften`](Self::TooOften) say that nothing was done: a
+/// retry with the same `intent_id` is handed to the handler again. A handler that fails like that
+/// after it has begun wraps the error in [`Started`](Self::Started).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandlerError {
@@ -110,12 +118,17 @@ pub enum HandlerError {
         /// The second at which the next may come, if that is known.
         reset_at: Option<u64>,
     },
-    /// It took longer than it may.
+    /// It took longer than it may, and was cut off.
     #[error("{0}")]
     TimedOut(&'static str),
-    /// Something here is broken; the peer is told an incident number.
+    /// Something here is broken; the peer is told an incident number. A retry with the same
+    /// `intent_id` gets the same answer.
     #[error("{0}")]
     Failed(&'static str),
+    /// It failed like this after it had begun, so that something may have been done. A retry with the
+    /// same `intent_id` gets the same answer.
+    #[error("{0}")]
+    Started(Box<Self>),
 }
 
 impl HandlerError {
@@ -131,6 +144,7 @@ impl HandlerError {
             Self::TooOften { cause, reset_at } => Failure::too_often(reset_at, cause),
             Self::TimedOut(cause) => Failure::new(ErrorCode::Timeout, cause),
             Self::Failed(cause) => Failure::internal(incident, cause),
+            Self::Started(error) => error.into_failure(incident),
         }
     }
 }

@@ -202,7 +202,7 @@ async fn threat_110_an_answer_to_another_question() {
         Place::Handshake | Place::Any => None,
     });
     let error = world.call(json!({"goal": "frith.ping"})).await.unwrap_err();
-    assert!(matches!(error, CallError::NotBelieved(_)), "{error}");
+    assert!(matches!(error.last(), CallError::NotBelieved(_)), "{error}");
     assert!(world.client.sessions().await.is_empty());
     assert_eq!(
         world.called("request_sent")[0]["response_status"],

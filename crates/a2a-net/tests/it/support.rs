@@ -386,7 +386,7 @@ pub(crate) fn name(text: &str) -> IntentName {
 }
 
 pub(crate) fn told(error: &CallError) -> &Told {
-    let CallError::Refused(told) = error else {
+    let CallError::Refused(told) = error.last() else {
         panic!("{error}");
     };
     told

@@ -141,8 +141,8 @@ impl Agents {
         forget_full(&mut self.sources, now);
     }
 
-    /// Records what work came to, for whoever asks for it again. `None`: it came to nothing, and may
-    /// be tried again.
+    /// Records the result of work for whoever asks for it again. `None`: it has none, and the store
+    /// says whether it may be tried again.
     pub fn finish(
         &mut self,
         now: Now,

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use a2a_identity::{NoRandomness, Randomness};
 use a2a_wire::{
-    Cancel, Close, ControlPayload, Count, Digest, ErrorCode, Intent, Kind, Message, Read as _,
-    Request, RequestId, RequestPayload,
+    Cancel, Close, ControlPayload, Count, Digest, Intent, Kind, Message, Read as _, Request,
+    RequestId, RequestPayload,
 };
 use canonical::Value;
 use policy::{Policy, TokenBucket};
@@ -330,9 +330,4 @@ fn request_id(random: &mut dyn Randomness) -> Result<RequestId, NoRandomness> {
     ]
     .join("-");
     text.parse().map_err(|_| NoRandomness)
-}
-
-/// A failure of the server that is told as such, and never more.
-pub(super) fn told(code: ErrorCode) -> Failure {
-    Failure::new(code, "the server refused")
 }

@@ -154,7 +154,7 @@ impl Works {
         let Some(entry) = self.entries.get_mut(&name) else {
             return;
         };
-        // It may be tried again; or its result does not fit, and the store answers with it.
+        // It has no result, or one that does not fit: the store answers whoever asks again.
         let is_elsewhere = kept.is_none() && entry.retention > Retention::Session;
         if result.is_none() || is_elsewhere {
             self.entries.remove(&name);

@@ -38,6 +38,13 @@ impl Broken {
         Self::new(code, "the chain was cancelled".to_owned())
     }
 
+    /// It was open when the backup was made that the node was restored from.
+    pub(super) fn interrupted() -> Self {
+        let text = "the node was restored from a backup that has this chain half done: it may have \
+                    gone on since, so it does not go on here; `chain/show/req` has what is known";
+        Self::new(ErrorCode::ChainError, text.to_owned())
+    }
+
     /// What it has done could not be kept, so that it must not go on.
     pub(super) fn not_kept(error: store::Error) -> Self {
         let text = format!("the chain cannot be kept, so it does not run: {error}");

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::keeper::{Entered, Keeper};
 use super::machine::Place;
-use crate::fresh;
 
 /// The journal of a chain that runs.
 #[derive(Debug)]
@@ -61,17 +60,17 @@ enum Note<'a> {
 
 /// A line of a journal that was written.
 #[derive(Deserialize)]
-enum Noted<T> {
+enum Noted<T, E> {
     #[serde(rename = "s")]
     Started(Place),
     #[serde(rename = "e")]
-    Ended(Place, Result<T, String>),
+    Ended(Place, Result<T, E>),
 }
 
 /// The calls that an earlier process has begun, with their outcomes as far as they are known. A
-/// reader that needs their states only leaves the results out: `IgnoredAny`.
+/// reader that needs their states only leaves results out (`IgnoredAny`) and cuts errors.
 #[derive(Debug, Default)]
-pub(super) struct Recalled<T = Value>(pub(super) HashMap<Place, Option<Result<T, String>>>);
+pub(super) struct Recalled<T = Value, E = String>(pub(super) HashMap<Place, Option<Result<T, E>>>);
 
 impl Wanted {
     pub(super) fn new(request: &ChainRequest<'static>, context: &Context) -> Self {
@@ -109,7 +108,7 @@ impl Journal {
         let chains = keeper.chains(context)?;
         let wanted = Wanted::new(request, context).written();
         let name = request.chain_id.as_str();
-        let number = chains.begin(fresh::now(), name, wanted).await?;
+        let number = chains.begin(keeper.now(), name, wanted).await?;
         // Its number is new, so nobody runs it.
         let entered = keeper.enter(number, end).ok_or(Error::Closed)?;
         Ok(Self::of(chains, entered, context.clone(), Fate::Cancelled))
@@ -150,7 +149,7 @@ impl Journal {
     /// The chain has ended.
     pub(super) async fn close(mut self, state: ChainState, outcome: Value) {
         self.fate = Fate::Ended;
-        let (now, number) = (fresh::now(), self.entered.number);
+        let (now, number) = (self.entered.keeper().now(), self.entered.number);
         let end = |outcome: &Value| {
             let text = outcome.to_string().into_bytes();
             self.chains.end(now, number, state, text)
@@ -178,34 +177,39 @@ impl Drop for Journal {
         if self.fate == Fate::Cancelled && !self.context.is_host_stopping() {
             let outcome = json!({"response": null, "failed": {}}).to_string();
             let (number, state) = (self.entered.number, ChainState::Cancelled);
+            let now = self.entered.keeper().now();
             // It is done whether or not anybody waits for it.
-            drop(
-                self.chains
-                    .end(fresh::now(), number, state, outcome.into_bytes()),
-            );
+            drop(self.chains.end(now, number, state, outcome.into_bytes()));
         }
     }
 }
 
-impl<T: DeserializeOwned + Send + 'static> Recalled<T> {
+impl<T, E> Recalled<T, E>
+where
+    T: DeserializeOwned + Send + 'static,
+    E: DeserializeOwned + Send + 'static,
+{
     /// What the journal of a chain says. One entry is in memory at a time.
     pub(super) async fn read(chains: &Arc<dyn Chains>, number: i64) -> Result<Self, Error> {
         let chains = Arc::clone(chains);
-        let read = tokio::task::spawn_blocking(move || {
-            let (mut recalled, mut damaged) = (Self(HashMap::new()), None);
-            let mut show = |entry: &[u8]| match recalled.add(entry) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    damaged = Some(Error::Damaged {
-                        why: format!("the journal of chain {number}: {error}"),
-                    });
-                    ControlFlow::Break(())
-                }
-            };
-            chains.journal(number, &mut show).wait()?;
-            damaged.map_or(Ok(recalled), Err)
-        });
+        let read = tokio::task::spawn_blocking(move || Self::read_now(&*chains, number));
         read.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// The same; blocks.
+    pub(super) fn read_now(chains: &dyn Chains, number: i64) -> Result<Self, Error> {
+        let (mut recalled, mut damaged) = (Self(HashMap::new()), None);
+        let mut show = |entry: &[u8]| match recalled.add(entry) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                damaged = Some(Error::Damaged {
+                    why: format!("the journal of chain {number}: {error}"),
+                });
+                ControlFlow::Break(())
+            }
+        };
+        chains.journal(number, &mut show).wait()?;
+        damaged.map_or(Ok(recalled), Err)
     }
 
     fn add(&mut self, entry: &[u8]) -> Result<(), serde_json::Error> {

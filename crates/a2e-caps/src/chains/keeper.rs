@@ -2,30 +2,33 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use a2e_runtime::{Context, Host, Identity, StandIn, custom_body};
 use a2e_wire::Body;
 use a2e_wire::messages::chain::ChainRequest;
 use canonical::Digest;
-use store::{AgentId, ChainState, Chains, Error, Store, UnixMillis};
+use store::{AgentId, ChainState, Chains, Error, Moment, Store, Uptime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::journal::Wanted;
 use super::messages::{Resume, Resumed};
 use crate::fresh;
+use crate::turns::Turns;
 
 /// Where chains are kept. There is one for a store, whatever else is configured: it knows what runs,
 /// so that nothing is run twice.
 #[derive(Debug)]
 pub struct Keeper {
     store: Store,
-    started: UnixMillis,
+    started: Instant,
     running: Mutex<HashMap<i64, Running>>,
     /// By agent, the chains of earlier processes that somebody may still ask for.
     earlier: Mutex<HashMap<AgentId, Arc<[Earlier]>>>,
+    /// Requests and outcomes of chains may have many megabytes.
+    pub(super) reading: Turns,
 }
 
 /// A chain that runs.
@@ -46,6 +49,7 @@ struct Earlier {
 
 /// A chain that an earlier process has left open.
 struct LeftOpen {
+    keeper: Arc<Keeper>,
     stand_in: StandIn,
     chains: Arc<dyn Chains>,
     turns: Arc<Semaphore>,
@@ -63,12 +67,8 @@ pub(super) struct Entered {
 const AT_A_TIME: usize = 4;
 /// What is kept of a chain that was cancelled while it did not run.
 pub(super) const CANCELLED: &[u8] = br#"{"response":null,"failed":{}}"#;
-/// Chains of an agent that are looked at: as many as there may be.
-const MAX_CHAINS: usize = 1000;
 /// Agents of which is known what an earlier process has left.
 const MAX_AGENTS: usize = 10_000;
-/// How long a request can be sent again after it was answered, as a host that goes on remembers it.
-pub(super) const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
 impl Keeper {
     /// For chains in a store.
@@ -76,9 +76,10 @@ impl Keeper {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            started: fresh::now(),
+            started: Instant::now(),
             running: Mutex::default(),
             earlier: Mutex::default(),
+            reading: Turns::default(),
         }
     }
 
@@ -94,12 +95,13 @@ impl Keeper {
     /// agent's access from now on, also while it waits for its turn: it is cancelled when that is
     /// revoked.
     pub fn resume(
-        &self,
+        self: &Arc<Self>,
         host: &Host,
         left_open: Vec<(AgentId, i64)>,
     ) -> impl Future<Output = ()> + Send + use<> {
         let turns = Arc::new(Semaphore::new(AT_A_TIME));
         let left_open = left_open.into_iter().map(|(agent, number)| LeftOpen {
+            keeper: Arc::clone(self),
             stand_in: host.stand_in(Identity::named(agent.as_str())),
             chains: self.store.for_agent(&agent).chains(),
             turns: Arc::clone(&turns),
@@ -110,6 +112,20 @@ impl Keeper {
             let mut going: JoinSet<()> = left_open.into_iter().map(LeftOpen::go_on).collect();
             while going.join_next().await.is_some() {}
         }
+    }
+
+    /// The time, on both clocks. The system's is for people, and for how long chains are kept that
+    /// have ended.
+    pub(super) fn now(&self) -> Moment {
+        Moment {
+            unix: fresh::now(),
+            uptime: self.uptime(),
+        }
+    }
+
+    /// The time that decides whether a request may be sent again.
+    pub(super) fn uptime(&self) -> Uptime {
+        self.started.elapsed().into()
     }
 
     /// The chains of whoever asks.
@@ -180,18 +196,13 @@ impl Keeper {
 
     /// The chains of an agent that an earlier process had open, or ended shortly before its own end.
     async fn find_earlier(&self, context: &Context) -> Result<Vec<Earlier>, Error> {
-        let (chains, now) = (self.chains(context)?, fresh::now());
+        let (chains, now) = (self.chains(context)?, self.uptime());
+        let _turn = self.reading.take(&context.identity().agent).await;
         let mut earlier = Vec::new();
-        for head in chains.list(now, MAX_CHAINS).await? {
-            let is_late = head.ended.is_none_or(|it| it.plus(ASKED_AGAIN) >= now);
-            if head.begun > self.started || !is_late {
-                continue;
-            }
-            if let Some(chain) = chains.find(now, head.number).await? {
-                earlier.push(Earlier {
-                    number: head.number,
-                    request: Digest::of(&chain.request),
-                });
+        for number in chains.earlier(now).await? {
+            if let Some(chain) = chains.recall(now, number).await? {
+                let request = Digest::of(&chain.request);
+                earlier.push(Earlier { number, request });
             }
         }
         Ok(earlier)
@@ -212,6 +223,12 @@ impl Keeper {
 
     fn running(&self) -> MutexGuard<'_, HashMap<i64, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entered {
+    pub(super) fn keeper(&self) -> &Keeper {
+        &self.keeper
     }
 }
 
@@ -240,7 +257,7 @@ impl LeftOpen {
             return;
         }
         // The next process must not go on with it either.
-        let (now, state) = (fresh::now(), ChainState::Cancelled);
+        let (now, state) = (self.keeper.now(), ChainState::Cancelled);
         let ended = self.chains.end(now, self.number, state, CANCELLED.to_vec());
         match ended.await {
             Ok(()) | Err(Error::NotFound { .. }) => {}

@@ -71,7 +71,7 @@ pub struct Head {
     pub number: i64,
     /// What its agent calls it.
     pub chain_id: String,
-    /// `running`, `cut_off`, `done`, `failed` or `cancelled`.
+    /// `running`, `cut_off`, `done`, `failed`, `cancelled` or `interrupted`.
     pub state: String,
     /// When it began, in milliseconds since 1970.
     pub begun: i64,
@@ -87,12 +87,16 @@ pub struct Details {
     /// How it stands.
     #[serde(flatten)]
     pub head: Head,
-    /// What was asked for: a `chain/req`.
+    /// What was asked for: a `chain/req`; nothing if it was left out.
     pub request: Value,
     /// Its nodes, in the order of the request.
     pub nodes: Vec<NodeState>,
     /// What came of it: what a `chain/resp` has.
     pub response: Option<Value>,
+    /// What was too large for the answer: `request`, `nodes` (the last of them) or `outputs` (of the
+    /// response, with `final_output`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// A node, and how it stands.

@@ -3,12 +3,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use a2e_caps::chains::{Chains, Keeper, Settings};
+use a2e_caps::chains::{Chains, Keeper, MAX_SHOWN, Settings};
 use a2e_caps::tool::{Output, Tool};
 use a2e_caps::tools::Settings as ToolSettings;
 use a2e_runtime::Host;
+use rusqlite::Connection;
 use serde_json::{Value, json};
-use store::{Limits, Memory, Store};
+use store::{Limits, Memory, Options, Sqlite, Store};
+use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use crate::support::{defined, fake, plugin};
@@ -76,6 +78,33 @@ async fn agent(host: &Host) -> Agent {
     Agent::connect_as(host, "", &["tools", "chains"]).await
 }
 
+/// The database that processes have one after another.
+struct Disk(TempDir);
+
+impl Disk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// As the next process has it.
+    fn open(&self) -> Store {
+        let options = Options::new(self.0.path().join("store.db"));
+        Store::new(Sqlite::open(&options).unwrap())
+    }
+
+    /// Adds to all times of day that are kept of chains.
+    fn shift(&self, millis: i64) {
+        let connection = Connection::open(self.0.path().join("store.db")).unwrap();
+        let shift = "UPDATE chains SET begun = begun + ?1, ended = ended + ?1,
+                     expires = iif(state = 0, expires, expires + ?1)";
+        assert_eq!(connection.execute(shift, [millis]).unwrap(), 1);
+    }
+
+    fn keeper(&self) -> Arc<Keeper> {
+        Arc::new(Keeper::new(self.open()))
+    }
+}
+
 fn store() -> Store {
     Store::new(Memory::new(Limits::default()))
 }
@@ -103,8 +132,8 @@ fn chain(tool: &str, is_graph: bool, on_error: &str) -> Value {
 }
 
 /// Runs a chain until a call hangs, then ends the host.
-async fn cut_off(store: &Store, calls: &Calls, at: i64, chain: Value) {
-    let (hang, keeper) = (Hang::default(), Arc::new(Keeper::new(store.clone())));
+async fn cut_off(disk: &Disk, calls: &Calls, at: i64, chain: Value) {
+    let (hang, keeper) = (Hang::default(), disk.keeper());
     let host = host(calls.tools(Some(at), &hang), &keeper);
     let mut agent = agent(&host).await;
     agent.say(chain).await;
@@ -115,8 +144,8 @@ async fn cut_off(store: &Store, calls: &Calls, at: i64, chain: Value) {
 }
 
 /// The next process goes on; what came of it, as `chain/show/req` has it.
-async fn go_on(store: &Store, calls: &Calls) -> Value {
-    let keeper = Arc::new(Keeper::new(store.clone()));
+async fn go_on(disk: &Disk, calls: &Calls) -> Value {
+    let keeper = disk.keeper();
     let host = host(calls.tools(None, &Hang::default()), &keeper);
     let left = keeper.left_open().await.unwrap();
     let [(_, number)] = left.as_slice() else {
@@ -136,9 +165,9 @@ async fn go_on(store: &Store, calls: &Calls) -> Value {
 async fn a_chain_goes_on_from_every_node() {
     for is_graph in [false, true] {
         for at in 0..4 {
-            let (store, calls) = (store(), Calls::default());
-            cut_off(&store, &calls, at, chain("again", is_graph, "abort")).await;
-            let shown = go_on(&store, &calls).await;
+            let (disk, calls) = (Disk::new(), Calls::default());
+            cut_off(&disk, &calls, at, chain("again", is_graph, "abort")).await;
+            let shown = go_on(&disk, &calls).await;
             assert_eq!(shown["state"], "done", "{shown}");
             let outputs = &shown["response"]["outputs"];
             for n in 0..4 {
@@ -161,9 +190,9 @@ async fn a_chain_goes_on_from_every_node() {
 #[tokio::test]
 async fn what_may_have_been_done_is_not_done_again() {
     for at in 0..4 {
-        let (store, calls) = (store(), Calls::default());
-        cut_off(&store, &calls, at, chain("step", false, "abort")).await;
-        let shown = go_on(&store, &calls).await;
+        let (disk, calls) = (Disk::new(), Calls::default());
+        cut_off(&disk, &calls, at, chain("step", false, "abort")).await;
+        let shown = go_on(&disk, &calls).await;
         assert_eq!(shown["state"], "failed", "{shown}");
         assert_eq!(shown["response"]["error"]["code"], "chain_node_error");
         let node = &shown["nodes"][usize::try_from(at).unwrap()];
@@ -175,31 +204,31 @@ async fn what_may_have_been_done_is_not_done_again() {
         assert_eq!(calls.all(), (0..=at).collect::<Vec<_>>());
     }
     // `on_error` says what follows.
-    let (store, calls) = (store(), Calls::default());
-    cut_off(&store, &calls, 1, chain("step", false, "skip")).await;
-    let shown = go_on(&store, &calls).await;
+    let (disk, calls) = (Disk::new(), Calls::default());
+    cut_off(&disk, &calls, 1, chain("step", false, "skip")).await;
+    let shown = go_on(&disk, &calls).await;
     assert_eq!(calls.all(), [0, 1, 2, 3]);
     assert_eq!(shown["response"]["success"], false);
     assert_eq!(shown["response"]["outputs"]["n1"], Value::Null);
     assert_eq!(shown["response"]["outputs"]["n3"], json!({"n": 3}));
     // And the node itself whether it does harm.
-    let (store, calls) = (self::store(), Calls::default());
+    let (disk, calls) = (Disk::new(), Calls::default());
     let mut harmless = chain("step", false, "abort");
     harmless["nodes"][2]["idempotent"] = json!(true);
-    cut_off(&store, &calls, 2, harmless).await;
-    assert_eq!(go_on(&store, &calls).await["state"], "done");
+    cut_off(&disk, &calls, 2, harmless).await;
+    assert_eq!(go_on(&disk, &calls).await["state"], "done");
     assert_eq!(calls.all(), [0, 1, 2, 2, 3]);
 }
 
 /// Items of a map that are done stay so, in their order.
 #[tokio::test]
 async fn a_map_goes_on_with_the_items_that_are_left() {
-    let (store, calls) = (store(), Calls::default());
+    let (disk, calls) = (Disk::new(), Calls::default());
     let map = json!({"type": "chain/req", "entry_node": "m", "initial_input": {"list": [0, 1, 2, 3, 4, 5]},
         "nodes": [{"node_id": "m", "kind": "map", "items_path": "$.list", "map_node": "t"},
             {"node_id": "t", "kind": "tool", "name": "again", "input_map": {"n": "$.item"}}]});
-    cut_off(&store, &calls, 3, map).await;
-    let shown = go_on(&store, &calls).await;
+    cut_off(&disk, &calls, 3, map).await;
+    let shown = go_on(&disk, &calls).await;
     let list: Vec<Value> = (0..6).map(|n| json!({ "n": n })).collect();
     assert_eq!(shown["response"]["final_output"], json!(list));
     assert_eq!(calls.all().iter().filter(|n| **n == 3).count(), 2);
@@ -208,10 +237,10 @@ async fn a_map_goes_on_with_the_items_that_are_left() {
 /// One that ends its host each time does so three times.
 #[tokio::test]
 async fn a_host_does_not_try_for_ever() {
-    let (store, calls) = (store(), Calls::default());
-    cut_off(&store, &calls, 0, chain("again", false, "abort")).await;
+    let (disk, calls) = (Disk::new(), Calls::default());
+    cut_off(&disk, &calls, 0, chain("again", false, "abort")).await;
     for attempt in 0..4 {
-        let (hang, keeper) = (Hang::default(), Arc::new(Keeper::new(store.clone())));
+        let (hang, keeper) = (Hang::default(), disk.keeper());
         let host = host(calls.tools(Some(0), &hang), &keeper);
         let left = keeper.left_open().await.unwrap();
         let began = async { hang.began.notified().await };
@@ -222,7 +251,7 @@ async fn a_host_does_not_try_for_ever() {
         assert_eq!(began, attempt < 3);
     }
     // Its agent may.
-    let keeper = Arc::new(Keeper::new(store.clone()));
+    let keeper = disk.keeper();
     let host = host(calls.tools(None, &Hang::default()), &keeper);
     let mut agent = agent(&host).await;
     let number = keeper.left_open().await.unwrap()[0].1;
@@ -334,8 +363,8 @@ async fn a_chain_that_cannot_be_kept_does_not_run() {
 }
 
 /// The next process, which is sent a chain again, or another one.
-async fn sent_to_next(store: &Store, calls: &Calls, chain: Value) -> Value {
-    let keeper = Arc::new(Keeper::new(store.clone()));
+async fn sent_to_next(disk: &Disk, calls: &Calls, chain: Value) -> Value {
+    let keeper = disk.keeper();
     let host = host(calls.tools(None, &Hang::default()), &keeper);
     let mut agent = agent(&host).await;
     let mut chain = chain;
@@ -346,12 +375,12 @@ async fn sent_to_next(store: &Store, calls: &Calls, chain: Value) -> Value {
 /// With the same id and the same in all else, it is the same chain: it goes on, and is done once.
 #[tokio::test]
 async fn a_request_that_is_sent_again_runs_nothing_twice() {
-    let (store, calls) = (store(), Calls::default());
+    let (disk, calls) = (Disk::new(), Calls::default());
     let mut wanted = chain("again", false, "abort");
     wanted["streaming"] = json!(false);
-    cut_off(&store, &calls, 2, wanted.clone()).await;
+    cut_off(&disk, &calls, 2, wanted.clone()).await;
     assert_eq!(calls.all(), [0, 1, 2]);
-    let first = sent_to_next(&store, &calls, wanted.clone()).await;
+    let first = sent_to_next(&disk, &calls, wanted.clone()).await;
     assert_eq!(
         (&first["success"], &first["nodes_run"]),
         (&json!(true), &json!(4)),
@@ -360,7 +389,7 @@ async fn a_request_that_is_sent_again_runs_nothing_twice() {
     // What was under way may be done again, the rest was done once.
     assert_eq!(calls.all(), [0, 1, 2, 2, 3]);
     // Its answer was lost, too: it is given again.
-    let second = sent_to_next(&store, &calls, wanted.clone()).await;
+    let second = sent_to_next(&disk, &calls, wanted.clone()).await;
     for part in [
         "chain_id",
         "success",
@@ -374,19 +403,40 @@ async fn a_request_that_is_sent_again_runs_nothing_twice() {
     assert_eq!(calls.all().len(), 5);
     // Another chain with this id is another chain.
     wanted["nodes"][3]["input"] = json!({"n": 9});
-    let other = sent_to_next(&store, &calls, wanted).await;
+    let other = sent_to_next(&disk, &calls, wanted).await;
     assert_eq!(other["final_output"], json!({"n": 9}), "{other}");
     assert_eq!(calls.all().len(), 9);
+}
+
+/// What is asked for again is known by the run of the store, whatever the system's clock says.
+#[tokio::test]
+async fn a_clock_that_is_set_makes_no_chain_run_twice() {
+    const DAY: i64 = 24 * 3600 * 1000;
+    for days in [-1, 1, -30, 30] {
+        let (disk, calls) = (Disk::new(), Calls::default());
+        let mut wanted = chain("step", false, "skip");
+        wanted["streaming"] = json!(false);
+        cut_off(&disk, &calls, 2, wanted.clone()).await;
+        // As if the process before had another time of day.
+        disk.shift(days * DAY);
+        let first = sent_to_next(&disk, &calls, wanted.clone()).await;
+        assert_eq!(first["nodes_run"], 4, "{days}: {first}");
+        assert_eq!(calls.all(), [0, 1, 2, 3], "{days}");
+        disk.shift(days * DAY);
+        let second = sent_to_next(&disk, &calls, wanted).await;
+        assert_eq!(second["outputs"], first["outputs"], "{days}");
+        assert_eq!(calls.all(), [0, 1, 2, 3], "{days}");
+    }
 }
 
 /// The host has taken it up by itself: who asks for it again waits for what comes of that.
 #[tokio::test]
 async fn who_asks_again_waits_for_whoever_goes_on() {
-    let (store, calls) = (store(), Calls::default());
+    let (disk, calls) = (Disk::new(), Calls::default());
     let mut wanted = chain("again", false, "abort");
     wanted["streaming"] = json!(false);
-    cut_off(&store, &calls, 1, wanted.clone()).await;
-    let keeper = Arc::new(Keeper::new(store.clone()));
+    cut_off(&disk, &calls, 1, wanted.clone()).await;
+    let keeper = disk.keeper();
     let hang = Hang::default();
     let host = host(calls.tools(Some(2), &hang), &keeper);
     let left = keeper.left_open().await.unwrap();
@@ -406,4 +456,31 @@ async fn who_asks_again_waits_for_whoever_goes_on() {
     assert_eq!(answer["error"]["code"], "cancelled", "{answer}");
     going.await.unwrap();
     assert_eq!(calls.all(), [0, 1, 1, 2]);
+}
+
+/// What was asked for and what came of it may be larger than an answer.
+#[tokio::test]
+async fn what_is_too_large_of_a_chain_is_left_out_and_named() {
+    let keeper = Arc::new(Keeper::new(store()));
+    let calls = Calls::default();
+    let host = host(calls.tools(None, &Hang::default()), &keeper);
+    let mut agent = agent(&host).await;
+    let show = |number: i64| json!({"type": "chain/show/req", "number": number});
+    for (number, text) in [(1, 10), (2, MAX_SHOWN)] {
+        let mut chain = chain("step", false, "abort");
+        chain["initial_input"] = json!({"text": "x".repeat(text)});
+        chain["streaming"] = json!(false);
+        assert_eq!(agent.ask(chain).await["success"], true);
+        let shown = agent.ask(show(number)).await["chain"].clone();
+        let is_large = number == 2;
+        let left_out = if is_large {
+            json!(["request"])
+        } else {
+            Value::Null
+        };
+        assert_eq!(shown["left_out"], left_out);
+        assert_eq!(shown["request"].is_null(), is_large);
+        assert_eq!(shown["response"]["outputs"]["n3"], json!({"n": 3}));
+        assert_eq!(shown["nodes"][3]["state"], "done");
+    }
 }

@@ -8,7 +8,7 @@ use a2e_wire::wire::Encode;
 use a2e_wire::{Body, ErrorCode, Namespace, Object, Raw};
 use canonical::Value;
 
-use crate::error::to_refusal;
+use crate::error::to_failed;
 use crate::mapping::{NoForm, to_tree};
 
 /// Bytes of a result that a peer is sent; half of what clients take in one message.
@@ -63,7 +63,7 @@ fn of_skill(response: SkillCallResponse<'static>) -> Result<Value<'static>, Hand
     let code = code.map_or(ErrorCode::SkillError, ErrorCode::from_peer);
     let failure = Failure::new(code, Namespace::Skill, message.unwrap_or_default());
     tracing::info!(code = %failure.code, "a skill failed for a peer: {}", failure.message);
-    Err(to_refusal(&failure))
+    Err(to_failed(&failure))
 }
 
 /// An answer of an environment, with all that it has.

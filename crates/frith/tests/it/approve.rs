@@ -57,7 +57,8 @@ fn a_held_call_waits_for_yes_or_no() {
         out.contains("rule   ask") && out.contains("\"text\": \"hi\""),
         "{out}"
     );
-    assert_eq!(operator(&node, &["approve", "yes", &id]).0, 0);
+    let (status, out, _) = operator(&node, &["approve", "yes", &id]);
+    assert_eq!((status, out), (0, format!("approved {id} of default\n")));
     assert_eq!(wire.hear().unwrap()["data"]["success"], true);
     let (_, out, _) = operator(&node, &["audit", "tail"]);
     assert!(out.contains(&format!(" approval={id} ")), "{out}");
@@ -72,7 +73,8 @@ fn a_held_call_waits_for_yes_or_no() {
         .unwrap()
         .to_owned();
     let deny = ["approve", "no", &id, "--reason", "not on a Friday"];
-    assert_eq!(operator(&node, &deny).0, 0);
+    let (status, out, _) = operator(&node, &deny);
+    assert_eq!((status, out), (0, format!("denied {id} of default\n")));
     let answer = wire.hear().unwrap();
     assert_eq!(
         answer["detail"],
@@ -122,6 +124,40 @@ fn held_call_expires() {
     assert_eq!(expired["code"], "tool_denied", "{expired}");
     assert_eq!(expired["detail"]["reason"], "approval_expired", "{expired}");
     assert!(waiting(&node).is_empty());
+}
+
+fn fits(out: &str) {
+    for line in out.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+/// Whatever agents are called and send, and however many bytes their letters have.
+#[test]
+fn lists_of_held_calls_fit_into_a_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), HOLD);
+    let name = "a-name-of-an-agent-that-is-longer-than-the-column-that-it-has-in-a-list-of-calls";
+    let (_, made, _) = operator(&node, &["--json", "token", "new", name]);
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"],
+        "auth_token": made["token"]});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    let mut long = echo("1", true);
+    long["arguments"]["text"] = json!("\u{e4}".repeat(200));
+    let status = wire.ask(&long);
+    let id = status["data"]["approval_id"].as_str().unwrap();
+    let (_, out, _) = operator(&node, &["approve", "list"]);
+    assert!(
+        out.contains("echo {\"text\":\"\u{e4}") && out.ends_with("\u{2026}\n"),
+        "{out}"
+    );
+    fits(&out);
+    let (_, out, _) = operator(&node, &["approve", "no", id]);
+    assert!(out.starts_with(&format!("denied {id} of a-name")), "{out}");
+    assert_eq!(out.lines().count(), 1);
+    fits(&out);
 }
 
 /// Whoever runs a chain is told that it waits for the operator, be it all of it or a call in it.
@@ -175,11 +211,54 @@ fn a_held_call_survives_a_crash() {
     let id = held(&mut agent(&node));
     let node = Node::start(&node.crash(), HOLD);
     assert_eq!(waiting(&node)[0]["id"], json!(id));
-    assert_eq!(operator(&node, &["approve", "yes", &id]).0, 0);
+    let (status, out, _) = operator(&node, &["approve", "yes", &id]);
+    assert_eq!(status, 0);
+    assert!(out.contains("no request waits for it now"), "{out}");
+    fits(&out);
     let mut wire = agent(&node);
     assert_eq!(wire.ask(&echo("again", true))["data"]["success"], true);
     let status = wire.ask(&echo("and again", true));
     assert_ne!(status["data"]["approval_id"], json!(id), "{status}");
+}
+
+/// A call that was approved and cut off is not released again: the word was used when it began.
+#[test]
+fn an_approved_call_that_was_cut_off_is_asked_about_anew() {
+    let config = "plugins: [{name: tools, type: tools}]
+global_limits: {drain_seconds: 0}
+policy: {rules: [{id: ask, name: run_command, then: hold}]}
+";
+    let run = |id: &str| {
+        let command = "echo paid >> log; sleep 1000";
+        json!({"type": "tool/call/req", "id": id, "tool_name": "run_command", "streaming": true,
+            "arguments": {"command": command}})
+    };
+    let hold = |wire: &mut Wire, id: &str| {
+        let status = wire.ask(&run(id));
+        assert_eq!(status["data"]["status"], "held", "{status}");
+        status["data"]["approval_id"].as_str().unwrap().to_owned()
+    };
+    for signal in ["-TERM", "-KILL"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut node = Node::start(folder.path(), config);
+        let log = || std::fs::read_to_string(folder.path().join("data/workspace/log"));
+        let mut wire = agent(&node);
+        let first = hold(&mut wire, "1");
+        assert_eq!(operator(&node, &["approve", "yes", &first]).0, 0);
+        while log().is_err() {
+            std::thread::yield_now();
+        }
+        node.signal(signal);
+        node.wait();
+        let node = Node::start(folder.path(), config);
+        // The word is not there any more, nor is the question.
+        assert_eq!(waiting(&node), Vec::<Value>::new());
+        let (status, _, error) = operator(&node, &["approve", "yes", &first]);
+        assert_eq!((status, error.contains("no call `")), (1, true), "{error}");
+        let second = hold(&mut agent(&node), "2");
+        assert_ne!(second, first);
+        assert_eq!(log().unwrap(), "paid\n", "{signal}");
+    }
 }
 
 /// No door that an agent has leads to the operator.

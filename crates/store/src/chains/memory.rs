@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Chain, ChainHead, ChainState, Chains, MAX_OPEN, WHAT, agent, check, room};
+use super::{Chain, ChainHead, ChainState, ChainView, Chains, MAX_OPEN, WHAT, agent, check, room};
 use crate::limits::Size;
 use crate::memory::Memory;
 use crate::scope::Owner;
-use crate::{AgentId, Error, Limits, Pending, UnixMillis};
+use crate::{AgentId, Error, Limits, Moment, Pending, UnixMillis, Uptime};
 
 /// The chains of all agents.
 #[derive(Debug, Default)]
@@ -30,6 +30,7 @@ struct Kept {
     journal: Vec<Vec<u8>>,
     bytes: usize,
     expires: UnixMillis,
+    ended_at: Option<Uptime>,
 }
 
 #[derive(Debug)]
@@ -58,12 +59,12 @@ impl InMemory {
 }
 
 impl Table {
-    /// Removes what has expired; returns how much that was.
-    pub(crate) fn sweep(&mut self, now: UnixMillis) -> usize {
+    /// Removes what has expired and whose request is sent again no more; returns how much that was.
+    pub(crate) fn sweep(&mut self, now: UnixMillis, cutoff: Uptime) -> usize {
         let mut removed = 0;
         self.shelves.retain(|_, shelf| {
             let before = shelf.kept.len();
-            shelf.retain(|_, kept| kept.expires > now);
+            shelf.retain(|_, kept| kept.expires > now || kept.is_recent(cutoff));
             removed += before - shelf.kept.len();
             !shelf.kept.is_empty()
         });
@@ -122,10 +123,15 @@ impl Kept {
     fn is_open(&self) -> bool {
         self.chain.head.state == ChainState::Open
     }
+
+    /// Whether its request may be sent again.
+    fn is_recent(&self, cutoff: Uptime) -> bool {
+        self.ended_at.is_none_or(|at| at > cutoff)
+    }
 }
 
 impl Chains for InMemory {
-    fn begin(&self, now: UnixMillis, name: &str, request: Vec<u8>) -> Pending<i64> {
+    fn begin(&self, now: Moment, name: &str, request: Vec<u8>) -> Pending<i64> {
         self.with(|shelf, last, limits| {
             check(limits.chains, name, &request)?;
             let size = Size::one(name.len() + request.len());
@@ -135,7 +141,7 @@ impl Chains for InMemory {
                 number: *last,
                 name: name.to_owned(),
                 state: ChainState::Open,
-                begun: now,
+                begun: now.unix,
                 ended: None,
                 resumed: 0,
             };
@@ -148,6 +154,7 @@ impl Chains for InMemory {
                 journal: Vec::new(),
                 bytes: size.bytes,
                 expires: UnixMillis(i64::MAX),
+                ended_at: None,
             };
             shelf.size = shelf.size.plus(size);
             shelf.kept.insert(*last, kept);
@@ -177,13 +184,7 @@ impl Chains for InMemory {
         })
     }
 
-    fn end(
-        &self,
-        now: UnixMillis,
-        number: i64,
-        state: ChainState,
-        outcome: Vec<u8>,
-    ) -> Pending<()> {
+    fn end(&self, now: Moment, number: i64, state: ChainState, outcome: Vec<u8>) -> Pending<()> {
         self.with(|shelf, _, limits| {
             limits.chains.take(WHAT, outcome.len())?;
             let kept = shelf.open(number)?;
@@ -196,9 +197,10 @@ impl Chains for InMemory {
             shelf.make_room(limits, more)?;
             let kept = shelf.resize(number, bytes)?;
             kept.journal = Vec::new();
-            kept.expires = now.plus(limits.chains_kept);
+            kept.expires = now.unix.plus(limits.chains_kept);
+            kept.ended_at = Some(now.uptime);
             kept.chain.head.state = state;
-            kept.chain.head.ended = Some(now);
+            kept.chain.head.ended = Some(now.unix);
             kept.chain.outcome = Some(outcome);
             Ok(())
         })
@@ -214,9 +216,42 @@ impl Chains for InMemory {
         })
     }
 
-    fn find(&self, now: UnixMillis, number: i64) -> Pending<Option<Chain>> {
+    fn head(&self, now: UnixMillis, number: i64) -> Pending<Option<ChainHead>> {
         self.with(|shelf, _, _| {
             let kept = shelf.kept.get(&number).filter(|it| it.expires > now);
+            Ok(kept.map(|kept| kept.chain.head.clone()))
+        })
+    }
+
+    fn show(
+        &self,
+        now: UnixMillis,
+        number: i64,
+        show: &mut dyn FnMut(ChainView<'_>),
+    ) -> Pending<bool> {
+        self.with(|shelf, _, _| {
+            let kept = shelf.kept.get(&number).filter(|it| it.expires > now);
+            if let Some(Kept { chain, .. }) = kept {
+                show(ChainView {
+                    head: chain.head.clone(),
+                    request: &chain.request,
+                    outcome: chain.outcome.as_deref(),
+                });
+            }
+            Ok(kept.is_some())
+        })
+    }
+
+    fn earlier(&self, _: Uptime) -> Pending<Vec<i64>> {
+        // It ends with its process, so it has none of an earlier one.
+        Pending::ready(Ok(Vec::new()))
+    }
+
+    fn recall(&self, now: Uptime, number: i64) -> Pending<Option<Chain>> {
+        self.with(|shelf, _, limits| {
+            let cutoff = now.minus(limits.results_kept);
+            let kept = shelf.kept.get(&number);
+            let kept = kept.filter(|kept| kept.is_recent(cutoff));
             Ok(kept.map(|kept| kept.chain.clone()))
         })
     }

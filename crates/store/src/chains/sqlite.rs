@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{Chain, ChainHead, ChainState, Chains, MAX_OPEN, WHAT, agent, check, room};
+use super::{Chain, ChainHead, ChainState, ChainView, Chains, MAX_OPEN, WHAT, agent, check, room};
 use crate::limits::Size;
 use crate::scope::Owner;
 use crate::sqlite::{Database, Metered, metered};
-use crate::{AgentId, Error, Limit, Pending, UnixMillis};
+use crate::{AgentId, Error, Limit, Moment, Pending, UnixMillis, Uptime};
 
 /// A journal is its entries in order, so that adding to it does not write it again. `noted` is how
-/// many bytes of `bytes` it has. What is open never expires.
+/// many bytes of `bytes` it has. What is open or interrupted never expires.
 pub(crate) const SCHEMA: &str = concat!(
     "CREATE TABLE chains (
         number INTEGER PRIMARY KEY,
@@ -46,7 +46,15 @@ pub(crate) const REQUESTS: &str = "
     INSERT INTO chain_entries (chain, entry, body) SELECT number, -1, request FROM chains;
     ALTER TABLE chains DROP COLUMN request;";
 
-pub(crate) const TABLE: Metered = metered!("chains", "chain", "number");
+/// `run` is the opening of the database in which a chain was begun; `ended_at` is when it ended, by
+/// [`Database::stamp`]. What was there before counts as ended with the last opening.
+pub(crate) const RUNS: &str = "
+    ALTER TABLE chains ADD COLUMN run INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE chains ADD COLUMN ended_at INTEGER;
+    UPDATE chains SET ended_at = 0 WHERE state <> 0;
+    UPDATE results SET at = 0;";
+
+pub(crate) const TABLE: Metered = metered!("chains", "chain");
 
 /// Where the request is among the entries: before those of the journal.
 const REQUEST: i64 = -1;
@@ -99,17 +107,21 @@ pub(crate) fn open_chains(database: &Database) -> Pending<Vec<(AgentId, i64)>> {
 }
 
 impl Chains for InSqlite {
-    fn begin(&self, now: UnixMillis, name: &str, request: Vec<u8>) -> Pending<i64> {
+    fn begin(&self, now: Moment, name: &str, request: Vec<u8>) -> Pending<i64> {
         let (owner, limit) = (Arc::clone(&self.owner), self.database.limits().chains);
         let (name, size) = (name.to_owned(), name.len() + request.len());
+        let run = self.database.run();
+        if let Some(wait) = self.database.unknown_for(now.uptime) {
+            return Pending::ready(Err(Error::Restored { wait }));
+        }
         self.database.write_here(size, move |connection| {
             check(limit, &name, &request)?;
             make_room(connection, &owner, limit, Size::one(size))?;
             let mut insert = connection.prepare_cached(
                 "INSERT INTO chains (owner, name, state, begun, resumed, entries, noted, expires,
-                 bytes) VALUES (?1, ?2, 0, ?3, 0, 0, 0, ?4, ?5)",
+                 bytes, run) VALUES (?1, ?2, 0, ?3, 0, 0, 0, ?4, ?5, ?6)",
             )?;
-            insert.execute((&*owner, &name, now.0, i64::MAX, size))?;
+            insert.execute((&*owner, &name, now.unix.0, i64::MAX, size, run))?;
             let number = connection.last_insert_rowid();
             add_entry(connection, number, REQUEST, &request)?;
             Ok(number)
@@ -144,14 +156,9 @@ impl Chains for InSqlite {
         })
     }
 
-    fn end(
-        &self,
-        now: UnixMillis,
-        number: i64,
-        state: ChainState,
-        outcome: Vec<u8>,
-    ) -> Pending<()> {
+    fn end(&self, now: Moment, number: i64, state: ChainState, outcome: Vec<u8>) -> Pending<()> {
         let (owner, limits) = (Arc::clone(&self.owner), *self.database.limits());
+        let at = self.database.stamp(now.uptime);
         // A long journal goes with it.
         self.database.write(outcome.len(), move |connection| {
             limits.chains.take(WHAT, outcome.len())?;
@@ -163,11 +170,12 @@ impl Chains for InSqlite {
             make_room(connection, &owner, limits.chains, more)?;
             let mut end = connection.prepare_cached(
                 "UPDATE chains SET state = ?2, ended = ?3, expires = ?4, bytes = ?5, outcome = ?6,
-                 entries = 0, noted = 0 WHERE number = ?1",
+                 entries = 0, noted = 0, ended_at = ?7 WHERE number = ?1",
             )?;
             let bytes = open.bytes - open.noted + outcome.len();
-            let expires = now.plus(limits.chains_kept).0;
-            end.execute((number, state.number(), now.0, expires, bytes, &outcome))?;
+            let ended = (now.unix.0, now.unix.plus(limits.chains_kept).0);
+            let state = state.number();
+            end.execute((number, state, ended.0, ended.1, bytes, &outcome, at))?;
             let mut clear = connection
                 .prepare_cached("DELETE FROM chain_entries WHERE chain = ?1 AND entry > ?2")?;
             clear.execute([number, REQUEST])?;
@@ -187,7 +195,24 @@ impl Chains for InSqlite {
         })
     }
 
-    fn find(&self, now: UnixMillis, number: i64) -> Pending<Option<Chain>> {
+    fn head(&self, now: UnixMillis, number: i64) -> Pending<Option<ChainHead>> {
+        self.database.read(|connection| {
+            let mut find = connection.prepare_cached(concat!(
+                "SELECT ",
+                head!(),
+                " FROM chains WHERE owner = ?1 AND number = ?2 AND expires > ?3"
+            ))?;
+            let found = find.query_row((&*self.owner, number, now.0), head);
+            Ok(found.optional()?)
+        })
+    }
+
+    fn show(
+        &self,
+        now: UnixMillis,
+        number: i64,
+        show: &mut dyn FnMut(ChainView<'_>),
+    ) -> Pending<bool> {
         self.database.read(|connection| {
             let mut find = connection.prepare_cached(concat!(
                 "SELECT ",
@@ -196,13 +221,42 @@ impl Chains for InSqlite {
                  JOIN chain_entries ON chain = number AND entry = ?4
                  WHERE owner = ?1 AND number = ?2 AND expires > ?3"
             ))?;
-            let chain = find.query_row((&*self.owner, number, now.0, REQUEST), |row| {
-                Ok(Chain {
+            let shown = find.query_row((&*self.owner, number, now.0, REQUEST), |row| {
+                show(ChainView {
                     head: head(row)?,
-                    request: row.get(6)?,
-                    outcome: row.get(7)?,
-                })
+                    request: row.get_ref(6)?.as_blob()?,
+                    outcome: row.get_ref(7)?.as_blob_or_null()?,
+                });
+                Ok(())
             });
+            Ok(shown.optional()?.is_some())
+        })
+    }
+
+    fn earlier(&self, now: Uptime) -> Pending<Vec<i64>> {
+        let (run, cutoff) = (self.database.run(), self.database.cutoff(now));
+        self.database.read(|connection| {
+            let mut list = connection.prepare_cached(
+                "SELECT number FROM chains
+                 WHERE owner = ?1 AND run <> ?2 AND (state = 0 OR ended_at > ?3)
+                 ORDER BY number DESC",
+            )?;
+            let numbers = list.query_map((&*self.owner, run, cutoff), |row| row.get(0))?;
+            Ok(numbers.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn recall(&self, now: Uptime, number: i64) -> Pending<Option<Chain>> {
+        let cutoff = self.database.cutoff(now);
+        self.database.read(|connection| {
+            let mut find = connection.prepare_cached(concat!(
+                "SELECT ",
+                head!(),
+                ", body, outcome FROM chains
+                 JOIN chain_entries ON chain = number AND entry = ?4
+                 WHERE owner = ?1 AND number = ?2 AND (state = 0 OR ended_at > ?3)"
+            ))?;
+            let chain = find.query_row((&*self.owner, number, cutoff, REQUEST), chain);
             Ok(chain.optional()?)
         })
     }
@@ -233,6 +287,14 @@ fn head(row: &Row<'_>) -> rusqlite::Result<ChainHead> {
         begun: UnixMillis(row.get(3)?),
         ended: row.get::<_, Option<i64>>(4)?.map(UnixMillis),
         resumed: row.get(5)?,
+    })
+}
+
+fn chain(row: &Row<'_>) -> rusqlite::Result<Chain> {
+    Ok(Chain {
+        head: head(row)?,
+        request: row.get(6)?,
+        outcome: row.get(7)?,
     })
 }
 
@@ -273,4 +335,27 @@ fn make_room(connection: &Connection, owner: &str, limit: Limit, more: Size) -> 
         .prepare_cached("DELETE FROM chains WHERE owner = ?1 AND state <> 0 AND number <= ?2")?;
     remove.execute((owner, last))?;
     Ok(())
+}
+
+/// Removes what has expired and whose request is sent again no more; returns how much that was.
+pub(crate) fn sweep(
+    connection: &Connection,
+    now: UnixMillis,
+    cutoff: i64,
+    at_most: usize,
+) -> Result<usize, Error> {
+    let mut sweep = connection.prepare_cached(
+        "DELETE FROM chains WHERE number IN (
+            SELECT number FROM chains
+            WHERE state <> 0 AND expires <= ?1 AND ended_at <= ?2 LIMIT ?3)",
+    )?;
+    Ok(sweep.execute((now.0, cutoff, at_most))?)
+}
+
+/// In a copy that is opened for the first time: what was open when it was made may have gone on
+/// since, so it is not resumed here. Returns how many there were.
+pub(crate) fn take_over(connection: &Connection, now: i64) -> Result<usize, Error> {
+    let mut interrupt =
+        connection.prepare("UPDATE chains SET state = ?1, ended_at = ?2 WHERE state = 0")?;
+    Ok(interrupt.execute((ChainState::Interrupted.number(), now))?)
 }

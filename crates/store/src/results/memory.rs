@@ -7,7 +7,7 @@ use super::{Begun, Results, WHAT, base_size};
 use crate::limits::{Size, check_name};
 use crate::memory::Memory;
 use crate::scope::Owner;
-use crate::{Error, Hash, Limit, Pending, UnixMillis};
+use crate::{Error, Hash, Limit, Pending, Uptime};
 
 #[derive(Debug, Default)]
 pub(crate) struct Table(HashMap<Arc<str>, Ledger>);
@@ -17,7 +17,7 @@ pub(crate) struct Table(HashMap<Arc<str>, Ledger>);
 struct Ledger {
     entries: HashMap<String, Entry>,
     /// Oldest first: when it was begun or finished, and in which order they came.
-    by_age: BTreeMap<(UnixMillis, u64), String>,
+    by_age: BTreeMap<(Uptime, u64), String>,
     bytes: usize,
     next: u64,
 }
@@ -25,10 +25,16 @@ struct Ledger {
 #[derive(Debug)]
 struct Entry {
     hash: Hash,
-    age: (UnixMillis, u64),
+    age: (Uptime, u64),
     bytes: usize,
-    /// Nothing while it is being done.
-    outcome: Option<Option<Vec<u8>>>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Running,
+    Interrupted,
+    Finished(Option<Vec<u8>>),
 }
 
 #[derive(Debug)]
@@ -53,13 +59,13 @@ impl InMemory {
 }
 
 impl Results for InMemory {
-    fn begin(&self, now: UnixMillis, id: &str, hash: Hash) -> Pending<Begun> {
+    fn begin(&self, now: Uptime, id: &str, hash: Hash) -> Pending<Begun> {
         let limits = *self.memory.limits();
         let cutoff = now.minus(limits.results_kept);
         self.change(|ledger| {
             check_name(WHAT, id)?;
             let is_known = match ledger.entries.get(id) {
-                Some(entry) if entry.outcome.is_none() || entry.age.0 > cutoff => {
+                Some(entry) if entry.is_running() || entry.age.0 > cutoff => {
                     return Ok(entry.answer(hash));
                 }
                 known => known.is_some(),
@@ -72,28 +78,38 @@ impl Results for InMemory {
         })
     }
 
-    fn finish(&self, now: UnixMillis, id: &str, result: Option<Vec<u8>>) -> Pending<()> {
+    fn finish(&self, now: Uptime, id: &str, result: Option<Vec<u8>>) -> Pending<()> {
         let limit = self.memory.limits().results;
         self.change(|ledger| {
             let size = result.as_ref().map_or(0, Vec::len);
             limit.take(WHAT, size)?;
-            let is_running = |entry: &&Entry| entry.outcome.is_none();
-            if ledger.entries.get(id).filter(is_running).is_none() {
-                return Err(Error::NotFound { what: WHAT });
-            }
+            ledger.check_running(id)?;
             let more = Size::one(base_size(id) + size);
             ledger.make_room(limit, more, Some(id))?;
-            ledger.finish(now, id, result);
+            ledger.end(now, id, State::Finished(result));
             Ok(())
         })
     }
 
-    fn result(&self, now: UnixMillis, id: &str) -> Pending<Option<Vec<u8>>> {
+    fn interrupt(&self, now: Uptime, id: &str) -> Pending<()> {
+        self.change(|ledger| {
+            ledger.check_running(id)?;
+            ledger.end(now, id, State::Interrupted);
+            Ok(())
+        })
+    }
+
+    fn result(&self, now: Uptime, id: &str) -> Pending<Option<Vec<u8>>> {
         let cutoff = now.minus(self.memory.limits().results_kept);
         self.change(|ledger| {
             let entry = ledger.entries.get(id);
-            let entry = entry.filter(|entry| entry.age.0 > cutoff);
-            Ok(entry.and_then(|entry| entry.outcome.clone().flatten()))
+            Ok(match entry.filter(|entry| entry.age.0 > cutoff) {
+                Some(Entry {
+                    state: State::Finished(result),
+                    ..
+                }) => result.clone(),
+                Some(_) | None => None,
+            })
         })
     }
 
@@ -107,11 +123,16 @@ impl Results for InMemory {
 
 impl Entry {
     fn answer(&self, hash: Hash) -> Begun {
-        match &self.outcome {
+        match &self.state {
             _ if self.hash != hash => Begun::Conflict,
-            None => Begun::Running,
-            Some(_) => Begun::Finished,
+            State::Running => Begun::Running,
+            State::Interrupted => Begun::Interrupted,
+            State::Finished(_) => Begun::Finished,
         }
+    }
+
+    const fn is_running(&self) -> bool {
+        matches!(self.state, State::Running)
     }
 }
 
@@ -134,7 +155,7 @@ impl Ledger {
             let Some(entry) = self.entries.get(id) else {
                 continue;
             };
-            if entry.outcome.is_some() && Some(id.as_str()) != except {
+            if !entry.is_running() && Some(id.as_str()) != except {
                 size = size.minus(Size::one(entry.bytes));
                 going.push(id.clone());
             }
@@ -148,7 +169,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn insert(&mut self, now: UnixMillis, id: &str, hash: Hash) {
+    fn insert(&mut self, now: Uptime, id: &str, hash: Hash) {
         let age = (now, self.next);
         self.next += 1;
         let bytes = base_size(id);
@@ -158,22 +179,32 @@ impl Ledger {
             hash,
             age,
             bytes,
-            outcome: None,
+            state: State::Running,
         };
         self.entries.insert(id.to_owned(), entry);
     }
 
-    fn finish(&mut self, now: UnixMillis, id: &str, result: Option<Vec<u8>>) {
+    fn check_running(&self, id: &str) -> Result<(), Error> {
+        match self.entries.get(id).is_some_and(Entry::is_running) {
+            true => Ok(()),
+            false => Err(Error::NotFound { what: WHAT }),
+        }
+    }
+
+    fn end(&mut self, now: Uptime, id: &str, state: State) {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
         };
         self.by_age.remove(&entry.age);
         entry.age.0 = now;
         self.by_age.insert(entry.age, id.to_owned());
-        let size = result.as_ref().map_or(0, Vec::len);
+        let size = match &state {
+            State::Finished(Some(result)) => result.len(),
+            State::Finished(None) | State::Interrupted | State::Running => 0,
+        };
         entry.bytes += size;
         self.bytes += size;
-        entry.outcome = Some(result);
+        entry.state = state;
     }
 
     fn remove(&mut self, id: &str) {
@@ -185,16 +216,16 @@ impl Ledger {
 }
 
 impl Table {
-    /// Removes what was done before a time; returns how much that was.
-    pub(crate) fn sweep(&mut self, cutoff: UnixMillis) -> usize {
+    /// Removes what was done or cut off before a time; returns how much that was.
+    pub(crate) fn sweep(&mut self, cutoff: Uptime) -> usize {
         let mut removed = 0;
         self.0.retain(|_, ledger| {
             let old = ledger.by_age.range(..=(cutoff, u64::MAX));
-            let is_done = |id: &&String| {
+            let is_over = |id: &&String| {
                 let entry = ledger.entries.get(id.as_str());
-                entry.is_some_and(|entry| entry.outcome.is_some())
+                entry.is_some_and(|entry| !entry.is_running())
             };
-            let old: Vec<String> = old.map(|(_, id)| id).filter(is_done).cloned().collect();
+            let old: Vec<String> = old.map(|(_, id)| id).filter(is_over).cloned().collect();
             removed += old.len();
             for id in old {
                 ledger.remove(&id);

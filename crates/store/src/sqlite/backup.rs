@@ -6,9 +6,11 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rusqlite::OpenFlags;
+
 use super::check::{check, open};
 use super::files::{log_path, sync_folder};
-use super::migrations;
+use super::{connect, migrations, run};
 use crate::Error;
 
 /// What to do with a file that is in the place of the backup.
@@ -33,6 +35,9 @@ pub struct Backup {
 /// it: the copy is of one moment, with everything that was acknowledged before. It is checked
 /// before it gets its name.
 ///
+/// The copy is marked as one: the node that opens it first interrupts what it has open (see
+/// [`Restored`](super::Restored)), since it may have gone on after the copy was made.
+///
 /// Who reads in a transaction of his own sees one state and holds up nobody, so this needs no help
 /// of the process that writes. Encrypted secrets are in the copy, the key to them is not.
 ///
@@ -47,12 +52,22 @@ pub fn backup(database: &Path, target: &Path, existing: Existing) -> Result<Back
     let name = reserved.temporary.to_str();
     let name = name.ok_or_else(|| refused(target, "its name is not UTF-8"))?;
     connection.execute("VACUUM INTO ?1", [name])?;
+    mark(&reserved.temporary)?;
     let report = check(&reserved.temporary)?;
     if let Some(problem) = report.problems.into_iter().next() {
         return Err(Error::Damaged { why: problem });
     }
     let bytes = reserved.keep()?;
     Ok(Backup { bytes, version })
+}
+
+/// Says in a copy that it is one: what was done after it was made is not known to it, so that it is
+/// not done again by the node that opens it.
+fn mark(copy: &Path) -> Result<(), Error> {
+    let connection = connect(copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // Nobody else has the file, and it is synced as a whole later.
+    connection.pragma_update_and_check(None, "journal_mode", "memory", |_| Ok(()))?;
+    run::mark_copy(&connection)
 }
 
 /// The database's own files are no place for its backup.

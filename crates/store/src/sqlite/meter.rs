@@ -184,15 +184,19 @@ impl Metered {
     }
 }
 
-/// Removes what has expired, some of each kind.
+/// Removes what has expired, some of each kind. What a request sent again would find goes by
+/// `cutoff`, which no clock that is set moves.
 pub(super) fn sweep(
     connection: &Connection,
     now: UnixMillis,
-    results: usize,
+    run: i64,
+    cutoff: i64,
 ) -> Result<Swept, Error> {
+    let results = results::sweep(connection, cutoff, run, SWEEP)?;
+    let chains = chains::sweep(connection, now, cutoff, SWEEP)?;
     let mut swept = Swept {
-        removed: results,
-        has_more: results == SWEEP,
+        removed: results + chains,
+        has_more: results == SWEEP || chains == SWEEP,
         is_erased: false,
     };
     for expiring in TABLES.iter().filter_map(|table| table.expiring.as_ref()) {

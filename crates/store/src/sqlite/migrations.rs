@@ -29,6 +29,9 @@ pub(super) const MIGRATIONS: &[&str] = &[
     chains::REQUESTS,
     pins::SINCE,
     approvals::REASON,
+    approvals::DID,
+    chains::RUNS,
+    memories::ERASURE,
 ];
 
 /// What the store knows of itself, and how much each owner has of each kind: kept by triggers, so
@@ -89,15 +92,4 @@ pub(super) fn migrate(connection: &mut Connection, version: i64) -> Result<(), E
         transaction.commit()?;
     }
     Ok(())
-}
-
-/// Counts the openings of the database.
-pub(super) fn begin_run(connection: &Connection) -> Result<i64, Error> {
-    let run = connection.query_row(
-        "INSERT INTO node (name, value) VALUES ('run', 1)
-         ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
-        [],
-        |row| row.get(0),
-    )?;
-    Ok(run)
 }

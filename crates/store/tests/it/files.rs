@@ -14,7 +14,7 @@ use store::{
 };
 use tempfile::TempDir;
 
-use crate::subject::{NOW, ada, at, folder, hash};
+use crate::subject::{NOW, START, ada, at, folder, hash, moment};
 
 struct Node {
     folder: TempDir,
@@ -258,9 +258,9 @@ fn what_has_expired_is_on_no_disk() {
         files.any(|file| file.windows(13).any(|part| part == b"marker-8c1f52"))
     };
     let results = node.store.for_agent(&ada()).results();
-    results.begin(NOW, "a", hash(1)).wait().unwrap();
+    results.begin(START, "a", hash(1)).wait().unwrap();
     results
-        .finish(NOW, "a", Some(marker.clone()))
+        .finish(START, "a", Some(marker.clone()))
         .wait()
         .unwrap();
     node.records().put(NOW, "r", marker, at(60)).wait().unwrap();
@@ -282,10 +282,10 @@ fn what_has_expired_is_on_no_disk() {
             is_erased,
         })
     };
-    assert_eq!(node.store.sweep(at(600)).wait(), swept(2, false));
+    assert_eq!(node.store.sweep(moment(600)).wait(), swept(2, false));
     assert_eq!(count(&reader), 1);
     drop(reader);
-    assert_eq!(node.store.sweep(at(600)).wait(), swept(0, true));
+    assert_eq!(node.store.sweep(moment(600)).wait(), swept(0, true));
     assert!(!contains_marker());
 }
 
@@ -334,10 +334,13 @@ fn a_second_reader_changes_nothing() {
     let ids = node.store.for_agent(&ada()).replay_ids();
     assert_eq!(ids.use_once(NOW, "i", at(60)).wait(), Ok(Use::First));
     let results = node.store.for_agent(&ada()).results();
-    assert_eq!(results.begin(NOW, "r", hash(1)).wait(), Ok(Begun::New));
+    assert_eq!(results.begin(START, "r", hash(1)).wait(), Ok(Begun::New));
     // Checked from another handle while it is open, it does not count as another start.
     check(&node.path).unwrap();
-    assert_eq!(results.begin(NOW, "r", hash(1)).wait(), Ok(Begun::Running));
+    assert_eq!(
+        results.begin(START, "r", hash(1)).wait(),
+        Ok(Begun::Running)
+    );
     let report = check(&node.path).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
 }

@@ -17,5 +17,6 @@ mod model;
 mod plan_model;
 mod power;
 mod restart;
+mod restored;
 mod subject;
 mod versions;

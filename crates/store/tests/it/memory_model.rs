@@ -9,7 +9,7 @@ use store::{
     Unwanted, Wanted,
 };
 
-use crate::subject::{self, ada, at, bob, limit};
+use crate::subject::{self, ada, at, bob, limit, moment};
 
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const TAGS: [&str; 3] = ["x", "Y", "z z"];
@@ -266,7 +266,7 @@ impl Step {
                 format!("{:?}", memories.forget(now, &unwanted).wait())
             }
             Act::EndSession => format!("{:?}", memories.end_session().wait()),
-            Act::Sweep => format!("{:?}", store.sweep(now).wait()),
+            Act::Sweep => format!("{:?}", store.sweep(moment(self.now)).wait()),
         }
     }
 

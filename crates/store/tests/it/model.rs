@@ -5,12 +5,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 use store::{
-    AgentId, Bucket, Call, Error, Limits, Pending, PinKind, Scope, SessionId, Store, UnixMillis,
-    Verdict, wait,
+    AgentId, Bucket, Call, Caller, Error, Limits, Pending, PinKind, Scope, SessionId, Store,
+    UnixMillis, Verdict, wait,
 };
 
 use crate::contract::cipher;
-use crate::subject::{self, at, hash, limit};
+use crate::subject::{self, at, hash, limit, moment, up};
 
 /// One operation, on small numbers of everything so that they meet.
 #[derive(Debug, Clone)]
@@ -44,6 +44,7 @@ enum OnResult {
     Begin,
     Finish,
     FinishWithout,
+    Interrupt,
     Result,
     Forget,
 }
@@ -66,6 +67,8 @@ enum OnCall {
     Refuse,
     List,
     Show,
+    Callers,
+    WithdrawAll,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -86,8 +89,8 @@ enum OnSecret {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    use OnCall::{Grant, Hold, List, Refuse, Show, Take, Withdraw};
-    use OnResult::{Begin, Finish, FinishWithout, Forget, Result};
+    use OnCall::{Callers, Grant, Hold, List, Refuse, Show, Take, Withdraw, WithdrawAll};
+    use OnResult::{Begin, Finish, FinishWithout, Forget, Interrupt, Result};
     use OnSnapshot::{Append, Clear, Get, Put, Remove};
     // What fills a store comes more often than what empties it.
     let results = [
@@ -97,12 +100,25 @@ fn act() -> impl Strategy<Value = Act> {
         Finish,
         Finish,
         FinishWithout,
+        Interrupt,
         Result,
         Forget,
     ];
     let snapshots = [Append, Append, Put, Get, Remove, Clear];
     let calls = [
-        Hold, Hold, Hold, Take, Take, Withdraw, Grant, Grant, Refuse, List, Show,
+        Hold,
+        Hold,
+        Hold,
+        Take,
+        Take,
+        Withdraw,
+        Grant,
+        Grant,
+        Refuse,
+        List,
+        Show,
+        Callers,
+        WithdrawAll,
     ];
     let pins = [
         OnPin::Compare,
@@ -173,13 +189,18 @@ impl Step {
         let agent = AgentId::new(AGENTS[self.agent]).unwrap();
         let scope = store.for_agent(&agent);
         let (now, expires, hash) = (at(self.now), at(self.now + self.expires), hash(self.hash));
-        let name = NAMES[self.name];
+        let (name, uptime) = (NAMES[self.name], up(self.now));
         let bytes = vec![b'x'; self.size];
         match self.act {
-            Act::Result(OnResult::Begin) => told(scope.results().begin(now, name, hash)),
-            Act::Result(OnResult::Finish) => told(scope.results().finish(now, name, Some(bytes))),
-            Act::Result(OnResult::FinishWithout) => told(scope.results().finish(now, name, None)),
-            Act::Result(OnResult::Result) => told(scope.results().result(now, name)),
+            Act::Result(OnResult::Begin) => told(scope.results().begin(uptime, name, hash)),
+            Act::Result(OnResult::Finish) => {
+                told(scope.results().finish(uptime, name, Some(bytes)))
+            }
+            Act::Result(OnResult::FinishWithout) => {
+                told(scope.results().finish(uptime, name, None))
+            }
+            Act::Result(OnResult::Interrupt) => told(scope.results().interrupt(uptime, name)),
+            Act::Result(OnResult::Result) => told(scope.results().result(uptime, name)),
             Act::Result(OnResult::Forget) => told(scope.results().forget(name)),
             Act::Snapshot(act) => self.snapshot(act, &scope, (now, expires), bytes),
             Act::Call(act) => self.call(act, store, (now, expires), bytes),
@@ -195,7 +216,7 @@ impl Step {
                 told(scope.rate_buckets().save(now, buckets.collect()))
             }
             Act::LoadBuckets => told(scope.rate_buckets().load(now)),
-            Act::Sweep => told(store.sweep(now)),
+            Act::Sweep => told(store.sweep(moment(self.now))),
         }
     }
 
@@ -253,9 +274,15 @@ impl Step {
         let calls = store.for_agent(&agent).held_calls();
         let (id, hash) = (NAMES[self.name], hash(self.hash));
         let operator = store.approvals();
+        let did = (self.hash > 0).then(|| format!("did:{}", self.hash));
+        let caller = Caller {
+            agent: AGENTS[self.agent].to_owned(),
+            did: did.clone(),
+        };
         let call = Call {
             id: id.to_owned(),
             hash,
+            did,
             shown,
             expires,
         };
@@ -267,6 +294,8 @@ impl Step {
             OnCall::Refuse => told(operator.decide(now, id, Verdict::Refused, "", expires)),
             OnCall::List => told(operator.list(now)),
             OnCall::Show => told(operator.get(now, id)),
+            OnCall::Callers => told(operator.callers(now, Some(caller), 3)),
+            OnCall::WithdrawAll => told(operator.withdraw(&caller)),
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use store::{
-    Begun, Bucket, Call, Compared, Error, Limits, Options, PinKind, SessionId, Sqlite, Store,
-    SyncMode, Use, Verdict, wait,
+    Begun, Bucket, Call, ChainState, Compared, Error, Limits, Options, PinKind, SessionId, Sqlite,
+    Store, SyncMode, Use, Verdict, wait,
 };
 
 use crate::contract::cipher;
-use crate::subject::{NOW, ada, at, folder, hash, limit};
+use crate::subject::{NOW, START, ada, at, folder, hash, limit, moment, up};
 
 fn open(path: &Path) -> Store {
     Store::new(Sqlite::open(&Options::new(path)).unwrap())
@@ -22,37 +22,37 @@ fn a_request_that_was_cut_off_is_not_done_again() {
     let path = folder.path().join("store.db");
     let results = open(&path).for_agent(&ada()).results();
     for id in ["cut off", "done", "done and not kept"] {
-        assert_eq!(results.begin(NOW, id, hash(1)).wait(), Ok(Begun::New));
+        assert_eq!(results.begin(START, id, hash(1)).wait(), Ok(Begun::New));
     }
     results
-        .finish(NOW, "done", Some(b"answer".to_vec()))
+        .finish(START, "done", Some(b"answer".to_vec()))
         .wait()
         .unwrap();
     results
-        .finish(NOW, "done and not kept", None)
+        .finish(START, "done and not kept", None)
         .wait()
         .unwrap();
     drop(results);
     let results = open(&path).for_agent(&ada()).results();
-    let begin = |id, number| results.begin(at(1), id, hash(number)).wait().unwrap();
+    let begin = |id, number| results.begin(up(1), id, hash(number)).wait().unwrap();
     assert_eq!(begin("cut off", 1), Begun::Interrupted);
     assert_eq!(begin("cut off", 2), Begun::Conflict);
     assert_eq!(begin("done", 1), Begun::Finished);
-    let result = |id| results.result(at(1), id).wait().unwrap();
+    let result = |id| results.result(up(1), id).wait().unwrap();
     assert_eq!(result("done").unwrap(), b"answer");
     assert_eq!(result("cut off"), None);
     assert_eq!(begin("done and not kept", 1), Begun::Finished);
     assert_eq!(result("done and not kept"), None);
     // It is not being done here, so it cannot be finished here.
-    let finished = results.finish(at(1), "cut off", None).wait();
+    let finished = results.finish(up(1), "cut off", None).wait();
     assert!(matches!(finished, Err(Error::NotFound { .. })));
     // It is forgotten in its time, like a result.
     assert_eq!(
-        results.begin(at(599), "cut off", hash(1)).wait(),
+        results.begin(up(599), "cut off", hash(1)).wait(),
         Ok(Begun::Interrupted)
     );
     assert_eq!(
-        results.begin(at(600), "cut off", hash(1)).wait(),
+        results.begin(up(600), "cut off", hash(1)).wait(),
         Ok(Begun::New)
     );
 }
@@ -76,12 +76,58 @@ fn what_was_cut_off_makes_way() {
         )
     };
     let first = open().for_agent(&ada()).results();
-    first.begin(NOW, "a", hash(1)).wait().unwrap();
+    first.begin(START, "a", hash(1)).wait().unwrap();
     drop(first);
     let second = open().for_agent(&ada()).results();
-    assert_eq!(second.begin(NOW, "b", hash(1)).wait(), Ok(Begun::New));
-    let full = second.begin(NOW, "a", hash(1)).wait();
+    assert_eq!(second.begin(START, "b", hash(1)).wait(), Ok(Begun::New));
+    let full = second.begin(START, "a", hash(1)).wait();
     assert!(matches!(full, Err(Error::Full { .. })));
+}
+
+/// What may be sent again goes by how long the processes ran, whatever the system's clock says.
+#[test]
+fn the_time_between_two_processes_does_not_count() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let first = open(&path);
+    let results = first.for_agent(&ada()).results();
+    assert_eq!(results.begin(START, "a", hash(1)).wait(), Ok(Begun::New));
+    results.finish(up(100), "a", None).wait().unwrap();
+    // The last that is known of the first process is that it ran for 400 seconds.
+    first.sweep(moment(400)).wait().unwrap();
+    drop((first, results));
+    let second = open(&path);
+    let results = second.for_agent(&ada()).results();
+    let begin = |uptime| results.begin(uptime, "a", hash(1)).wait();
+    assert_eq!(begin(up(299)), Ok(Begun::Finished));
+    assert_eq!(begin(up(300)), Ok(Begun::New));
+}
+
+/// The run number of the store says what an earlier process has begun; no clock does.
+#[test]
+fn the_chains_of_earlier_processes_are_known_by_their_run() {
+    let folder = folder();
+    let path = folder.path().join("store.db");
+    let chains = |store: &Store| store.for_agent(&ada()).chains();
+    let begin = |store: &Store| {
+        let begun = chains(store).begin(moment(0), "c", b"{}".to_vec());
+        begun.wait().unwrap()
+    };
+    let first = open(&path);
+    let (open_one, ended, old) = (begin(&first), begin(&first), begin(&first));
+    for (number, seconds) in [(old, 1), (ended, 700)] {
+        let done = chains(&first).end(moment(seconds), number, ChainState::Done, Vec::new());
+        done.wait().unwrap();
+    }
+    first.sweep(moment(701)).wait().unwrap();
+    assert_eq!(chains(&first).earlier(up(701)).wait(), Ok(Vec::new()));
+    drop(first);
+    let second = open(&path);
+    begin(&second);
+    let earlier = |uptime| chains(&second).earlier(uptime).wait().unwrap();
+    assert_eq!(earlier(START), [ended, open_one]);
+    assert_eq!(earlier(up(598)), [ended, open_one]);
+    assert_eq!(earlier(up(599)), [open_one]);
 }
 
 /// In both modes what was acknowledged is there.
@@ -119,6 +165,7 @@ fn held_calls_are_there_after_a_restart() {
             let call = Call {
                 id: id.to_owned(),
                 hash: hash(number),
+                did: None,
                 shown: Vec::new(),
                 expires: at(60),
             };

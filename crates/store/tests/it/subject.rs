@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::path::PathBuf;
 
-use store::{AgentId, Hash, Limit, Limits, Memory, Options, Sqlite, Store, UnixMillis};
+use store::{
+    AgentId, Hash, Limit, Limits, Memory, Moment, Options, Sqlite, Store, UnixMillis, Uptime,
+};
 use tempfile::TempDir;
 
 /// Some time; the clock of a test is a number.
@@ -88,6 +90,22 @@ pub(crate) const fn hash(number: u8) -> Hash {
 /// Seconds after [`NOW`].
 pub(crate) const fn at(seconds: i64) -> UnixMillis {
     UnixMillis(NOW.0 + seconds * 1000)
+}
+
+/// A process has just started.
+pub(crate) const START: Uptime = Uptime(0);
+
+/// Seconds after [`START`].
+pub(crate) const fn up(seconds: i64) -> Uptime {
+    Uptime(START.0 + seconds * 1000)
+}
+
+/// Seconds after [`NOW`] and [`START`].
+pub(crate) const fn moment(seconds: i64) -> Moment {
+    Moment {
+        unix: at(seconds),
+        uptime: up(seconds),
+    }
 }
 
 pub(crate) const fn limit(value: usize, entries: usize, bytes: usize) -> Limit {

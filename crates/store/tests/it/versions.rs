@@ -18,10 +18,10 @@ use store::{
 use crate::contract::{
     by, cipher, component, entry, experience, journal, plan, refinement, session, task,
 };
-use crate::subject::{NOW, ada, at, folder, hash};
+use crate::subject::{NOW, START, ada, at, folder, hash, moment};
 
 /// The version of this program's databases.
-const NEWEST: i64 = 15;
+const NEWEST: i64 = 18;
 
 fn open(path: &Path) -> Result<Store, Error> {
     Sqlite::open(&Options::new(path)).map(Store::new)
@@ -35,15 +35,19 @@ fn sample(version: i64) -> PathBuf {
 /// Puts something into each table.
 fn fill(store: &Store) {
     let scope = store.for_agent(&ada());
-    scope.results().begin(NOW, "done", hash(1)).wait().unwrap();
     scope
         .results()
-        .finish(NOW, "done", Some(b"answer".to_vec()))
+        .begin(START, "done", hash(1))
         .wait()
         .unwrap();
     scope
         .results()
-        .begin(NOW, "cut off", hash(1))
+        .finish(START, "done", Some(b"answer".to_vec()))
+        .wait()
+        .unwrap();
+    scope
+        .results()
+        .begin(START, "cut off", hash(1))
         .wait()
         .unwrap();
     let records = scope.snapshots(&SessionId::new("s").unwrap());
@@ -61,6 +65,7 @@ fn fill(store: &Store) {
     let call = Call {
         id: "call".to_owned(),
         hash: hash(1),
+        did: Some("did:example:ada".to_owned()),
         shown: b"{}".to_vec(),
         expires: at(60),
     };
@@ -90,11 +95,11 @@ fn fill(store: &Store) {
         .wait()
         .unwrap();
     let chains = scope.chains();
-    let number = chains.begin(NOW, "c", b"{}".to_vec()).wait().unwrap();
+    let number = chains.begin(moment(0), "c", b"{}".to_vec()).wait().unwrap();
     chains.note(number, b"a note".to_vec()).wait().unwrap();
-    let ended = chains.begin(NOW, "c", b"{}".to_vec()).wait().unwrap();
+    let ended = chains.begin(moment(0), "c", b"{}".to_vec()).wait().unwrap();
     chains
-        .end(NOW, ended, ChainState::Done, b"outcome".to_vec())
+        .end(moment(0), ended, ChainState::Done, b"outcome".to_vec())
         .wait()
         .unwrap();
 }
@@ -111,12 +116,12 @@ fn bucket() -> Bucket {
 fn look(store: &Store, version: i64) {
     let has = |since: i64| version >= since;
     let scope = store.for_agent(&ada());
-    let begin = |id| scope.results().begin(NOW, id, hash(1)).wait().unwrap();
+    let begin = |id| scope.results().begin(START, id, hash(1)).wait().unwrap();
     let records = scope.snapshots(&SessionId::new("s").unwrap());
     let pins = store.pins(&PinKind::TOOL);
     if has(2) {
         assert_eq!(begin("done"), Begun::Finished);
-        let result = scope.results().result(NOW, "done").wait();
+        let result = scope.results().result(START, "done").wait();
         assert_eq!(result, Ok(Some(b"answer".to_vec())));
         assert_eq!(begin("cut off"), Begun::Interrupted);
     }
@@ -129,6 +134,10 @@ fn look(store: &Store, version: i64) {
     assert_eq!(scope.rate_buckets().load(NOW).wait(), Ok(buckets));
     let waiting = store.approvals().list(NOW).wait().unwrap();
     assert_eq!(waiting.len(), usize::from(has(6)));
+    let callers = store.approvals().callers(NOW, None, 10).wait().unwrap();
+    let dids: Vec<_> = callers.into_iter().map(|caller| caller.did).collect();
+    let did = has(16).then(|| "did:example:ada".to_owned());
+    assert_eq!(dids, vec![did; waiting.len()]);
     let compared = match has(7) {
         true => Compared::Same,
         false => Compared::Unknown,
@@ -241,10 +250,13 @@ fn dump(path: &Path) -> String {
         }
         writeln!(text, "{};", rows(&connection, &create).concat()).unwrap();
         if table == "memory_index" {
-            let settings =
-                "INSERT INTO memory_index (memory_index, rank) VALUES ('secure-delete', 1);";
+            let settings = "SELECT 'INSERT INTO memory_index (memory_index, rank) VALUES ('
+                || quote(k) || ', ' || v || ');' FROM memory_index_config WHERE k <> 'version'";
+            for setting in rows(&connection, settings) {
+                writeln!(text, "{setting}").unwrap();
+            }
             let fill = "INSERT INTO memory_index (memory_index) VALUES ('rebuild');";
-            writeln!(text, "{settings}\n{fill}").unwrap();
+            writeln!(text, "{fill}").unwrap();
             continue;
         }
         let columns = format!("SELECT name FROM pragma_table_info('{table}')");

@@ -286,7 +286,7 @@ pub(super) async fn a_server_that_stops_lets_work_finish<L: Link>() {
         .await
         .unwrap_err();
     assert!(
-        matches!(error, CallError::TimedOut | CallError::Refused(_)),
+        matches!(error.last(), CallError::TimedOut | CallError::Refused(_)),
         "{error}"
     );
 }

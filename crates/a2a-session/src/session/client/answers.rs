@@ -2,13 +2,13 @@
 
 use a2a_identity::Signed;
 use a2a_wire::{
-    Count, DidText, Digest, ErrorMessage, ErrorPayload, JwsText, Message, Reason, Received,
-    RequestId, Response, ResponseChunk, ResponsePayload, SessionId, StreamEnd, UnixSeconds, limits,
+    Count, DidText, Digest, ErrorMessage, ErrorPayload, JwsText, Message, Received, RequestId,
+    Response, ResponseChunk, ResponsePayload, SessionId, StreamEnd, UnixSeconds, limits,
 };
-use canonical::{Object, Value};
+use canonical::Value;
 
 use super::baseline::is_answer;
-use super::{ANSWER, ClientSession, told};
+use super::{ANSWER, ClientSession};
 use crate::Now;
 use crate::failure::{Binding, Failure, unverified};
 use crate::handshake::payloads::is_did;
@@ -393,34 +393,6 @@ impl<'m> Told<'m> {
 
 /// What an error message says.
 fn failure_of(error: &ErrorMessage) -> Failure {
-    let mut failure = told(error.error_code.clone());
-    let Some(details) = &error.details else {
-        return failure;
-    };
-    let word = details.get("reason").and_then(Value::as_str);
-    let named = |reason: &&Reason| Some(reason.as_str()) == word;
-    failure.reason = Reason::ALL.iter().find(named).copied();
-    figures(failure, details)
-}
-
-/// The figures that a caller may act on.
-fn figures(mut failure: Failure, details: &Object<'static>) -> Failure {
-    const NAMES: [&str; 10] = [
-        "field",
-        "limit",
-        "size",
-        "current_rate",
-        "reset_at",
-        "retry_after_ms",
-        "scope",
-        "server_time",
-        "timeout_ms",
-        "incident",
-    ];
-    for name in NAMES {
-        if let Some(value) = details.get(name) {
-            failure = failure.with(name, value.clone());
-        }
-    }
-    failure
+    let details = error.details.as_ref();
+    Failure::from_details(error.error_code.clone(), details, "the server refused")
 }

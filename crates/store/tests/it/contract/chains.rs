@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use store::{AgentId, ChainState, Chains, Error, Limits, MAX_NAME, UnixMillis};
+use store::{AgentId, ChainState, Chains, Error, Limits, MAX_NAME, Moment, UnixMillis};
 
-use crate::subject::{Make, NOW, ada, at, bob, contract, limit};
+use crate::subject::{Make, NOW, START, ada, at, bob, contract, limit, moment, up};
 
 contract! {
     a_chain_has_its_journal_until_it_ends,
@@ -13,6 +13,7 @@ contract! {
     what_has_ended_makes_room,
     what_is_open_is_never_dropped,
     what_has_ended_expires,
+    a_chain_is_recalled_while_its_request_may_be_sent_again,
     chains_of_others_are_out_of_reach,
     limits_hold,
 }
@@ -21,12 +22,15 @@ const NOT_FOUND: Error = Error::NotFound { what: "chain" };
 const FULL: Error = Error::Full { what: "chain" };
 
 fn begin(chains: &dyn Chains, name: &str) -> i64 {
-    chains.begin(NOW, name, b"ask".to_vec()).wait().unwrap()
+    chains
+        .begin(moment(0), name, b"ask".to_vec())
+        .wait()
+        .unwrap()
 }
 
 fn end(chains: &dyn Chains, number: i64) {
     chains
-        .end(at(1), number, ChainState::Done, b"out".to_vec())
+        .end(moment(1), number, ChainState::Done, b"out".to_vec())
         .wait()
         .unwrap();
 }
@@ -63,7 +67,7 @@ fn a_chain_has_its_journal_until_it_ends(make: Make) {
         (ChainState::Open, NOW, None)
     );
     chains
-        .end(at(5), number, ChainState::Failed, b"because".to_vec())
+        .end(moment(5), number, ChainState::Failed, b"because".to_vec())
         .wait()
         .unwrap();
     assert!(journal(&*chains, number).is_empty());
@@ -99,7 +103,7 @@ fn only_open_chains_change(make: Make) {
     for number in [ended, ended + 1] {
         assert_eq!(chains.resume(number).wait(), Err(NOT_FOUND));
         assert_eq!(chains.note(number, Vec::new()).wait(), Err(NOT_FOUND));
-        let again = chains.end(NOW, number, ChainState::Cancelled, Vec::new());
+        let again = chains.end(moment(0), number, ChainState::Cancelled, Vec::new());
         assert_eq!(again.wait(), Err(NOT_FOUND));
     }
     let chain = chains.find(at(1), ended).wait().unwrap().unwrap();
@@ -136,7 +140,7 @@ fn what_is_open_is_never_dropped(make: Make) {
     });
     let chains = store.for_agent(&ada()).chains();
     let open = [begin(&*chains, "a"), begin(&*chains, "b")];
-    let third = chains.begin(NOW, "c", Vec::new()).wait();
+    let third = chains.begin(moment(0), "c", Vec::new()).wait();
     assert_eq!(third, Err(FULL));
     // Both have 8 bytes so far.
     chains.note(open[0], vec![0; 100]).wait().unwrap();
@@ -146,7 +150,7 @@ fn what_is_open_is_never_dropped(make: Make) {
     assert_eq!(journal(&*chains, open[1]).len(), 2);
     // What takes the place of a journal has its room.
     chains
-        .end(NOW, open[1], ChainState::Done, vec![0; 100])
+        .end(moment(0), open[1], ChainState::Done, vec![0; 100])
         .wait()
         .unwrap();
     assert_eq!(numbers(&*chains, NOW), [open[1], open[0]]);
@@ -163,9 +167,37 @@ fn what_has_ended_expires(make: Make) {
     assert_eq!(numbers(&*chains, UnixMillis(over.0 - 1)), [ended, open]);
     assert_eq!(numbers(&*chains, over), [open]);
     assert_eq!(chains.find(over, ended).wait(), Ok(None));
+    let over = Moment {
+        unix: over,
+        uptime: up(601),
+    };
     assert_eq!(store.sweep(over).wait().unwrap().removed, 1);
     assert_eq!(numbers(&*chains, NOW), [open]);
     assert_eq!(journal(&*chains, open), vec![b"note".to_vec()]);
+}
+
+/// A clock that is set a year ahead forgets nothing that a request sent again would find.
+fn a_chain_is_recalled_while_its_request_may_be_sent_again(make: Make) {
+    let store = make(Limits::default());
+    let chains = store.for_agent(&ada()).chains();
+    let (open, ended) = (begin(&*chains, "a"), begin(&*chains, "b"));
+    end(&*chains, ended);
+    let ahead = |uptime| Moment {
+        unix: at(365 * 24 * 3600),
+        uptime,
+    };
+    assert_eq!(store.sweep(ahead(up(600))).wait().unwrap().removed, 0);
+    let recalled = |seconds, number| {
+        let found = chains.recall(up(seconds), number).wait().unwrap();
+        found.map(|chain| (chain.head.state, chain.outcome))
+    };
+    let done = (ChainState::Done, Some(b"out".to_vec()));
+    assert_eq!(recalled(600, ended), Some(done));
+    assert_eq!(recalled(601, ended), None);
+    assert_eq!(recalled(100_000, open), Some((ChainState::Open, None)));
+    // Both were begun by this process.
+    assert_eq!(chains.earlier(up(1)).wait(), Ok(Vec::new()));
+    assert_eq!(store.sweep(ahead(up(601))).wait().unwrap().removed, 1);
 }
 
 fn chains_of_others_are_out_of_reach(make: Make) {
@@ -176,10 +208,11 @@ fn chains_of_others_are_out_of_reach(make: Make) {
     for other in [store.for_agent(&bob()).chains(), store.node().chains()] {
         assert_eq!(other.list(NOW, 9).wait(), Ok(Vec::new()));
         assert_eq!(other.find(NOW, number).wait(), Ok(None));
+        assert_eq!(other.recall(START, number).wait(), Ok(None));
         assert!(journal(&*other, number).is_empty());
         assert_eq!(other.resume(number).wait(), Err(NOT_FOUND));
         assert_eq!(other.note(number, Vec::new()).wait(), Err(NOT_FOUND));
-        let ended = other.end(NOW, number, ChainState::Done, Vec::new());
+        let ended = other.end(moment(0), number, ChainState::Done, Vec::new());
         assert_eq!(ended.wait(), Err(NOT_FOUND));
     }
     assert_eq!(journal(&*own, number), vec![b"note".to_vec()]);
@@ -199,17 +232,19 @@ fn limits_hold(make: Make) {
             size: length,
             limit: 3,
         };
-        let asked = chains.begin(NOW, "c", text.clone()).wait();
+        let asked = chains.begin(moment(0), "c", text.clone()).wait();
         assert_eq!(asked.is_ok(), is_taken);
         assert!(is_taken || asked == Err(too_large.clone()));
         let noted = chains.note(number, text.clone()).wait();
         assert_eq!(noted.is_ok(), is_taken);
         let other = begin(&*chains, "d");
-        let ended = chains.end(NOW, other, ChainState::Done, text).wait();
+        let ended = chains.end(moment(0), other, ChainState::Done, text).wait();
         assert_eq!(ended, if is_taken { Ok(()) } else { Err(too_large) });
     }
     for (length, is_taken) in [(MAX_NAME, true), (MAX_NAME + 1, false)] {
-        let named = chains.begin(NOW, &"x".repeat(length), Vec::new()).wait();
+        let named = chains
+            .begin(moment(0), &"x".repeat(length), Vec::new())
+            .wait();
         assert_eq!(named.is_ok(), is_taken);
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use store::{Begun, Error, Limits, MAX_NAME, Results};
 
-use crate::subject::{Make, NOW, ada, at, contract, hash, limit};
+use crate::subject::{Make, START, ada, contract, hash, limit, up};
 
 contract! {
     a_request_is_done_once,
     a_request_that_was_not_done_may_be_tried_again,
+    an_interrupted_request_is_not_done_again,
     a_result_is_kept_ten_minutes,
     a_result_that_may_not_be_kept_leaves_that_it_was_done,
     only_a_running_request_is_finished,
@@ -24,20 +25,20 @@ contract! {
 
 /// Begins a request that must not be refused.
 fn begin(results: &dyn Results, seconds: i64, id: &str, number: u8) -> Begun {
-    results.begin(at(seconds), id, hash(number)).wait().unwrap()
+    results.begin(up(seconds), id, hash(number)).wait().unwrap()
 }
 
 /// Does a request.
 fn run(results: &dyn Results, seconds: i64, id: &str, result: &[u8]) {
     assert_eq!(begin(results, seconds, id, 1), Begun::New);
     let result = Some(result.to_vec());
-    results.finish(at(seconds), id, result).wait().unwrap();
+    results.finish(up(seconds), id, result).wait().unwrap();
 }
 
 /// The result of a request that is sent again.
 fn again(results: &dyn Results, seconds: i64, id: &str) -> Option<Vec<u8>> {
     assert_eq!(begin(results, seconds, id, 1), Begun::Finished, "{id}");
-    results.result(at(seconds), id).wait().unwrap()
+    results.result(up(seconds), id).wait().unwrap()
 }
 
 fn full<T>() -> Result<T, Error> {
@@ -52,12 +53,12 @@ fn a_request_is_done_once(make: Make) {
     assert_eq!(begin(results, 0, "a", 1), Begun::New);
     assert_eq!(begin(results, 0, "a", 1), Begun::Running);
     assert_eq!(begin(results, 0, "a", 2), Begun::Conflict);
-    assert_eq!(results.result(NOW, "a").wait(), Ok(None));
+    assert_eq!(results.result(START, "a").wait(), Ok(None));
     let result = Some(b"done".to_vec());
-    results.finish(NOW, "a", result).wait().unwrap();
+    results.finish(START, "a", result).wait().unwrap();
     assert_eq!(again(results, 1, "a").unwrap(), b"done");
     assert_eq!(begin(results, 1, "a", 2), Begun::Conflict);
-    assert_eq!(results.result(NOW, "b").wait(), Ok(None));
+    assert_eq!(results.result(START, "b").wait(), Ok(None));
     // Whatever an agent calls its requests: they are bytes.
     let drop_table = "'; DROP TABLE results; --";
     for id in ["", "a\0b", "a\0c", drop_table, "A", "ä", "a\u{308}"] {
@@ -74,6 +75,37 @@ fn a_request_that_was_not_done_may_be_tried_again(make: Make) {
     assert_eq!(begin(results, 0, "a", 2), Begun::New);
 }
 
+fn an_interrupted_request_is_not_done_again(make: Make) {
+    let store = make(Limits {
+        results: limit(100, 2, 10_000),
+        ..Limits::default()
+    });
+    let results = &*store.for_agent(&ada()).results();
+    let missing = Err(Error::NotFound {
+        what: "idempotent result",
+    });
+    assert_eq!(results.interrupt(START, "a").wait(), missing);
+    assert_eq!(begin(results, 0, "a", 1), Begun::New);
+    results.interrupt(up(5), "a").wait().unwrap();
+    assert_eq!(begin(results, 5, "a", 1), Begun::Interrupted);
+    assert_eq!(begin(results, 5, "a", 2), Begun::Conflict);
+    assert_eq!(results.result(up(5), "a").wait(), Ok(None));
+    for ended in [
+        results.interrupt(up(6), "a").wait(),
+        results.finish(up(6), "a", None).wait(),
+    ] {
+        assert_eq!(ended, missing);
+    }
+    // It is remembered as long as a result, and makes way like one.
+    assert_eq!(begin(results, 604, "a", 1), Begun::Interrupted);
+    assert_eq!(begin(results, 605, "a", 1), Begun::New);
+    results.interrupt(up(605), "a").wait().unwrap();
+    for id in ["b", "c"] {
+        assert_eq!(begin(results, 606, id, 1), Begun::New);
+    }
+    assert_eq!(results.begin(up(606), "a", hash(1)).wait(), full());
+}
+
 fn a_result_is_kept_ten_minutes(make: Make) {
     let store = make(Limits::default());
     let results = &*store.for_agent(&ada()).results();
@@ -81,9 +113,9 @@ fn a_result_is_kept_ten_minutes(make: Make) {
     // However long it takes, it is being done; and then its time begins.
     assert_eq!(begin(results, 5000, "a", 1), Begun::Running);
     let result = Some(b"x".to_vec());
-    results.finish(at(5000), "a", result).wait().unwrap();
+    results.finish(up(5000), "a", result).wait().unwrap();
     assert_eq!(again(results, 5599, "a").unwrap(), b"x");
-    assert_eq!(results.result(at(5600), "a").wait(), Ok(None));
+    assert_eq!(results.result(up(5600), "a").wait(), Ok(None));
     assert_eq!(begin(results, 5600, "a", 2), Begun::New);
 }
 
@@ -92,7 +124,7 @@ fn a_result_that_may_not_be_kept_leaves_that_it_was_done(make: Make) {
     let store = make(Limits::default());
     let results = &*store.for_agent(&ada()).results();
     assert_eq!(begin(results, 0, "a", 1), Begun::New);
-    results.finish(NOW, "a", None).wait().unwrap();
+    results.finish(START, "a", None).wait().unwrap();
     assert_eq!(again(results, 0, "a"), None);
     run(results, 0, "empty", b"");
     assert_eq!(again(results, 0, "empty").unwrap(), b"");
@@ -104,10 +136,10 @@ fn only_a_running_request_is_finished(make: Make) {
     let missing = Err(Error::NotFound {
         what: "idempotent result",
     });
-    assert_eq!(results.finish(NOW, "a", None).wait(), missing);
+    assert_eq!(results.finish(START, "a", None).wait(), missing);
     run(results, 0, "a", b"first");
     let second = Some(b"second".to_vec());
-    assert_eq!(results.finish(NOW, "a", second).wait(), missing);
+    assert_eq!(results.finish(START, "a", second).wait(), missing);
     assert_eq!(again(results, 0, "a").unwrap(), b"first");
 }
 
@@ -140,7 +172,7 @@ fn the_largest_result_is_kept_and_no_larger(make: Make) {
         size: 101,
         limit: 100,
     });
-    let finish = |size| results.finish(NOW, "a", Some(vec![7; size])).wait();
+    let finish = |size| results.finish(START, "a", Some(vec![7; size])).wait();
     assert_eq!(finish(101), too_large);
     assert_eq!(begin(results, 0, "a", 1), Begun::Running);
     assert_eq!(finish(100), Ok(()));
@@ -176,13 +208,13 @@ fn a_running_request_never_makes_way(make: Make) {
     for id in ["a", "b"] {
         assert_eq!(begin(results, 0, id, 1), Begun::New);
     }
-    assert_eq!(results.begin(at(100), "c", hash(1)).wait(), full());
+    assert_eq!(results.begin(up(100), "c", hash(1)).wait(), full());
     for id in ["a", "b"] {
         assert_eq!(begin(results, 100, id, 1), Begun::Running);
     }
-    results.finish(at(100), "b", None).wait().unwrap();
+    results.finish(up(100), "b", None).wait().unwrap();
     assert_eq!(begin(results, 100, "c", 1), Begun::New);
-    assert_eq!(results.begin(at(100), "b", hash(1)).wait(), full());
+    assert_eq!(results.begin(up(100), "b", hash(1)).wait(), full());
 }
 
 fn bytes_count_with_names_and_hashes(make: Make) {
@@ -192,7 +224,7 @@ fn bytes_count_with_names_and_hashes(make: Make) {
         ..Limits::default()
     });
     let results = &*store.for_agent(&ada()).results();
-    let finish = |id, size| results.finish(NOW, id, Some(vec![0; size])).wait();
+    let finish = |id, size| results.finish(START, id, Some(vec![0; size])).wait();
     assert_eq!(begin(results, 0, "a", 1), Begun::New);
     assert_eq!(begin(results, 0, "b", 1), Begun::New);
     assert_eq!(finish("a", 35), full());
@@ -209,7 +241,7 @@ fn a_long_id_is_refused(make: Make) {
     let results = &*store.for_agent(&ada()).results();
     let (longest, longer) = ("x".repeat(MAX_NAME), "x".repeat(MAX_NAME + 1));
     assert_eq!(begin(results, 0, &longest, 1), Begun::New);
-    let error = results.begin(NOW, &longer, hash(1)).wait().unwrap_err();
+    let error = results.begin(START, &longer, hash(1)).wait().unwrap_err();
     assert!(
         matches!(error, Error::TooLarge { size: 1025, .. }),
         "{error}"

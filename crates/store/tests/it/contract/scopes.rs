@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store::{AgentId, Begun, Bucket, Call, Error, Limits, MAX_NAME, SessionId, Use, wait};
 
 use super::secrets::cipher;
-use crate::subject::{Make, NOW, Subject, ada, at, bob, contract, hash, limit};
+use crate::subject::{Make, NOW, START, Subject, ada, at, bob, contract, hash, limit};
 
 contract! {
     an_agent_reaches_nothing_of_another,
@@ -22,10 +22,10 @@ fn session(name: &str) -> SessionId {
 /// Puts one of everything there for an agent.
 fn fill(store: &Subject, agent: &AgentId, id: &str) {
     let scope = store.for_agent(agent);
-    scope.results().begin(NOW, "r", hash(1)).wait().unwrap();
+    scope.results().begin(START, "r", hash(1)).wait().unwrap();
     scope
         .results()
-        .finish(NOW, "r", Some(b"own".to_vec()))
+        .finish(START, "r", Some(b"own".to_vec()))
         .wait()
         .unwrap();
     let records = scope.snapshots(&session("s"));
@@ -47,6 +47,7 @@ fn fill(store: &Subject, agent: &AgentId, id: &str) {
     let call = Call {
         id: id.to_owned(),
         hash: hash(1),
+        did: None,
         shown: Vec::new(),
         expires: at(60),
     };
@@ -62,12 +63,12 @@ fn an_agent_reaches_nothing_of_another(make: Make) {
     let scope = store.for_agent(&bob());
     let results = scope.results();
     assert!(matches!(
-        results.finish(NOW, "r", None).wait(),
+        results.finish(START, "r", None).wait(),
         Err(Error::NotFound { .. })
     ));
-    assert_eq!(results.result(NOW, "r").wait(), Ok(None));
+    assert_eq!(results.result(START, "r").wait(), Ok(None));
     results.forget("r").wait().unwrap();
-    assert_eq!(results.begin(NOW, "r", hash(2)).wait(), Ok(Begun::New));
+    assert_eq!(results.begin(START, "r", hash(2)).wait(), Ok(Begun::New));
     let records = scope.snapshots(&session("s"));
     assert_eq!(records.get(NOW, "n").wait(), Ok(None));
     records
@@ -94,7 +95,7 @@ fn an_agent_reaches_nothing_of_another(make: Make) {
 
 fn all_is_there(store: &Subject, agent: &AgentId, id: &str) {
     let scope = store.for_agent(agent);
-    let result = scope.results().result(NOW, "r").wait();
+    let result = scope.results().result(START, "r").wait();
     assert_eq!(result.unwrap().unwrap(), b"own");
     let record = scope.snapshots(&session("s")).get(NOW, "n").wait();
     assert_eq!(record.unwrap().unwrap(), b"own");
