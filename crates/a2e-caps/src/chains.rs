@@ -22,6 +22,7 @@ mod plan;
 mod run;
 mod runs;
 mod scope;
+mod shown;
 mod sketch;
 
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub use keeper::Keeper;
 pub use offered::{OfferedError, tool};
 pub use plan::Limits;
 pub use runs::Runs;
+pub use shown::MAX_SHOWN;
 pub use sketch::{Arrow, Drawn, Sketch};
 
 /// How chains run.
@@ -57,6 +59,12 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Chains {
     settings: Arc<Settings>,
+}
+
+/// Compiles a text of a node as an expression and as a condition; for the fuzz target.
+pub(crate) fn compile_for_fuzzing(text: &str) {
+    let _ = expression::Expression::evaluated(text);
+    let _ = expression::Condition::parse(text);
 }
 
 impl Default for Settings {
@@ -113,6 +121,11 @@ impl Plugin for Chains {
 
     fn asks_for_nodes(&self) -> bool {
         true
+    }
+
+    /// A chain that is kept is found again by its request.
+    fn recognises_retries(&self, _request: &Message<'_>) -> bool {
+        self.settings.keeper.is_some()
     }
 
     fn handle(

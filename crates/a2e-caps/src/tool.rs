@@ -26,7 +26,7 @@ pub use catalogue::{Catalogue, Clash, Entry, Snapshot, Source};
 pub use configuration::ToolConfiguration;
 pub use content::{Content, MAX_READABLE};
 pub use definition::{Definition, DefinitionError, MAX_DESCRIPTION, MAX_NAME};
-pub use own::{LoadError, Loaded, Loader};
+pub use own::{LoadError, Loaded, Loader, MAX_OWN_LISTED};
 pub(crate) use parameters::schema_of;
 pub use pinning::{Admitted, Pinning, Quarantined};
 pub use progress::{MAX_KEPT_EVENTS, Progress};
@@ -180,6 +180,12 @@ impl ToolFailure {
             detail: Object::EMPTY,
             retryable: None,
         }
+    }
+
+    /// The same failure of a call that may have had an effect: it is not to be executed again.
+    pub(crate) const fn uncertain(mut self) -> Self {
+        self.retryable = Some(false);
+        self
     }
 
     fn because(mut self, reason: &'static str) -> Self {

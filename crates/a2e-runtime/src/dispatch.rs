@@ -10,14 +10,12 @@ use std::time::Duration;
 use a2e_session::{Failure, Now};
 use a2e_wire::{Body, Charset, Envelope, ErrorCode, Message, MessageId, Namespace};
 use audit::{Check, Verdict as Recorded};
-use canonical::Digest;
 use policy::{Retention, Rules};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::access::Access;
-use crate::approvals::{ApprovalDecision, Approvals, Question, Word};
+use crate::approvals::{ApprovalDecision, Question, Word};
 use crate::auth::Identity;
 use crate::clock::random_id;
 use crate::decision::{
@@ -173,9 +171,7 @@ impl StandIn {
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        for plugin in self.session.at().settings.registry.plugins() {
-            plugin.clear(&self.session);
-        }
+        self.session.end();
     }
 }
 
@@ -336,14 +332,10 @@ impl Request {
     /// Asks the operator.
     async fn hold(&self, asked: Asked<'_>, rule: &RuleName) -> Result<Word, Failure> {
         let namespace = asked.namespace();
-        let question = Question::new(asked, rule, !self.session.leaves_no_payload())?;
+        let is_written = !self.session.leaves_no_payload();
+        let question = Question::new(&self.session, asked, rule, is_written)?;
         let Some(approvals) = self.session.at().host.inner.approvals.clone() else {
             return Err(no_operator(namespace, rule));
-        };
-        let mut withdrawal = Withdrawal {
-            approvals: Some(approvals.clone()),
-            agent: asked.agent().to_owned(),
-            call: question.hash,
         };
         let outer = match &self.asker {
             Asker::Node { outer, .. } => outer.as_ref(),
@@ -355,7 +347,6 @@ impl Request {
             }
         };
         let word = approvals.ask(question, told).await;
-        withdrawal.approvals = None;
         word.map_err(|error| {
             tracing::error!(%error, "a held call cannot be kept");
             let text = "the host cannot ask its operator at the moment; try again later";
@@ -384,7 +375,7 @@ impl Request {
             outcome
         };
         let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
-        let outcome = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await?;
+        let outcome = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await??;
         match outcome {
             Outcome::Answer(body) => {
                 if let Body::Error(error) = *body {
@@ -458,26 +449,6 @@ impl Drop for OnRecord {
     fn drop(&mut self) {
         if let Err(error) = self.enqueue(CANCELLED, 0) {
             tracing::error!(%error, "a cancelled request is not on record");
-        }
-    }
-}
-
-/// Takes a question back if nobody waits for its answer any more.
-struct Withdrawal {
-    approvals: Option<Approvals>,
-    agent: String,
-    call: Digest,
-}
-
-impl Drop for Withdrawal {
-    fn drop(&mut self) {
-        if let (Some(approvals), Ok(runtime)) = (self.approvals.take(), Handle::try_current()) {
-            let withdrawn = approvals.withdraw(std::mem::take(&mut self.agent), self.call);
-            runtime.spawn(async move {
-                if let Err(error) = withdrawn.await {
-                    tracing::warn!(%error, "a call that nobody waits for still waits for a word");
-                }
-            });
         }
     }
 }

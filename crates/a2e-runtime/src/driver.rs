@@ -24,22 +24,24 @@ use a2e_wire::{Body, LineTooLong, Message, MessageId};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::access::Revocations;
 use crate::approvals::Word;
 use crate::auth::{Identity, Source};
 use crate::host::{Admission, Host, Settings};
+use crate::idempotency::Piece;
 use crate::journal::Journal;
 use crate::link::{Link, Reader, Received};
 use crate::metrics::{add, subtract};
 use crate::newcomers::Newcomer;
-use crate::plugin::{Outcome, SendError};
+use crate::plugin::SendError;
 use crate::resolution::Resolution;
-use crate::retries::Piece;
 use crate::sessions::Place;
 
 use alarm::Alarm;
 use job::{Bell, JobWaker};
 use login::{HandOver, Known};
-use work::Work;
+use record::Unrecorded;
+use work::{Finished, Work};
 
 pub(crate) use chronicle::RATE_LIMITED;
 pub(crate) use record::{CANCELLED, Note, SUCCESS};
@@ -51,7 +53,7 @@ pub(crate) enum Command {
     /// A token was checked.
     LoggedIn(Box<Result<Identity, HandshakeReason<'static>>>),
     /// A request is finished.
-    Finished(Token, Box<Result<Outcome, Failure>>),
+    Finished(Token, Box<Finished>),
     /// An event is to be sent.
     Event {
         token: Token,
@@ -119,8 +121,8 @@ pub(crate) struct Driver {
     wants: Option<Resume<'static>>,
     /// Who was let in by the handshake that is being answered.
     identity: Option<Identity>,
-    /// How often access had been revoked when its credential was checked.
-    revocations: u64,
+    /// The revocations since its credential is checked.
+    revocations: Revocations,
     /// The agent, after its handshake.
     known: Option<Known>,
     hand_over: Option<HandOver>,
@@ -139,7 +141,7 @@ pub(crate) struct Driver {
     inbox: mpsc::Receiver<Command>,
     journal: Option<Journal>,
     /// Records that are on their way: nothing is sent before they are written.
-    unrecorded: VecDeque<audit::Pending>,
+    unrecorded: VecDeque<Unrecorded>,
     /// Room for the record of the handshake that is being answered.
     room: Option<audit::Permit>,
     /// Why the session has ended.
@@ -201,7 +203,7 @@ impl Driver {
             lacks_room: false,
             wants: None,
             identity: None,
-            revocations: 0,
+            revocations: Revocations::default(),
             known: None,
             hand_over: None,
             work: Vec::new(),
@@ -412,6 +414,8 @@ impl Driver {
             self.unsent = true;
         }
         self.lacks_room = !link.has_room();
+        // The link has it: a large answer should be in memory once while it is sent.
+        self.session.release_sent();
         add(&self.host.inner.metrics.sent_bytes, bytes);
     }
 
@@ -528,6 +532,9 @@ impl Drop for Driver {
             self.cancel(token);
         }
         self.commit_records();
+        let mut nobody = Waiting::from_waker(Waker::noop());
+        let _ = self.poll_recorded(&mut nobody);
+        self.drop_unrecorded();
         self.count_waiting(0);
     }
 }

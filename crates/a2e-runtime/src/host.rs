@@ -10,12 +10,13 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::access::{AccessHolder, AccessTable, Entry};
+use crate::access::{AccessHolder, AccessTable, Entry, IsMeant};
 use crate::approvals::Approvals;
 use crate::auth::{Authenticator, Open, Owner, Source};
 use crate::clock::{Clock, system_random};
 use crate::decision::Counters;
 use crate::driver::{Command, Driver};
+use crate::idempotency::IdempotencyCaches;
 use crate::journal;
 use crate::link::{Bytes, Link};
 use crate::metrics::Metrics;
@@ -23,7 +24,6 @@ use crate::newcomers::{Newcomer, Newcomers};
 use crate::plugin::Plugin;
 use crate::policies::Policies;
 use crate::registry::Registry;
-use crate::retries::Retries;
 use crate::sessions::{Place, Sessions};
 use crate::snapshot::{SnapshotMode, SnapshotStore};
 
@@ -41,7 +41,7 @@ pub(crate) struct Inner {
     newcomers: Newcomers,
     /// Places for those who were refused and have not gone.
     leaving: Semaphore,
-    pub(crate) retries: Retries,
+    pub(crate) idempotency: IdempotencyCaches,
     pub(crate) metrics: Metrics,
     policies: RwLock<Arc<Policies>>,
     pub(crate) counters: Counters,
@@ -92,6 +92,7 @@ pub struct HostBuilder {
     policies: Policies,
     audit: Option<audit::Log>,
     approvals: Option<Approvals>,
+    idempotency: Option<Arc<dyn SnapshotStore>>,
 }
 
 impl std::fmt::Debug for Host {
@@ -178,6 +179,14 @@ impl HostBuilder {
         self
     }
 
+    /// Records requests whose effect outlives the process, so that the next process executes none of them
+    /// a second time. The store must be another than that of the [snapshots](Self::snapshots).
+    #[must_use]
+    pub fn idempotency(mut self, store: Arc<dyn SnapshotStore>) -> Self {
+        self.idempotency = Some(store);
+        self
+    }
+
     /// Sets what agents may do; without it everything.
     #[must_use]
     pub fn policies(mut self, policies: Policies) -> Self {
@@ -204,6 +213,7 @@ impl HostBuilder {
     pub fn build(mut self) -> Host {
         let policies = Arc::new(std::mem::take(&mut self.policies));
         let (audit, approvals) = (self.audit.take(), self.approvals.take());
+        let idempotency = IdempotencyCaches::new(self.idempotency.take());
         Host {
             inner: Arc::new(Inner {
                 policies: RwLock::new(policies),
@@ -216,7 +226,7 @@ impl HostBuilder {
                 access: AccessTable::default(),
                 newcomers: Newcomers::default(),
                 leaving: Semaphore::new(MAX_LEAVING),
-                retries: Retries::default(),
+                idempotency,
                 metrics: Metrics::default(),
                 stopping: CancellationToken::new(),
                 nobody: mpsc::channel(1).0,
@@ -238,6 +248,7 @@ impl Host {
             policies: Policies::default(),
             audit: None,
             approvals: None,
+            idempotency: None,
             plugins: Vec::new(),
             settings: Settings {
                 registry: Registry::default(),
@@ -362,6 +373,16 @@ impl Host {
             .unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
+    /// Removes what idempotency caches retain no longer, from memory and from their store. Call it every
+    /// minute or so.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn remove_expired(&self) -> std::io::Result<()> {
+        let now = self.inner.clock.monotonic();
+        self.inner.idempotency.remove_expired(now)
+    }
+
     /// Begins to stop: every session may finish what it runs for a while, and takes nothing new.
     pub fn stop(&self) {
         self.inner.stopping.cancel();
@@ -389,12 +410,12 @@ impl Host {
         &self,
         is_meant: impl Fn(&AccessHolder) -> bool + Send + Sync + 'static,
     ) -> std::io::Result<usize> {
-        let is_meant = Arc::new(is_meant);
+        let is_meant: IsMeant = Arc::new(is_meant);
         let running = self
             .inner
             .sessions
             .count_of(|owner| is_meant(&owner.holder()));
-        let revoked = self.inner.access.revoke(&*is_meant);
+        let revoked = self.inner.access.revoke(&is_meant);
         let removed = match self.settings().snapshots.clone() {
             Some(store) => {
                 let is_meant = Arc::clone(&is_meant);
@@ -405,11 +426,8 @@ impl Host {
             None => Ok(0),
         };
         if let Some(approvals) = &self.inner.approvals {
-            let withdrawn = approvals.withdraw_all(|agent| {
-                let agent = agent.to_owned();
-                is_meant(&AccessHolder { agent, did: None })
-            });
-            withdrawn.await.map_err(std::io::Error::other)?;
+            let withdrawn = approvals.withdraw_all(&is_meant).await;
+            withdrawn.map_err(std::io::Error::other)?;
         }
         let ended = async {
             for entry in &revoked {

@@ -3,10 +3,8 @@
 //! It is NDJSON: the session's messages as they were sent, and between them lines of our own that
 //! begin with `{"frith":`. A line without its newline is one whose writing was cut off.
 
-use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use a2e_session::{HostSession, Saved, Token};
 use a2e_wire::{
@@ -16,7 +14,6 @@ use canonical::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Owner;
-use crate::retries::{KEPT as REMEMBERED, MAX_ENTRIES};
 use crate::snapshot::SnapshotStore;
 
 /// Writes the record of one session.
@@ -25,8 +22,6 @@ pub(crate) struct Journal {
     key: String,
     head: Head,
     states: Vec<PluginState>,
-    /// The requests that were begun and may be sent again, oldest first, and when that was.
-    begun: VecDeque<(Duration, Begun)>,
     /// The youngest request on record.
     last_open: Option<Token>,
     length: usize,
@@ -45,27 +40,11 @@ const KEPT: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Restored {
     pub(crate) owner: Owner,
+    /// Without what its open requests are answered with.
     pub(crate) saved: Saved,
+    /// The requests that were taken and have no response.
+    pub(crate) open: Vec<MessageId<'static>>,
     pub(crate) states: Vec<PluginState>,
-    /// The requests that were begun and must not be begun again, by their ids: what they ask for.
-    pub(crate) begun: HashMap<String, Digest>,
-    /// The responses on record, by the ids of their requests.
-    pub(crate) answers: HashMap<String, Vec<u8>>,
-}
-
-/// A request that was begun: what is done by it may outlive the process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Begun {
-    pub(crate) id: String,
-    /// Of what it asks for.
-    pub(crate) content: Digest,
-}
-
-/// What an agent gets for a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gets {
-    Answer,
-    Nothing,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -90,13 +69,7 @@ enum Ours {
     Head(Head),
     /// A request was taken.
     Open(String),
-    /// It is being done from now on.
-    Begun(Begun),
-    /// It was done; its answer need not be here.
-    Done(Begun),
-    /// It has come to nothing, and may be done again.
-    Failed(String),
-    /// It is done, and gets no answer.
+    /// It is done, and gets no response.
     Over(String),
     Plugin(PluginState),
 }
@@ -131,7 +104,6 @@ impl Journal {
                 last_eid: 0,
             },
             states: Vec::new(),
-            begun: VecDeque::new(),
             last_open: None,
             // So that it begins with its head.
             length: usize::MAX,
@@ -151,26 +123,9 @@ impl Journal {
             self.last_open = None;
             self.head.last_eid = session.last_eid();
             self.add_head(&mut lines)?;
-            let open: HashSet<&str> = session
-                .open_requests(None)
-                .map(|it| it.1.as_str())
-                .collect();
-            for (_, begun) in &self.begun {
-                let name = if open.contains(&*begun.id) {
-                    "begun"
-                } else {
-                    "done"
-                };
-                add_begun(&mut lines, name, begun)?;
-            }
         }
         let before = lines.len();
-        let mut last_open = self.last_open;
-        for (token, id) in session.open_requests(self.last_open) {
-            add(&mut lines, Ours::Open(id.as_str().to_owned()))?;
-            last_open = last_open.max(Some(token));
-        }
-        self.last_open = last_open;
+        self.add_open(session, &mut lines)?;
         let messages = session.take_unrecorded();
         let outcome = match lines.is_empty() {
             // As they stand in the session: an answer may be large.
@@ -195,35 +150,35 @@ impl Journal {
         Ok(())
     }
 
-    /// Puts on record that a request is begun, before it is.
-    pub(crate) fn begin_request(&mut self, now: Duration, begun: Begun) -> io::Result<()> {
-        let is_old = |at: Duration| at.saturating_add(REMEMBERED) <= now;
-        while self.begun.len() >= MAX_ENTRIES || self.begun.front().is_some_and(|it| is_old(it.0)) {
-            self.begun.pop_front();
+    fn add_open(&mut self, session: &HostSession, lines: &mut Vec<u8>) -> io::Result<()> {
+        let mut last_open = self.last_open;
+        for (token, id) in session.open_requests(self.last_open) {
+            add(lines, Ours::Open(id.as_str().to_owned()))?;
+            last_open = last_open.max(Some(token));
         }
+        self.last_open = last_open;
+        Ok(())
+    }
+
+    /// Records the open requests, before one of them is executed whose effect outlives the process: if
+    /// that is killed meanwhile, the agent is owed a response.
+    pub(crate) fn record_open(&mut self, session: &HostSession) -> io::Result<()> {
         let mut lines = Vec::new();
         let anew = self.length == usize::MAX;
         if anew {
             self.add_head(&mut lines)?;
         }
-        add_begun(&mut lines, "begun", &begun)?;
-        self.begun.push_back((now, begun));
+        self.add_open(session, &mut lines)?;
         self.keep(&lines, anew)
     }
 
-    /// A request has come to nothing, and may be sent again.
-    pub(crate) fn forget_request(&mut self, id: &str, gets: Gets) -> io::Result<()> {
-        let Some(place) = self.begun.iter().rposition(|(_, begun)| begun.id == id) else {
-            return Ok(());
-        };
-        self.begun.remove(place);
+    /// Records that a request is done which gets no response.
+    pub(crate) fn record_over(&mut self, id: &MessageId<'_>) -> io::Result<()> {
+        if self.length == usize::MAX {
+            return Ok(()); // Nothing is recorded of it yet.
+        }
         let mut line = Vec::new();
-        let id = id.to_owned();
-        let entry = match gets {
-            Gets::Answer => Ours::Failed(id),
-            Gets::Nothing => Ours::Over(id),
-        };
-        add(&mut line, entry)?;
+        add(&mut line, Ours::Over(id.as_str().to_owned()))?;
         self.keep(&line, false)
     }
 
@@ -233,8 +188,8 @@ impl Journal {
         }
         if anew {
             self.length = lines.len();
-            // A slow reader may be owed more than is kept for a fast one, and a busy one has many requests
-            // that must not be done again: what is there is written again only when there is much more.
+            // A slow reader may be owed more than is kept for a fast one: what is there is written again
+            // only when there is much more.
             self.limit = self.max_length.max(self.length.saturating_mul(4));
             return self.store.put(&self.key, lines);
         }
@@ -262,18 +217,9 @@ impl Journal {
         self.store.append(&self.key, &line)
     }
 
-    /// What plugins keep and what was begun, read from an earlier record.
-    pub(crate) fn adopt(
-        &mut self,
-        now: Duration,
-        states: Vec<PluginState>,
-        begun: HashMap<String, Digest>,
-    ) {
+    /// What plugins keep, read from an earlier record.
+    pub(crate) fn adopt(&mut self, states: Vec<PluginState>) {
         self.states = states;
-        let begun = begun.into_iter();
-        self.begun = begun
-            .map(|(id, content)| (now, Begun { id, content }))
-            .collect();
     }
 
     /// The session has ended.
@@ -316,12 +262,7 @@ fn read_head<'r>(lines: &mut impl Iterator<Item = &'r [u8]>) -> Option<Head> {
     let first: Entry = serde_json::from_slice(lines.next()?).ok()?;
     match first.frith {
         Ours::Head(head) => Some(head),
-        Ours::Open(_)
-        | Ours::Begun(_)
-        | Ours::Done(_)
-        | Ours::Failed(_)
-        | Ours::Over(_)
-        | Ours::Plugin(_) => None,
+        Ours::Open(_) | Ours::Over(_) | Ours::Plugin(_) => None,
     }
 }
 
@@ -340,9 +281,8 @@ fn read(record: &[u8]) -> Option<Restored> {
             last_eid: head.last_eid,
             ..Saved::default()
         },
+        open: Vec::new(),
         states: Vec::new(),
-        begun: HashMap::new(),
-        answers: HashMap::new(),
     };
     let mut decoder = Decoder::default();
     for line in lines {
@@ -357,8 +297,8 @@ fn read(record: &[u8]) -> Option<Restored> {
 
 impl Restored {
     fn open(&mut self, id: MessageId<'static>) {
-        if !self.saved.open.contains(&id) {
-            self.saved.open.push(id);
+        if !self.open.contains(&id) {
+            self.open.push(id);
         }
     }
 
@@ -366,17 +306,7 @@ impl Restored {
         if line.starts_with(b"{\"frith\":") {
             match serde_json::from_slice::<Entry>(line).map(|entry| entry.frith) {
                 Ok(Ours::Open(id)) => self.open(id.into()),
-                Ok(Ours::Begun(Begun { id, content })) => {
-                    self.open(id.clone().into());
-                    self.answers.remove(&id);
-                    self.begun.insert(id, content);
-                }
-                Ok(Ours::Done(Begun { id, content })) => drop(self.begun.insert(id, content)),
-                Ok(Ours::Failed(id)) => drop(self.begun.remove(&id)),
-                Ok(Ours::Over(id)) => {
-                    self.begun.remove(&id);
-                    self.saved.open.retain(|open| open.as_str() != id);
-                }
+                Ok(Ours::Over(id)) => self.open.retain(|open| open.as_str() != id),
                 Ok(Ours::Plugin(state)) => {
                     self.states.retain(|known| known.plugin != state.plugin);
                     self.states.push(state);
@@ -398,9 +328,7 @@ impl Restored {
                 && (tag.namespace() != Namespace::Base || tag == Tag::Error)
         };
         if tag.is_some_and(is_answer) {
-            self.saved.open.retain(|open| *open != request);
-            self.answers
-                .insert(request.as_str().to_owned(), line.to_vec());
+            self.open.retain(|open| *open != request);
         }
         self.saved.last_eid = self.saved.last_eid.max(eid);
         self.saved.written.push((eid, line.to_vec()));
@@ -410,18 +338,6 @@ impl Restored {
 fn add(lines: &mut Vec<u8>, ours: Ours) -> io::Result<()> {
     serde_json::to_writer(&mut *lines, &Entry { frith: ours })?;
     lines.push(b'\n');
-    Ok(())
-}
-
-/// The same for a request: there may be thousands, so it is written by hand.
-fn add_begun(lines: &mut Vec<u8>, name: &str, begun: &Begun) -> io::Result<()> {
-    lines.extend_from_slice(b"{\"frith\":{\"");
-    lines.extend_from_slice(name.as_bytes());
-    lines.extend_from_slice(b"\":{\"id\":");
-    serde_json::to_writer(&mut *lines, &begun.id)?;
-    lines.extend_from_slice(b",\"content\":\"");
-    begun.content.push_to(lines);
-    lines.extend_from_slice(b"\"}}}\n");
     Ok(())
 }
 

@@ -1,10 +1,11 @@
 //! Another A2E host as plugins of this one: a program that is started, or a host somewhere.
 
+mod configurations;
 mod environments;
 mod failed;
 mod listed;
 
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,7 +17,6 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::AgentConfig;
 use crate::client::{Address, CallOptions, Client, ClientError, Connector, Handler, Reply};
-use crate::clock::random_id;
 use crate::decision::changed;
 use crate::definitions::Definitions;
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
@@ -25,8 +25,11 @@ use crate::resolution::Resolution;
 use crate::secret::Secret;
 use crate::session::Session;
 
+use configurations::{ConfigurationCounter, ConfigurationState, Gate, LastConfiguration};
 use environments::Environments;
 use listed::{Call, Listed};
+
+pub use configurations::ConfigurationCounters;
 
 /// Where another host is and what is wanted of it.
 #[derive(Debug, Clone)]
@@ -47,6 +50,8 @@ pub struct Mount {
     pub max_children: usize,
     /// What its tools said when they were approved.
     pub definitions: Definitions,
+    /// How often something was configured at it, and at others.
+    pub configurations: ConfigurationCounters,
 }
 
 /// One capability of another host. Each session of ours has a session of its own there, so that
@@ -57,44 +62,7 @@ pub struct Mounted {
     part: Part,
     /// Room for more children, where there are any.
     children: Option<Arc<Semaphore>>,
-    configured: Arc<Configured>,
-}
-
-/// How often something was configured at another host: its tools say nothing of that, and all our agents
-/// may be one there.
-#[derive(Debug)]
-struct Configured {
-    /// A number of another process means nothing here.
-    process: String,
-    count: SyncMutex<u64>,
-}
-
-/// What forwarding a request has to do with how its host is configured.
-#[derive(Debug, Clone, Copy)]
-enum Gate {
-    Open,
-    /// The operator has approved of it as the host was configured then.
-    Approved(u64),
-    /// It configures the host.
-    Configures,
-}
-
-impl Configured {
-    fn count(&self) -> u64 {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sends a request: nothing that was configured since it was approved may have been sent before it.
-    /// Nothing is sent if something was.
-    fn send<T>(&self, gate: Gate, send: impl FnOnce() -> T) -> Option<T> {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        match gate {
-            Gate::Approved(approved) if approved != *count => return None,
-            Gate::Configures => *count = count.wrapping_add(1),
-            Gate::Open | Gate::Approved(_) => {}
-        }
-        Some(send())
-    }
+    configured: Arc<ConfigurationCounter>,
 }
 
 /// What of another host a plugin is.
@@ -108,14 +76,15 @@ enum Part {
 
 /// The sessions that one session of ours has with other hosts.
 #[derive(Debug, Default)]
-struct Connections(Mutex<Vec<Connection>>);
+struct Connections(Mutex<Vec<Arc<Connection>>>);
 
 #[derive(Debug)]
 struct Connection {
     /// The name of the mount.
     name: String,
     client: Client,
-    listed: Arc<Listed>,
+    listed: Listed,
+    last_configuration: LastConfiguration,
     _child: Option<OwnedSemaphorePermit>,
 }
 
@@ -152,10 +121,7 @@ impl Mount {
         let most = mount.max_children.min(Semaphore::MAX_PERMITS);
         let children = mount.address.is_command().then(|| Semaphore::new(most));
         let children = children.map(Arc::new);
-        let configured = Arc::new(Configured {
-            process: random_id(),
-            count: SyncMutex::default(),
-        });
+        let configured = mount.configurations.of(&mount.address);
         let parts = capabilities.into_iter().map(Part::Capability);
         let parts = parts.chain(environments.map(Part::Environments));
         let mounted = parts.map(|part| Mounted {
@@ -227,29 +193,29 @@ impl Mount {
 }
 
 impl Mounted {
-    /// The session that a session of ours has there, and what was listed over it.
-    async fn client(&self, session: &Arc<Session>) -> Result<(Client, Arc<Listed>), ClientError> {
+    /// The session that a session of ours has there.
+    async fn connection(&self, session: &Arc<Session>) -> Result<Arc<Connection>, ClientError> {
         let connections = session.state::<Connections>();
         let mut open = connections.0.lock().await;
         let name = &self.mount.name;
         open.retain(|known| known.name != *name || !known.client.is_closed());
         if let Some(known) = open.iter().find(|known| known.name == *name) {
-            return Ok((known.client.clone(), Arc::clone(&known.listed)));
+            return Ok(Arc::clone(known));
         }
         let child = self.children.as_ref().map(|children| {
             let child = Arc::clone(children).try_acquire_owned();
             child.map_err(|_| failed::too_many_children(name))
         });
         let child = child.transpose()?;
-        let client = self.mount.connect(session).await?;
-        let listed = Arc::new(Listed::default());
-        open.push(Connection {
+        let connection = Arc::new(Connection {
             name: name.clone(),
-            client: client.clone(),
-            listed: Arc::clone(&listed),
+            client: self.mount.connect(session).await?,
+            listed: Listed::default(),
+            last_configuration: LastConfiguration::default(),
             _child: child,
         });
-        Ok((client, listed))
+        open.push(Arc::clone(&connection));
+        Ok(connection)
     }
 
     /// Serves a request, as far as what the host says of its tools is what was approved.
@@ -261,25 +227,27 @@ impl Mounted {
         let (tag, definitions) = (request.body.tag(), &self.mount.definitions);
         let namespace = tag.map_or(Namespace::Base, Tag::namespace);
         let failed = |error| failed::failure(&self.mount.name, namespace, error);
-        let (client, listed) = self.client(context.session()).await.map_err(failed)?;
+        let connection = self.connection(context.session()).await.map_err(failed)?;
+        let listed = &connection.listed;
         let source = self.mount.source();
-        let gate = match context.resolved::<AsConfigured>() {
-            Some(approved) => Gate::Approved(approved.0),
+        let gate = match context.resolved::<ConfigurationState>() {
+            Some(approved) => Gate::Approved(*approved),
             None if configures(tag) => Gate::Configures,
             None => Gate::Open,
         };
         if let Body::ToolCallRequest(call) = &request.body {
-            let judged = listed.judge(definitions, &source, &client, &call.tool_name);
+            let judged = listed.judge(definitions, &source, &connection.client, &call.tool_name);
             match judged.await.map_err(failed)? {
                 Call::Forward(_) => {}
                 Call::Unknown => return Ok(Outcome::Pass),
                 Call::Refuse(failure) => return Err(failure),
             }
         }
-        let outcome = self.forward(&client, request, context, gate).await;
+        let outcome = self.forward(&connection, request, context, gate).await;
         if matches!(gate, Gate::Configures) {
             // What was resolved while the host was at it is resolved again.
-            self.configured.send(gate, || ());
+            self.configured
+                .send(gate, &connection.last_configuration, || ());
             listed.forget().await;
         }
         let mut outcome = match outcome {
@@ -293,40 +261,54 @@ impl Mounted {
             let filtered = listed.filter(definitions, &source, list).await;
             filtered.map_err(|error| listed::failed(&error))?;
         }
-        outcome.map_err(failed)
+        let name = &self.mount.name;
+        outcome.map_err(|error| failed::after_sending(name, namespace, error))
     }
 
-    /// What a call of a tool stands for: what the tool says, and how the host is configured at the moment.
+    /// What a call of a tool stands for: its definition, the host's address, the credential, and how the
+    /// host is configured at the moment.
     async fn resolve_call(
         &self,
         name: &str,
         session: &Arc<Session>,
     ) -> Result<Option<Resolution>, Failure> {
         let failed = |error| failed::failure(&self.mount.name, Namespace::Tool, error);
-        let (client, listed) = self.client(session).await.map_err(failed)?;
+        let connection = self.connection(session).await.map_err(failed)?;
         let (definitions, source) = (&self.mount.definitions, self.mount.source());
-        let judged = listed.judge(definitions, &source, &client, name).await;
+        let judged = connection
+            .listed
+            .judge(definitions, &source, &connection.client, name)
+            .await;
         let says = match judged.map_err(failed)? {
             Call::Forward(says) => says,
             Call::Unknown => return Ok(None),
             Call::Refuse(failure) => return Err(failure),
         };
-        let count = self.configured.count();
-        let all = json!([source, says.to_string(), self.configured.process, count]);
-        let shown = json!({"source": source, "definition": says.to_string()});
+        let state = self.configured.state(&connection.last_configuration);
+        let address = self.mount.address.to_string();
+        let all = json!([
+            source,
+            address,
+            self.mount.token.as_ref().map(Secret::reveal),
+            says.to_string(),
+            self.mount.configurations.process(),
+            state.numbers(),
+        ]);
+        let shown = json!({"source": source, "address": address, "definition": says.to_string()});
         let resolution =
             Resolution::default().target(Digest::of(all.to_string().as_bytes()), shown);
-        Ok(Some(resolution.object(Arc::new(AsConfigured(count)))))
+        Ok(Some(resolution.object(Arc::new(state))))
     }
 
     /// Nothing if the host was configured since the request was approved.
     async fn forward(
         &self,
-        client: &Client,
+        connection: &Connection,
         request: Box<Message<'static>>,
         context: Context,
         gate: Gate,
     ) -> Result<Option<Outcome>, ClientError> {
+        let client = &connection.client;
         let (events, mut happened) = mpsc::channel::<Body<'static>>(WAITING);
         let (overflow, mut overflowed) = mpsc::channel::<()>(1);
         let options = CallOptions {
@@ -347,7 +329,8 @@ impl Mounted {
         // Polled once, it is on its way.
         let sent = std::future::poll_fn(|cx| {
             let poll = || call.as_mut().poll(cx);
-            Poll::Ready(self.configured.send(gate, poll))
+            let last = &connection.last_configuration;
+            Poll::Ready(self.configured.send(gate, last, poll))
         });
         let answered = match sent.await {
             None => return Ok(None),
@@ -381,10 +364,6 @@ impl Mounted {
         }
     }
 }
-
-/// How often something had been configured when a call was resolved.
-#[derive(Debug)]
-struct AsConfigured(u64);
 
 /// Whether a request makes other tools of the same names.
 fn configures(tag: Option<Tag>) -> bool {

@@ -53,11 +53,18 @@ pub trait Plugin: Send + Sync + 'static {
         None
     }
 
-    /// Whether what a request does may still be there when this process is gone. Such a request is put on
-    /// record before it is begun, so that whoever sends it again after a restart does not have it done
-    /// twice. Say no where it only reads, or changes only what ends with the process.
+    /// Whether what a request does may still be there when this process is gone. Such a request is recorded
+    /// before it is executed, and never executed again under its id once it was interrupted. Say no where it
+    /// only reads, or changes only what ends with the process. Requests of the catalogue that only read are
+    /// not asked about.
     fn outlives(&self, _request: &Message<'_>) -> bool {
         true
+    }
+
+    /// Whether it recognises such a request itself when that is sent again after a restart, and gives what
+    /// became of it instead of executing it again. Then the host does not record the request.
+    fn recognises_retries(&self, _request: &Message<'_>) -> bool {
+        false
     }
 
     /// Finds what a request stands for. It is asked where the request leaves out what rules may be about

@@ -9,6 +9,7 @@ use a2e_wire::messages::proc::ProcSpawnRequest;
 use a2e_wire::{Body, EpisodeId, ErrorCode, Message, Namespace, Raw, Tag, Unknown};
 use serde::{Deserialize, Serialize};
 
+use crate::decision::is_listing;
 use crate::plugin::{Context, Outcome, Plugin, Serves};
 use crate::resolution::{self, Resolution};
 use crate::session::Session;
@@ -68,8 +69,18 @@ impl Registry {
 
     /// Whether what a request does may outlive this process.
     pub(crate) fn outlives(&self, request: &Message<'_>) -> bool {
+        if request.body.tag().is_some_and(only_reads) {
+            return false;
+        }
         let plugins = self.served_by(request.body.tag());
         plugins.iter().any(|plugin| plugin.outlives(request))
+    }
+
+    /// Whether those whose effect outlives this process recognise such a request after a restart.
+    pub(crate) fn recognises_retries(&self, request: &Message<'_>) -> bool {
+        let plugins = self.served_by(request.body.tag());
+        let mut outlive = plugins.iter().filter(|plugin| plugin.outlives(request));
+        outlive.all(|plugin| plugin.recognises_retries(request))
     }
 
     /// All plugins.
@@ -125,9 +136,26 @@ impl Registry {
         Ok(Resolution::default())
     }
 
+    /// Serves a request. A list has only what its agent may use.
+    pub(crate) async fn dispatch(
+        &self,
+        request: Box<Message<'static>>,
+        context: Context,
+    ) -> Result<Outcome, Failure> {
+        if !is_listing(&request.body) {
+            return self.serve(request, context).await;
+        }
+        let session = Arc::clone(context.session());
+        let mut outcome = self.serve(request, context).await?;
+        if let Outcome::Answer(list) = &mut outcome {
+            session.retain_usable(list);
+        }
+        Ok(outcome)
+    }
+
     /// Serves a request: the plugin that has resolved it does; else they are asked in order until one
     /// does not pass. Lists are asked of all and become one.
-    pub(crate) async fn dispatch(
+    async fn serve(
         &self,
         request: Box<Message<'static>>,
         context: Context,
@@ -191,6 +219,36 @@ impl Registry {
     fn tagged(&self, tag: Tag) -> &[Arc<dyn Plugin>] {
         self.by_tag.get(tag as usize).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Whether a request of the catalogue only reads, whichever plugin serves it.
+const fn only_reads(tag: Tag) -> bool {
+    matches!(
+        tag,
+        Tag::ToolListRequest
+            | Tag::ToolkitListRequest
+            | Tag::SkillDiscoverRequest
+            | Tag::MemoryRetrieveRequest
+            | Tag::EnvObserveRequest
+            | Tag::EnvSpaceRequest
+            | Tag::EnvRenderRequest
+            | Tag::EnvExpListRequest
+            | Tag::ProcStatusRequest
+            | Tag::LearnStatsRequest
+            | Tag::LearnRefinementReviewRequest
+            | Tag::LearnRefinementHistoryRequest
+            | Tag::McpServerListRequest
+            | Tag::McpResourceListRequest
+            | Tag::McpResourceReadRequest
+            | Tag::McpPromptListRequest
+            | Tag::McpPromptGetRequest
+            | Tag::McpRootListRequest
+            | Tag::MultiAgentListRequest
+            | Tag::SubagentListRequest
+            | Tag::PlanListRequest
+            | Tag::TaskListRequest
+            | Tag::PlanBoardRequest
+    )
 }
 
 /// Adds a plugin to those asked, unless an exclusive one is asked alone.

@@ -36,6 +36,19 @@ pub trait SnapshotStore: Send + Sync + 'static {
     /// If it cannot be removed.
     fn remove(&self, key: &str) -> io::Result<()>;
 
+    /// Whether it promises that records survive a power loss, if they are [synced](SnapshotStore::sync).
+    fn syncs(&self) -> bool {
+        false
+    }
+
+    /// Returns when what was added to a record survives a power loss, if the store promises that.
+    ///
+    /// # Errors
+    /// If it cannot be promised.
+    fn sync(&self, _key: &str) -> io::Result<()> {
+        Ok(())
+    }
+
     /// The keys of all records, in no order.
     ///
     /// # Errors

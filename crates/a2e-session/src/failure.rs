@@ -179,13 +179,24 @@ pub mod failures {
         Failure::new(ErrorCode::Timeout, namespace, text).because("closing")
     }
 
-    /// A request that the end of the host's process cut off.
+    /// A request that was not executed, or had no lasting effect, when the host was restarted.
     #[must_use]
     pub fn restarted() -> Failure {
-        let text =
-            "the host was restarted while it worked on this; whether it was done is not known";
+        let text = "the host was restarted before it responded; send the request again";
         let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
         failure.retryable = true;
+        failure.because("host_restarted")
+    }
+
+    /// A request that was interrupted while it was executed, and may have had an effect: by its time
+    /// limit, its cancellation, the end of its session or of the host's process, or a crash.
+    #[must_use]
+    pub fn interrupted() -> Failure {
+        let text = "the request was interrupted before it responded: whether it was done is not known, and \
+                    it is not executed again under this id; check what it was to do before you send it \
+                    with a fresh one";
+        let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        failure.retryable = false;
         failure.because("host_restarted")
     }
 

@@ -39,6 +39,8 @@ pub struct HostSession {
     ids: MessageIds,
     /// Whether somebody is there to read.
     has_peer: bool,
+    /// Whether the agent has asked for the end of the session.
+    is_ended_by_agent: bool,
     started: Duration,
     /// When the peer last spoke, or was last answered.
     last_active: Duration,
@@ -99,6 +101,7 @@ impl HostSession {
             session_id: SessionId::default(),
             ids,
             has_peer: true,
+            is_ended_by_agent: false,
             started: now.monotonic,
             last_active: now.monotonic,
         }
@@ -270,6 +273,12 @@ impl HostSession {
         self.outbox.pop()
     }
 
+    /// Frees what the transport has taken and a peer that comes back is not sent again. Without it that
+    /// is done with the next message.
+    pub fn release_sent(&mut self) {
+        self.outbox.trim();
+    }
+
     /// The next thing the host must do. Ask again after every other call.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<HostEvent> {
@@ -307,6 +316,12 @@ impl HostSession {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
+    }
+
+    /// Whether the agent has asked for the end of the session, and will not come back to it.
+    #[must_use]
+    pub const fn is_ended_by_agent(&self) -> bool {
+        self.is_ended_by_agent
     }
 
     /// How many requests run.

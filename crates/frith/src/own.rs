@@ -13,7 +13,7 @@ use a2e_caps::learning::Ledgers;
 use a2e_runtime::config::Config;
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::demo::Demo;
-use a2e_runtime::{DataDir, Host, Open, Policies};
+use a2e_runtime::{ConfigurationCounters, DataDir, Host, Open, Policies};
 use anyhow::{Context, Result};
 use store::{Limits, Memory, Store};
 
@@ -71,12 +71,13 @@ pub(crate) async fn host(chosen: Chosen, data: &DataArguments) -> Result<Host> {
     let store = Store::new(Memory::new(Limits::default()));
     let shared = Shared {
         authenticator: Arc::new(Open),
-        snapshots: None,
+        sessions: None,
         approvals: None,
         audit: None,
         capabilities,
         vault: vault::for_now(&store).await?,
         definitions: Definitions::new(&store)?,
+        configurations: ConfigurationCounters::default(),
         peers: Arc::default(),
         ledgers: Arc::new(Ledgers::new(store.clone())),
         chains: Arc::new(Keeper::new(store.clone())),

@@ -16,7 +16,7 @@ use crate::results::{self, Results};
 use crate::scope::{Backend, Owner, SessionId, Swept};
 use crate::secrets::{self, SealedValues};
 use crate::snapshots::{self, Snapshots};
-use crate::{AgentId, Error, Limit, Limits, Pending, UnixMillis};
+use crate::{AgentId, Error, Limit, Limits, Moment, Pending, UnixMillis};
 
 /// A back end in memory. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -120,16 +120,17 @@ impl Backend for Memory {
         Arc::new(secrets::InMemory::new(self, owner))
     }
 
-    fn sweep(&self, now: UnixMillis) -> Pending<Swept> {
+    fn sweep(&self, now: Moment) -> Pending<Swept> {
         let tables = &mut *self.tables();
+        let cutoff = now.uptime.minus(self.limits().results_kept);
+        let Moment { unix: now, .. } = now;
         let removed = [
-            tables.results.sweep(now.minus(self.limits().results_kept)),
+            tables.results.sweep(cutoff),
             tables.snapshots.sweep(now),
-            tables.replay_ids.sweep(now),
             tables.rate_buckets.sweep(now),
             tables.approvals.sweep(now),
             tables.memories.sweep(now),
-            tables.chains.sweep(now),
+            tables.chains.sweep(now, cutoff),
         ];
         Pending::ready(Ok(Swept {
             removed: removed.iter().sum(),
@@ -176,11 +177,35 @@ impl<K, V> Default for Shelf<K, V> {
     }
 }
 
-impl<K: Ord, V> Shelves<K, V> {
+impl<K: Clone + Ord, V> Shelves<K, V> {
     /// An entry that has not expired.
     pub(crate) fn live(&self, owner: &Arc<str>, key: &K, now: UnixMillis) -> Option<&Kept<V>> {
         let kept = self.0.get(owner)?.entries.get(key)?;
         (kept.expires > now).then_some(kept)
+    }
+
+    /// Whether an owner has it, expired or not.
+    pub(crate) fn contains(&self, owner: &Arc<str>, key: &K) -> bool {
+        let shelf = self.0.get(owner);
+        shelf.is_some_and(|shelf| shelf.entries.contains_key(key))
+    }
+
+    /// Removes expired ones of an owner, oldest first, until there is room for more.
+    pub(crate) fn make_room(&mut self, owner: &Arc<str>, now: UnixMillis, limit: Limit, more: Size)
+    where
+        K: Clone,
+    {
+        let Some(shelf) = self.0.get_mut(owner) else {
+            return;
+        };
+        while !limit.holds(shelf.size.plus(more)) {
+            let expired = shelf.entries.iter().filter(|(_, kept)| kept.expires <= now);
+            let oldest = expired.min_by_key(|(_, kept)| kept.expires);
+            let Some(oldest) = oldest.map(|(key, _)| key.clone()) else {
+                return;
+            };
+            shelf.remove(&oldest);
+        }
     }
 
     /// All of an owner's that have not expired, by name.

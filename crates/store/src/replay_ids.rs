@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use rusqlite::OptionalExtension;
-
 use crate::limits::{Size, check_name};
 use crate::memory::{Kept, Memory};
 use crate::scope::Owner;
 use crate::sqlite::{Database, Metered, metered};
-use crate::{Pending, UnixMillis};
+use crate::{Error, Pending, UnixMillis};
 
 /// The ids that one agent (or peer) has used.
 pub trait ReplayIds: fmt::Debug + Send + Sync {
-    /// Uses an id; of several at once one is the first. It is remembered until it expires, which
-    /// is when the caller refuses it for its age anyway.
+    /// Uses an id; of several at once one is the first. It is remembered at least until it expires, which
+    /// is when the caller refuses it for its age, and then until its room is needed: the clock may be set
+    /// back, and its age with it.
     ///
-    /// Fails with [`Error::Full`](crate::Error::Full) rather than forget one that has not expired: that one could be
+    /// Fails with [`Error::Full`] rather than forget one that has not expired: that one could be
     /// used again.
     fn use_once(&self, now: UnixMillis, id: &str, expires: UnixMillis) -> Pending<Use>;
 }
@@ -57,22 +56,18 @@ impl ReplayIds for InMemory {
         }
         let mut tables = self.memory.tables();
         let ids = &mut tables.replay_ids;
-        if ids.live(&self.owner, &id.to_owned(), now).is_some() {
+        if ids.contains(&self.owner, &id.to_owned()) {
             return Pending::ready(Ok(Use::Again));
         }
+        let limit = self.memory.limits().replay_ids;
+        ids.make_room(&self.owner, now, limit, Size::one(id.len()));
         let kept = Kept {
             value: (),
             bytes: id.len(),
             expires,
         };
         let entry = BTreeMap::from([(id.to_owned(), kept)]);
-        let put = ids.put(
-            &self.owner,
-            now,
-            self.memory.limits().replay_ids,
-            WHAT,
-            entry,
-        );
+        let put = ids.put(&self.owner, now, limit, WHAT, entry);
         Pending::ready(put.map(|()| Use::First))
     }
 }
@@ -91,7 +86,12 @@ pub(crate) const SCHEMA: &str = concat!(
     metered!(triggers "replay_ids")
 );
 
-pub(crate) const TABLE: Metered = metered!("replay_ids", "replay id", "owner, id");
+/// Rows do not go when they expire, but when there is no room.
+pub(crate) const TABLE: Metered = metered!("replay_ids", "replay id");
+
+/// Removes the id of an owner that has expired first.
+const REMOVE_OLDEST: &str = "DELETE FROM replay_ids WHERE owner = ?1 AND id =
+    (SELECT id FROM replay_ids WHERE owner = ?1 AND expires <= ?2 ORDER BY expires LIMIT 1)";
 
 #[derive(Debug)]
 pub(crate) struct InSqlite {
@@ -115,18 +115,19 @@ impl ReplayIds for InSqlite {
         self.database.write_here(id.len(), move |connection| {
             check_name(WHAT, &id)?;
             let mut find = connection
-                .prepare_cached("SELECT expires FROM replay_ids WHERE owner = ?1 AND id = ?2")?;
-            let known: Option<i64> = find
-                .query_row((&*owner, &*id), |row| row.get(0))
-                .optional()?;
-            if known.is_some_and(|expires| expires > now.0) {
+                .prepare_cached("SELECT 1 FROM replay_ids WHERE owner = ?1 AND id = ?2")?;
+            if find.exists((&*owner, &*id))? {
                 return Ok(Use::Again);
             }
             let more = Size::one(id.len());
-            TABLE.make_room(connection, (&owner, now), limit, Size::default(), more)?;
+            let mut remove_oldest = connection.prepare_cached(REMOVE_OLDEST)?;
+            while !limit.holds(TABLE.usage(connection, &owner)?.plus(more)) {
+                if remove_oldest.execute((&*owner, now.0))? == 0 {
+                    return Err(Error::Full { what: WHAT });
+                }
+            }
             let mut keep = connection.prepare_cached(
-                "INSERT INTO replay_ids (owner, id, expires, bytes) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (owner, id) DO UPDATE SET expires = excluded.expires",
+                "INSERT INTO replay_ids (owner, id, expires, bytes) VALUES (?1, ?2, ?3, ?4)",
             )?;
             keep.execute((&*owner, &*id, expires.0, id.len()))?;
             Ok(Use::First)

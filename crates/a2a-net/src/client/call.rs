@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::error::{CallError, Told};
 use super::exchange::{Outcome, Question};
 use super::pool::Held;
-use super::retry::{Decision, Retries, Sent};
+use super::retry::{Decision, Retries, Sent, may_have_run};
 use super::{
     Answered, CallOptions, Couriers, Encrypt, FailedWork, Inner, NameWork, Provisional, Setback,
 };
@@ -55,26 +55,29 @@ impl<C: Couriers> Inner<C> {
             deadline: Instant::now() + options.timeout,
         };
         let mut retries = Retries::default();
-        let mut attempts = 0_u32;
+        let (mut attempts, mut is_unclear) = (0_u32, false);
         loop {
             attempts = attempts.saturating_add(1);
             let (error, sent) = match self.attempt(&asking, attempts).await {
                 Ok(answered) => return Ok(answered),
                 Err(failed) => failed,
             };
-            if options.failed_work == FailedWork::Leave && error.code() == ErrorCode::InternalError
-            {
-                return Err(error);
-            }
             let fault = error.fault(self.home.clock.now().unix);
+            is_unclear |= may_have_run(&fault, sent);
             let spread = self.home.entropy.fraction();
+            let is_left = options.failed_work == FailedWork::Leave
+                && error.code() == ErrorCode::InternalError;
             let wait = match retries.decide(&fault, sent, spread) {
-                Decision::After(wait) => wait,
-                Decision::GiveUp => return Err(error),
+                Decision::After(wait) if !is_left && Instant::now() + wait < asking.deadline => {
+                    wait
+                }
+                Decision::After(_) | Decision::GiveUp => {
+                    return Err(match is_unclear {
+                        true => CallError::MayHaveRun(Box::new(error)),
+                        false => error,
+                    });
+                }
             };
-            if Instant::now() + wait >= asking.deadline {
-                return Err(error);
-            }
             if let Some(setbacks) = &options.setbacks {
                 let error = error.to_string();
                 // Whoever does not listen any more need not hear of it.

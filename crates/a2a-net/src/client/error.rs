@@ -78,6 +78,9 @@ pub enum CallError {
     /// There is no randomness.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
+    /// The last try failed like this, and one of the tries may have had the work done all the same.
+    #[error("{0}; it may have been done")]
+    MayHaveRun(Box<Self>),
 }
 
 /// What a peer says went wrong.
@@ -121,7 +124,17 @@ impl CallError {
                 }
             },
             Self::TimedOut => ErrorCode::Timeout,
+            Self::MayHaveRun(error) => error.code(),
         }
+    }
+
+    /// How the last try failed.
+    #[must_use]
+    pub fn last(&self) -> &Self {
+        if let Self::MayHaveRun(error) = self {
+            return error.last();
+        }
+        self
     }
 
     /// The same, for the record. What a text holds that is not ours stays out of it.
@@ -131,6 +144,7 @@ impl CallError {
                 failure.clone()
             }
             Self::Refused(told) => told.failure.clone(),
+            Self::MayHaveRun(error) => error.to_failure(),
             other @ (Self::Unresolved { .. }
             | Self::Blocked { .. }
             | Self::NoAddress { .. }
@@ -180,14 +194,14 @@ impl CallError {
             },
             Self::Over => Fault::Over,
             Self::RateLimited(wait) => Fault::Limited(*wait),
+            Self::MayHaveRun(error) => error.fault(now),
+            // These also end a try that was sent.
+            Self::TimedOut | Self::NotBelieved(_) | Self::Audit(_) => Fault::Unheard,
             Self::Unresolved { .. }
             | Self::Blocked { .. }
             | Self::NoAddress { .. }
             | Self::NotReachable { .. }
-            | Self::NotBelieved(_)
             | Self::Request(_)
-            | Self::TimedOut
-            | Self::Audit(_)
             | Self::NotKept(_)
             | Self::NoRandomness(_) => Fault::Final,
         }

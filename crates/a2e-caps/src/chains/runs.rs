@@ -1,6 +1,5 @@
 //! Chains that are kept: listed, shown, gone on with and cancelled, each by its agent.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use a2e_runtime::{
@@ -10,18 +9,18 @@ use a2e_wire::messages::chain::{ChainRequest, ChainResponse};
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Object, Raw, Timestamp, Unknown};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 use store::{Chain, ChainHead, ChainState, Chains, Error};
 
 use super::Settings;
 use super::answer::{Broken, as_json};
 use super::journal::{Fate, Journal, Recalled, Wanted};
-use super::keeper::{ASKED_AGAIN, CANCELLED, Keeper};
+use super::keeper::{CANCELLED, Keeper};
 use super::messages::{
-    Cancel, Cancelled, Details, Head, List, Listed, NodeState, Resume, Resumed, Show, Shown,
+    Cancel, Cancelled, Details, Head, List, Listed, Resume, Resumed, Show, Shown,
 };
 use super::run::Run;
+use super::shown::ShownChain;
 use crate::fresh;
 
 /// The plugin; it goes with [`Chains`](super::Chains).
@@ -35,7 +34,6 @@ pub struct Runs {
 #[derive(Deserialize)]
 struct Kept {
     response: Option<Value>,
-    failed: BTreeMap<String, String>,
 }
 
 /// Chains in a list.
@@ -43,8 +41,6 @@ const LISTED: usize = 100;
 /// How often a host goes on with a chain by itself: one that ends its process each time must not do
 /// so for ever.
 const MAX_RESUMED: u32 = 3;
-/// Of a node that somebody was at.
-const STARTED: &str = "started";
 
 impl Runs {
     pub(super) const fn new(settings: Arc<Settings>, keeper: Arc<Keeper>) -> Self {
@@ -66,48 +62,31 @@ impl Runs {
 
     async fn show(&self, number: i64, context: &Context) -> Result<Shown, Failure> {
         let chains = self.chains(context)?;
-        let found = chains.find(fresh::now(), number).await.map_err(failed)?;
-        let Some(chain) = found else {
-            return Ok(Shown { chain: None });
-        };
-        let wanted: Wanted = serde_json::from_slice(&chain.request).map_err(unreadable)?;
-        let kept: Option<Kept> = chain
-            .outcome
-            .as_deref()
-            .map(serde_json::from_slice)
-            .transpose()
-            .map_err(unreadable)?;
-        let request = wanted.chain().map_err(unreadable)?;
-        let nodes = match &kept {
-            Some(kept) => ended_nodes(&request, kept),
-            None => {
-                let recalled = Recalled::<IgnoredAny>::read(&chains, number).await;
-                open_nodes(&request, &recalled.map_err(failed)?)
-            }
-        };
-        Ok(Shown {
-            chain: Some(Details {
-                head: self.head(chain.head),
-                request: wanted.request,
-                nodes,
-                response: kept.and_then(|kept| kept.response),
-            }),
-        })
+        let read = tokio::task::spawn_blocking(move || ShownChain::read(&*chains, number));
+        let read = read.await.unwrap_or(Err(Error::Closed)).map_err(failed)?;
+        let details = read.map(|shown| Details {
+            head: self.head(shown.head),
+            request: shown.request,
+            nodes: shown.nodes,
+            response: shown.response,
+            left_out: shown.left_out,
+        });
+        Ok(Shown { chain: details })
     }
 
     async fn cancel(&self, number: i64, context: &Context) -> Result<Cancelled, Failure> {
         let chains = self.chains(context)?;
-        let found = chains.find(fresh::now(), number).await.map_err(failed)?;
+        let found = chains.head(fresh::now(), number).await.map_err(failed)?;
         let error = match found {
             None => unknown(number),
-            Some(chain) if chain.head.state != ChainState::Open => {
+            Some(head) if head.state != ChainState::Open => {
                 format!("chain {number} has ended")
             }
             Some(_) if self.keeper.cancel(number) => String::new(),
             Some(_) => {
                 let outcome = CANCELLED.to_vec();
                 let state = ChainState::Cancelled;
-                let ended = chains.end(fresh::now(), number, state, outcome).await;
+                let ended = chains.end(self.keeper.now(), number, state, outcome).await;
                 ended.map_err(failed)?;
                 String::new()
             }
@@ -191,16 +170,12 @@ impl Runs {
     ) -> Result<Option<ChainResponse<'static>>, Failure> {
         let chains = self.chains(context)?;
         loop {
-            let found = chains.find(fresh::now(), number).await.map_err(failed)?;
-            let Some(chain) = found else {
+            let found = chains.recall(self.keeper.uptime(), number).await;
+            let Some(chain) = found.map_err(failed)? else {
                 return Ok(None);
             };
-            if let Some(ended) = chain.head.ended {
-                let is_late = ended.plus(ASKED_AGAIN) < fresh::now();
-                return match is_late {
-                    true => Ok(None),
-                    false => kept_response(&chain).map(Some),
-                };
+            if chain.head.state != ChainState::Open {
+                return kept_response(&chain).map(Some);
             }
             if let Some(over) = self.keeper.over(number) {
                 over.cancelled().await;
@@ -222,6 +197,7 @@ impl Runs {
             ChainState::Done => "done",
             ChainState::Failed => "failed",
             ChainState::Cancelled => "cancelled",
+            ChainState::Interrupted => "interrupted",
         };
         Head {
             number: head.number,
@@ -248,6 +224,10 @@ impl Plugin for Runs {
         Serves::Types(types.map(str::to_owned).to_vec())
     }
 
+    fn outlives(&self, request: &Message<'_>) -> bool {
+        ![List::TYPE, Show::TYPE].contains(&request.type_name())
+    }
+
     fn handle(
         &self,
         request: Box<Message<'static>>,
@@ -258,6 +238,7 @@ impl Plugin for Runs {
                 List::TYPE => answer(&context, &self.list(&context).await?),
                 Show::TYPE => {
                     let Show { number } = read(&request)?;
+                    let _turn = self.keeper.reading.take(&context.identity().agent).await;
                     answer(&context, &self.show(number, &context).await?)
                 }
                 Cancel::TYPE => {
@@ -277,6 +258,13 @@ impl Plugin for Runs {
 
 /// What was answered for a chain that has ended.
 fn kept_response(chain: &Chain) -> Result<ChainResponse<'static>, Failure> {
+    if chain.head.state == ChainState::Interrupted {
+        return Ok(ChainResponse {
+            chain_id: chain.head.name.clone().into(),
+            error: Some(Broken::interrupted().into()),
+            ..ChainResponse::new()
+        });
+    }
     let outcome = chain.outcome.as_deref().unwrap_or_default();
     let kept: Kept = serde_json::from_slice(outcome).map_err(unreadable)?;
     let Some(response) = kept.response else {
@@ -308,57 +296,6 @@ fn hindrance(chain: &Chain, asked: &Wanted, wanted: Resume, context: &Context) -
     (wanted.by_itself && resumed >= MAX_RESUMED).then(|| {
         format!("chain {number} was cut off {resumed} times; it goes on when its agent asks for it")
     })
-}
-
-fn ended_nodes(request: &ChainRequest<'_>, kept: &Kept) -> Vec<NodeState> {
-    let outputs = kept.response.as_ref().and_then(|it| it.get("outputs"));
-    let nodes = request.nodes.iter().map(|node| {
-        let id = node.node_id.as_str();
-        let error = kept.failed.get(id);
-        let is_done = outputs.and_then(|outputs| outputs.get(id)).is_some();
-        node_state(id, error.map(String::as_str), is_done)
-    });
-    nodes.collect()
-}
-
-fn open_nodes(request: &ChainRequest<'_>, recalled: &Recalled<IgnoredAny>) -> Vec<NodeState> {
-    let mut nodes: Vec<NodeState> = request
-        .nodes
-        .iter()
-        .map(|node| node_state(node.node_id.as_str(), None, false))
-        .collect();
-    for (place, outcome) in &recalled.0 {
-        let Some(node) = nodes.get_mut(place.node) else {
-            continue;
-        };
-        let id = node.node_id.clone();
-        match (place.item, outcome) {
-            (None, Some(outcome)) => {
-                let error = outcome.as_ref().err();
-                *node = node_state(&id, error.map(String::as_str), true);
-            }
-            (Some(_), Some(_)) => {
-                node.items = node.items.saturating_add(1);
-                STARTED.clone_into(&mut node.state);
-            }
-            (_, None) => STARTED.clone_into(&mut node.state),
-        }
-    }
-    nodes
-}
-
-fn node_state(id: &str, error: Option<&str>, is_done: bool) -> NodeState {
-    let state = match (error, is_done) {
-        (Some(_), _) => "failed",
-        (None, true) => "done",
-        (None, false) => "waiting",
-    };
-    NodeState {
-        node_id: id.to_owned(),
-        state: state.to_owned(),
-        items: 0,
-        error: error.unwrap_or_default().to_owned(),
-    }
 }
 
 fn read<M: CustomMessage>(request: &Message<'_>) -> Result<M, Failure> {

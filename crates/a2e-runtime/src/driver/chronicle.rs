@@ -11,6 +11,7 @@ use audit::{Body, Check, Event, PolicyChecks, Record, Verdict};
 use super::Driver;
 use super::login::Known;
 use super::record::SUCCESS;
+use crate::access::Revocations;
 use crate::decision::Asked;
 use crate::resolution::Resolution;
 use crate::session::Session;
@@ -56,14 +57,16 @@ impl Driver {
             },
         };
         match room.enqueue(&record) {
-            Ok(pending) => self.unrecorded.push_back(pending),
-            Err(error) => self.not_recorded(&error),
+            Ok(pending) => self.await_record(pending),
+            Err(error) => self.not_recorded(&error, None),
         }
     }
 
     /// A handshake let nobody in.
     pub(super) fn handshake_refused(&mut self, reason: &HandshakeReason<'_>) {
         self.room = None;
+        self.identity = None;
+        self.revocations = Revocations::default();
         self.host.turned_away(
             self.source,
             match reason {
@@ -112,13 +115,8 @@ impl Driver {
                     ..PolicyChecks::default()
                 };
                 let output = self.session.last_written().len();
-                self.put(
-                    *note,
-                    &session,
-                    refused.code.as_str(),
-                    Duration::ZERO,
-                    output,
-                );
+                let end = (refused.code.as_str(), Duration::ZERO, output);
+                self.put(*note, &session, end, None);
             }
             Ok(None) => {}
             // Nothing was done that had to be on record.
@@ -140,7 +138,7 @@ impl Driver {
             },
         };
         match log.reserve().and_then(|room| room.enqueue(&record)) {
-            Ok(pending) => self.unrecorded.push_back(pending),
+            Ok(pending) => self.await_record(pending),
             Err(error) => tracing::warn!(%error, "the end of a session is not on record"),
         }
     }

@@ -9,14 +9,13 @@ use a2e_wire::messages::tool::ToolEvent;
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, ErrorCode, Object, Tag};
 use audit::{Check, Verdict as Outcome};
-use tokio::runtime::Handle;
 
 use super::resolve::Next;
-use super::work::{Held, Work};
+use super::work::{Finished, Held, Work};
 use super::{Command, Driver};
 use crate::approvals::{ApprovalDecision, Question, Word};
 use crate::decision::{
-    Asked, Repetition, RuleName, Verdict, no_operator, not_approved, still, unrecorded,
+    Asked, Repetition, RuleName, Verdict, no_operator, not_approved, revoked, still, unrecorded,
 };
 use crate::resolution::Resolution;
 
@@ -60,7 +59,7 @@ impl Driver {
             note.verdict = Outcome::Rejected;
         }
         let token = work.token();
-        self.end_work(token, Some(work), Err(failure));
+        self.end_work(token, Some(work), Finished::refused(failure));
     }
 
     /// Holds a request and asks the operator.
@@ -77,7 +76,7 @@ impl Driver {
             return self.refuse(work, no_operator(namespace, rule));
         };
         let asked = work.asked(&request.message, &request.line, resolution);
-        let question = match Question::new(asked, rule, true) {
+        let question = match Question::new(work.session(), asked, rule, true) {
             Ok(question) => question,
             Err(failure) => return self.refuse(work, failure),
         };
@@ -99,25 +98,6 @@ impl Driver {
         }
         self.add_work(work);
         let _ = self.session.hold(self.now, request);
-    }
-
-    /// Nobody waits for a held call any more, so the operator need not decide about it. The next
-    /// process of this host may go on with a session, and with what it waits for.
-    pub(super) fn withdraw(&self, work: &Work) {
-        let Some(held) = &work.held else {
-            return;
-        };
-        let approvals = self.host.inner.approvals.clone();
-        let approvals = approvals.filter(|_| !self.host.is_stopping());
-        if let (Some(approvals), Ok(runtime)) = (approvals, Handle::try_current()) {
-            let agent = work.session().identity().agent.clone();
-            let withdrawn = approvals.withdraw(agent, held.call);
-            runtime.spawn(async move {
-                if let Err(error) = withdrawn.await {
-                    tracing::warn!(%error, "a call that nobody waits for still waits for a word");
-                }
-            });
-        }
     }
 
     /// Tells an agent that wants events that its call waits for the operator, or something that is
@@ -188,8 +168,11 @@ impl Driver {
                     }
                 }
                 if !is_granted {
-                    let failure = not_approved(namespace, &rule, &word);
-                    return self.finish_work(token, Err(failure));
+                    let failure = match work.session().access().is_revoked() {
+                        true => revoked(namespace),
+                        false => not_approved(namespace, &rule, &word),
+                    };
+                    return self.finish_work(token, Finished::refused(failure));
                 }
                 work.approved = Some(call);
                 let agent = &work.session().identity().agent;
@@ -201,7 +184,7 @@ impl Driver {
                 let text = "the host cannot ask its operator at the moment; try again later";
                 let mut failure = Failure::new(ErrorCode::RuntimeError, namespace, text);
                 failure.retryable = true;
-                self.finish_work(token, Err(failure));
+                self.finish_work(token, Finished::refused(failure));
             }
         }
     }

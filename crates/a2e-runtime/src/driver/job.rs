@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as Waiting, Poll, Wake, Waker};
 
-use a2e_session::{Failure, Token};
+use a2e_session::Token;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::Command;
-use super::work::poll_caught;
-use crate::plugin::{BoxFuture, Outcome, OverGuard};
+use super::work::{Finished, poll_caught};
+use crate::plugin::{BoxFuture, OverGuard};
 
 /// What is done for a request.
 pub(super) struct Job {
-    future: BoxFuture<'static, Result<Outcome, Failure>>,
+    future: BoxFuture<'static, Finished>,
     over: OverGuard,
     waker: JobWaker,
 }
@@ -44,7 +44,7 @@ pub(super) struct Bell(Mutex<Waker>);
 
 impl Job {
     pub(super) fn new(
-        future: BoxFuture<'static, Result<Outcome, Failure>>,
+        future: BoxFuture<'static, Finished>,
         over: OverGuard,
         waker: JobWaker,
     ) -> Self {
@@ -56,11 +56,12 @@ impl Job {
     }
 
     /// Goes on with it.
-    pub(super) fn poll(&mut self) -> Poll<Result<Outcome, Failure>> {
+    pub(super) fn poll(&mut self) -> Poll<Finished> {
         // Before it is looked at: what happens meanwhile is a reason to look again.
         let JobWaker { alarm, waker } = &self.waker;
         alarm.rang.store(false, Ordering::Release);
-        poll_caught(&mut self.future, &mut Waiting::from_waker(waker))
+        let polled = poll_caught(&mut self.future, &mut Waiting::from_waker(waker));
+        polled.map(|caught| caught.unwrap_or_else(Finished::from))
     }
 
     /// It is done: what woke it can wake another.
@@ -80,9 +81,9 @@ impl Job {
         } = self;
         let task = tokio::spawn(async move {
             let _over = over;
-            let outcome = std::future::poll_fn(|cx| poll_caught(&mut future, cx)).await;
-            let finished = Command::Finished(token, Box::new(outcome));
-            let _ = commands.send(finished).await;
+            let caught = std::future::poll_fn(|cx| poll_caught(&mut future, cx)).await;
+            let finished = Box::new(caught.unwrap_or_else(Finished::from));
+            let _ = commands.send(Command::Finished(token, finished)).await;
         });
         task.abort_handle()
     }

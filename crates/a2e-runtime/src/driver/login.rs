@@ -1,5 +1,6 @@
 //! Handshakes: who the agent is, which session is its, and how it goes on with an earlier one.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, Waker};
@@ -12,15 +13,17 @@ use policy::{Retention, TrustLevel};
 use tokio::sync::mpsc::error::SendError;
 use tracing::Instrument;
 
+use super::work::decode;
 use super::{Attach, Command, Driver};
+use crate::access::Revocations;
 use crate::auth::{Identity, Owner, Source};
 use crate::clock::{random_id, system_random};
 use crate::host::{Admission, Host, Settings, session_span};
+use crate::idempotency::{IdempotencyCache, Outcome};
 use crate::journal::{self, Journal, Restored};
 use crate::link::{Link, Reader};
 use crate::metrics::add;
 use crate::plugin::BoxFuture;
-use crate::retries::Ledger;
 use crate::session::{At, Session};
 use crate::sessions::Entry;
 use crate::snapshot::SnapshotMode;
@@ -28,7 +31,7 @@ use crate::snapshot::SnapshotMode;
 /// The agent of a session.
 pub(super) struct Known {
     pub(super) session: Arc<Session>,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) idempotency: Arc<IdempotencyCache>,
     id: SessionId<'static>,
     /// Whether it may go on with the session over another connection.
     pub(super) can_return: bool,
@@ -98,7 +101,15 @@ impl Driver {
         let owner = owner.filter(|_| self.known.is_none());
         let owner = owner.ok_or(HandshakeReason::AuthFailed)?;
         let (host, settings) = (&self.host, &self.settings);
-        let restore = || restore(host, settings, &resume.session_id, &owner, self.revocations);
+        let restore = || {
+            restore(
+                host,
+                settings,
+                &resume.session_id,
+                &owner,
+                &self.revocations,
+            )
+        };
         let entry = host
             .inner
             .sessions
@@ -225,14 +236,11 @@ impl Driver {
     }
 
     fn know(&mut self, id: SessionId<'static>, identity: Identity, can_return: bool) {
-        let ledger = match self.settings.authenticator.required() {
-            true => self.host.inner.retries.of(&identity.agent),
-            // Anybody could be this agent, so ids mean something in one session only.
-            false => Arc::default(),
-        };
         let key = journal::key(&id);
         let inner = &self.host.inner;
-        let access = inner.access.enter_since(&identity, self.revocations);
+        let idempotency = cache_of(&self.host, &self.settings, &identity.agent, &key);
+        let revocations = std::mem::take(&mut self.revocations);
+        let access = inner.access.enter_since(&identity, &revocations);
         let revoked = access.revoked().clone().cancelled_owned();
         self.revoked = Some(Box::pin(revoked));
         self.known = Some(Known {
@@ -249,7 +257,7 @@ impl Driver {
                 key,
                 self.commands.clone(),
             )),
-            ledger,
+            idempotency,
             id,
             can_return,
         });
@@ -272,17 +280,20 @@ impl Driver {
         let Some(known) = self.known.take() else {
             return;
         };
-        let stays = self.host.inner.stopping.is_cancelled() && self.journal.is_some();
+        let is_ended = self.session.is_ended_by_agent() || known.session.access().is_revoked();
+        let stays = self.host.is_stopping() && self.journal.is_some() && !is_ended;
         if !stays {
             self.record_end(&known);
-            for plugin in self.settings.registry.plugins() {
-                plugin.clear(&known.session);
-            }
+            known.session.end();
             if let Some(journal) = self.journal.take()
                 && let Err(error) = journal.remove()
             {
                 tracing::warn!(%error, "cannot remove the record of a session that has ended");
             }
+            self.host
+                .inner
+                .idempotency
+                .remove_session(known.session.key());
         }
         // Only now: who asks for the session before is told that it ends, and not given its record.
         if known.can_return {
@@ -295,9 +306,8 @@ impl Driver {
         let Restored {
             owner,
             saved: _,
+            open: _,
             states,
-            begun,
-            answers,
         } = restored;
         // Whoever vouched for it then, it is still itself; its next login says more.
         let identity = match &owner.did {
@@ -306,16 +316,9 @@ impl Driver {
         };
         self.know(self.session.session_id().clone(), identity, true);
         self.journal = self.journal(&owner);
-        let now = self.now.monotonic;
         let Some(known) = &self.known else {
             return;
         };
-        // Of those without an answer nobody knows how far they came, or what came of them.
-        let restarted = failures::restarted().into_line();
-        for (id, content) in &begun {
-            let answer = answers.get(id).unwrap_or(&restarted);
-            known.ledger.restore(now, id, *content, answer);
-        }
         for plugin in self.settings.registry.plugins() {
             let state = states.iter().find(|state| state.plugin == plugin.name());
             let state = state.filter(|_| self.settings.snapshot_mode != SnapshotMode::Plugin);
@@ -323,7 +326,7 @@ impl Driver {
             plugin.restore(&known.session, state.as_ref());
         }
         if let Some(journal) = &mut self.journal {
-            journal.adopt(now, states, begun);
+            journal.adopt(states);
         }
     }
 }
@@ -368,11 +371,17 @@ fn restore(
     settings: &Arc<Settings>,
     id: &SessionId<'static>,
     owner: &Owner,
-    revocations: u64,
+    revocations: &Revocations,
 ) -> Option<Entry> {
     let store = settings.snapshots.as_ref()?;
-    let restored = match journal::load(&**store, id) {
-        Ok(restored) => restored.filter(|restored| restored.owner == *owner)?,
+    let restored = journal::load(&**store, id).and_then(|found| {
+        let owned = found.filter(|restored| restored.owner == *owner);
+        owned
+            .map(|restored| answer_open(host, settings, restored))
+            .transpose()
+    });
+    let restored = match restored {
+        Ok(restored) => restored?,
         Err(error) => {
             tracing::error!(%error, "cannot read the record of a session");
             return None;
@@ -393,7 +402,7 @@ fn restore(
             newcomer: None,
         },
     );
-    driver.revocations = revocations;
+    driver.revocations = revocations.clone();
     driver.adopt(restored);
     let commands = driver.commands.clone();
     let span = session_span(Source::Own);
@@ -403,4 +412,33 @@ fn restore(
         owner: owner.clone(),
         commands,
     })
+}
+
+/// Finds what the open requests of a session are answered with: what they came to in the earlier process,
+/// or that they were interrupted by its end.
+fn answer_open(host: &Host, settings: &Settings, mut restored: Restored) -> io::Result<Restored> {
+    let key = journal::key(&restored.saved.session_id);
+    let cache = cache_of(host, settings, &restored.owner.agent, &key);
+    for id in std::mem::take(&mut restored.open) {
+        let body = match cache.outcome(id.as_str())? {
+            None => failures::restarted().into_message().into(),
+            Some(Outcome::Interrupted) => failures::interrupted().into_message().into(),
+            Some(Outcome::Response(line)) => match decode(line.bytes()) {
+                Some(body) => body,
+                None => failures::interrupted().into_message().into(),
+            },
+            Some(Outcome::NoResponse) => continue,
+        };
+        restored.saved.open.push((id, body));
+    }
+    Ok(restored)
+}
+
+/// The idempotency cache of an agent. Without authentication anybody could be this agent, so that ids
+/// mean something within one session only.
+fn cache_of(host: &Host, settings: &Settings, agent: &str, session: &str) -> Arc<IdempotencyCache> {
+    match settings.authenticator.required() {
+        true => host.inner.idempotency.of_agent(agent),
+        false => host.inner.idempotency.of_session(session),
+    }
 }

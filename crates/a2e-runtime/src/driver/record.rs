@@ -10,7 +10,7 @@ use audit::{Check, Event, Permit, PolicyChecks, Record, Verdict};
 use canonical::Digest;
 
 use super::Driver;
-use super::work::Work;
+use super::work::{CacheEnd, Work};
 use crate::decision::{self, Asked, Ruling};
 use crate::session::Session;
 
@@ -36,6 +36,12 @@ pub(crate) struct Note {
 /// Statuses of requests that have no error code.
 pub(crate) const SUCCESS: &str = "success";
 pub(crate) const CANCELLED: &str = "cancelled";
+
+/// An audit record that is on its way, and what follows when it is written.
+pub(super) struct Unrecorded {
+    pending: audit::Pending,
+    cache_end: Option<CacheEnd>,
+}
 
 impl Note {
     /// Takes room for the record of a request; nothing if nothing is put on record here.
@@ -160,9 +166,18 @@ impl Driver {
         }
     }
 
-    /// Puts the end of a request on record.
-    pub(super) fn put_on_record(&mut self, work: &mut Work, status: &str) {
+    /// Puts the end of a request on record, and then into the idempotency cache: what another session is
+    /// sent from there has left the node with a record.
+    pub(super) fn record_end_of(
+        &mut self,
+        work: &mut Work,
+        status: &str,
+        cache_end: Option<CacheEnd>,
+    ) {
         let Some(note) = work.note.take() else {
+            if let Some(end) = cache_end {
+                end.enter(self.now.monotonic);
+            }
             return;
         };
         let now = self.host.inner.clock.monotonic();
@@ -172,26 +187,33 @@ impl Driver {
             _ => self.session.last_written().len(),
         };
         let session = Arc::clone(work.session());
-        self.put(*note, &session, status, took, output);
+        self.put(*note, &session, (status, took, output), cache_end);
     }
 
-    /// Puts on record what became of a request.
+    /// Puts on record what became of a request: its status, how long it took, and the size of the response.
     pub(super) fn put(
         &mut self,
         note: Note,
         session: &Session,
-        status: &str,
-        took: Duration,
-        output: usize,
+        (status, took, output): (&str, Duration, usize),
+        cache_end: Option<CacheEnd>,
     ) {
         let Some(log) = &self.host.inner.audit else {
             return;
         };
         let session = self.session_body(Some(session));
         match note.enqueue(log, status, took, output, session) {
-            Ok(pending) => self.unrecorded.push_back(pending),
-            Err(error) => self.not_recorded(&error),
+            Ok(pending) => self.unrecorded.push_back(Unrecorded { pending, cache_end }),
+            Err(error) => self.not_recorded(&error, cache_end),
         }
+    }
+
+    /// Waits for a record of the session itself.
+    pub(super) fn await_record(&mut self, pending: audit::Pending) {
+        self.unrecorded.push_back(Unrecorded {
+            pending,
+            cache_end: None,
+        });
     }
 
     /// Has what was added to the record written.
@@ -209,23 +231,42 @@ impl Driver {
 
     /// Waits until everything that is to be on record is.
     pub(super) fn poll_recorded(&mut self, cx: &mut Waiting<'_>) -> Poll<()> {
-        while let Some(pending) = self.unrecorded.front_mut() {
+        while let Some(Unrecorded { pending, .. }) = self.unrecorded.front_mut() {
             let written = ready!(Pin::new(pending).poll(cx));
-            self.unrecorded.pop_front();
-            if let Err(error) = written {
-                self.not_recorded(&error);
+            let cache_end = self.unrecorded.pop_front().and_then(|it| it.cache_end);
+            match (written, cache_end) {
+                (Ok(_), Some(end)) => end.enter(self.now.monotonic),
+                (Ok(_), None) => {}
+                (Err(error), cache_end) => self.not_recorded(&error, cache_end),
             }
         }
         Poll::Ready(())
     }
 
-    /// Something was done and is not on record. Its answer does not leave, and with it the session
-    /// ends.
-    pub(super) fn not_recorded(&mut self, error: &audit::Error) {
+    /// A request was executed and is not on record. Its response does not leave, neither here nor to a
+    /// retry, and the session ends for good.
+    pub(super) fn not_recorded(&mut self, error: &audit::Error, cache_end: Option<CacheEnd>) {
         tracing::error!(%error, "a request is not on record; its session ends unanswered");
-        self.unrecorded.clear();
+        if let Some(end) = cache_end {
+            end.unrecorded().enter(self.now.monotonic);
+        }
+        self.drop_unrecorded();
         self.session.keep_nothing();
+        if let Some(journal) = self.journal.take()
+            && let Err(error) = journal.remove()
+        {
+            tracing::warn!(%error, "cannot remove the record of a session that has ended");
+        }
         self.detach();
+    }
+
+    /// Does not wait for records any more: what is not recorded by now leaves with no retry either.
+    pub(super) fn drop_unrecorded(&mut self) {
+        for Unrecorded { cache_end, .. } in std::mem::take(&mut self.unrecorded) {
+            if let Some(end) = cache_end {
+                end.unrecorded().enter(self.now.monotonic);
+            }
+        }
     }
 }
 

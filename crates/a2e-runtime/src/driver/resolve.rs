@@ -42,18 +42,21 @@ impl Driver {
             Box::pin(async move { settings.registry.resolve(&message, &session).await });
         let mut nobody = Waiting::from_waker(Waker::noop());
         let resolving = Resolving { request, next };
-        if let Poll::Ready(resolved) = poll_caught(&mut job, &mut nobody) {
+        if let Poll::Ready(caught) = poll_caught(&mut job, &mut nobody) {
+            let resolved = caught.unwrap_or_else(|crashed| Err(crashed.into()));
             return self.go_on_resolved(work, resolving, resolved);
         }
         let commands = self.commands.clone();
         let task = tokio::spawn(async move {
-            let resolved = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await;
+            let caught = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await;
+            let resolved = caught.unwrap_or_else(|crashed| Err(crashed.into()));
             let _ = commands
                 .send(Command::Resolved(token, Box::new(resolved)))
                 .await;
         });
         work.task = Some(task.abort_handle());
         work.resolving = Some(resolving);
+        self.session.set_undecided(token, true);
         self.add_work(work);
     }
 
@@ -63,6 +66,7 @@ impl Driver {
             && let Some(resolving) = work.resolving.take()
         {
             work.task = None;
+            self.session.set_undecided(token, false);
             self.go_on_resolved(work, resolving, resolved);
         }
     }

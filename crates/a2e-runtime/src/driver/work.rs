@@ -1,6 +1,5 @@
 //! The requests of a session: started, answered, cancelled, and sent again.
 
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::task::{Context as Waiting, Poll};
 use std::time::Duration;
 
 use a2e_session::{EventError, Failure, Request, Token, failures};
-use a2e_wire::{Body, Decoder, ErrorCode, Message, Namespace, Sender, Tag, Timestamp};
+use a2e_wire::{Body, Decoder, ErrorCode, Message, MessageId, Namespace, Sender, Tag, Timestamp};
 use canonical::Digest;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -21,11 +20,10 @@ use super::resolve::{Next, Resolving};
 use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
 use crate::decision::{Asked, Repetition, RuleName, revoked, unrecorded};
-use crate::journal::{Begun as OnRecord, Gets};
+use crate::idempotency::{Begun, Ending, Follow, IdempotencyCache, Key, Outcome as Retried, Piece};
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, SendError};
 use crate::resolution::{Resolution, normalize, open_selector};
-use crate::retries::{Begun, Follow, Key, Ledger, Piece};
 use crate::session::Session;
 use crate::snapshot::SnapshotMode;
 
@@ -41,6 +39,7 @@ pub(super) struct Held {
 /// A request that is worked on.
 pub(super) struct Work {
     token: Token,
+    id: MessageId<'static>,
     tag: Option<Tag>,
     started: Duration,
     /// The session that it came with, whoever shakes hands on this connection later.
@@ -49,8 +48,8 @@ pub(super) struct Work {
     job: Option<Job>,
     /// and then the task that does it.
     pub(super) task: Option<AbortHandle>,
-    /// Where it is remembered, and by what; nowhere if another one is.
-    remembered: Option<(Arc<Ledger>, Key)>,
+    /// Its entry in the agent's idempotency cache; none if it has no id or is a retry.
+    idempotency: Option<(Arc<IdempotencyCache>, Key)>,
     /// What it needs to go on, while it is found out what it stands for.
     pub(super) resolving: Option<Resolving>,
     /// The call and the rule that holds it, while the operator is asked.
@@ -63,8 +62,22 @@ pub(super) struct Work {
     pub(super) note: Option<Box<Note>>,
 }
 
+/// How the work on a request ended: what the agent is sent now, and what a retry gets.
+pub(crate) struct Finished {
+    pub(super) outcome: Result<Outcome, Failure>,
+    ending: Ending,
+}
+
+/// The end of a request in the idempotency cache. It waits for the audit record of the response.
+pub(super) struct CacheEnd {
+    cache: Arc<IdempotencyCache>,
+    key: Key,
+    ending: Ending,
+    response: Box<[u8]>,
+}
+
 impl Driver {
-    /// Starts a request: it is remembered, decided about, and given to its plugin.
+    /// Starts a request: it is looked up in the idempotency cache, decided about, and given to its plugin.
     pub(super) fn start(&mut self, mut request: Request) {
         let started = self.host.inner.clock.monotonic();
         let token = request.token;
@@ -84,16 +97,17 @@ impl Driver {
         }
         normalize(&mut request.message);
         let Some(known) = &self.known else {
-            return self.finish_work(token, Err(failures::unauthorized()));
+            return self.finish_work(token, Finished::refused(failures::unauthorized()));
         };
         let mut work = Work {
             token,
+            id: request.message.envelope.id.clone(),
             tag: request.message.body.tag(),
             started,
             session: Arc::clone(&known.session),
             job: None,
             task: None,
-            remembered: None,
+            idempotency: None,
             resolving: None,
             held: None,
             approved: None,
@@ -107,20 +121,20 @@ impl Driver {
         let rules = policies.of(asked.agent());
         if let Err(failure) = self.host.inner.counters.count(rules, self.now, asked) {
             self.count_refusal(asked.agent(), RATE_LIMITED);
-            return self.end_work(token, Some(work), Err(failure));
+            return self.end_work(token, Some(work), Finished::refused(failure));
         }
-        let id = &request.message.envelope.id;
-        if !id.is_empty() {
-            match known.ledger.begin(started, id, Arc::clone(&request.line)) {
-                Begun::New(key) => work.remembered = Some((Arc::clone(&known.ledger), key)),
+        if !work.id.is_empty() {
+            let cache = &known.idempotency;
+            match cache.begin(started, &work.id, Arc::clone(&request.line)) {
+                Begun::New(key) => work.idempotency = Some((Arc::clone(cache), key)),
                 Begun::Again(follow) => {
-                    // What is given again leaves the node as the first answer did: that is on record, too.
+                    // A response that is sent again leaves the node as the first one did, with a record.
                     match self.note(asked) {
                         Ok(note) => work.note = note,
                         Err(error) => {
                             tracing::debug!(%error, "a request is refused");
                             let failure = unrecorded(work.namespace());
-                            return self.end_work(token, Some(work), Err(failure));
+                            return self.end_work(token, Some(work), Finished::refused(failure));
                         }
                     }
                     if let Some(note) = &mut work.note {
@@ -133,7 +147,7 @@ impl Driver {
                     let namespace = work.namespace();
                     self.count_refusal(asked.agent(), ID_REUSED);
                     let failure = failures::id_reused(namespace);
-                    return self.end_work(token, Some(work), Err(failure));
+                    return self.end_work(token, Some(work), Finished::refused(failure));
                 }
             }
         }
@@ -154,21 +168,32 @@ impl Driver {
         let (session, id) = (Arc::clone(&work.session), message.envelope.id.clone());
         let access = session.access().clone();
         let context = Context::new(session, id, Asker::Agent(token), resolution);
-        self.record_begun(&work, &message);
+        let begun = self.begin_effect(&work, &message);
         let over = context.over_guard();
         let settings = Arc::clone(&self.settings);
         let trace = trace_of(&message);
         let span = span_of(&message, trace.as_ref());
         let namespace = work.namespace();
         let job = async move {
+            if let Some((cache, key)) = begun {
+                match cache.record_begun(key).await {
+                    Ok(true) => {}
+                    // Nobody waits for it any more.
+                    Ok(false) => return Finished::interrupted(failures::interrupted()),
+                    Err(error) => {
+                        tracing::error!(%error, "a request that cannot be recorded is not executed");
+                        return Finished::refused(not_recorded(namespace));
+                    }
+                }
+            }
             // Its session may not be that of the connection any more.
-            let outcome = tokio::select! {
+            let finished = tokio::select! {
                 biased;
-                outcome = settings.registry.dispatch(message, context) => outcome,
-                () = access.revoked().cancelled() => Err(revoked(namespace)),
+                outcome = settings.registry.dispatch(message, context) => outcome.into(),
+                () = access.revoked().cancelled() => Finished::interrupted(revoked(namespace)),
             };
-            note_failure(&outcome);
-            outcome
+            note_failure(&finished.outcome);
+            finished
         };
         let job = job.instrument(span);
         let job: BoxFuture<'static, _> = match trace {
@@ -179,8 +204,8 @@ impl Driver {
         let waker = waker.unwrap_or_else(|| JobWaker::new(&self.bell));
         let mut job = Job::new(job, over, waker);
         match job.poll() {
-            Poll::Ready(outcome) => {
-                self.end_work(token, Some(work), outcome);
+            Poll::Ready(finished) => {
+                self.end_work(token, Some(work), finished);
                 // It is over when it is answered.
                 self.spare_waker = Some(job.into_waker());
             }
@@ -191,33 +216,29 @@ impl Driver {
         }
     }
 
-    /// Puts on record that a request is begun, if what it does may outlive this process: whoever sends
-    /// it again to the next one must not have it done twice.
-    fn record_begun(&mut self, work: &Work, message: &Message<'_>) {
-        if self.is_current(work)
-            && let Some(journal) = &mut self.journal
-            && let Some((ledger, key)) = &work.remembered
-            && self.settings.registry.outlives(message)
-            && let Some(content) = ledger.content(key)
-        {
-            let id = key.id().to_owned();
-            let recorded = journal.begin_request(self.now.monotonic, OnRecord { id, content });
-            self.has_recorded(recorded);
+    /// Notes that a request is about to be executed, if its effect outlives this process; returns its entry
+    /// if that is to be recorded first.
+    fn begin_effect(
+        &mut self,
+        work: &Work,
+        message: &Message<'_>,
+    ) -> Option<(Arc<IdempotencyCache>, Key)> {
+        let (cache, key) = work.idempotency.as_ref()?;
+        let registry = &self.settings.registry;
+        if !registry.outlives(message) {
+            return None;
         }
-    }
-
-    /// A request may be done again: it is forgotten, on record too.
-    fn forget_request(&mut self, work: &Work, gets: Gets) {
-        let Some((ledger, key)) = &work.remembered else {
-            return;
-        };
-        ledger.forget(key);
+        cache.note_effect(key);
+        if registry.recognises_retries(message) {
+            return None;
+        }
         if self.is_current(work)
             && let Some(journal) = &mut self.journal
         {
-            let recorded = journal.forget_request(key.id(), gets);
+            let recorded = journal.record_open(&self.session);
             self.has_recorded(recorded);
         }
+        Some((Arc::clone(cache), key.clone()))
     }
 
     /// Goes on with the requests for which something has happened; says whether there were any.
@@ -244,28 +265,20 @@ impl Driver {
         happened
     }
 
-    /// Answers a request that is worked on.
-    pub(super) fn finish_work(&mut self, token: Token, outcome: Result<Outcome, Failure>) {
+    /// Ends a request that is worked on.
+    pub(super) fn finish_work(&mut self, token: Token, finished: Finished) {
         let work = self.take_work(token);
-        self.end_work(token, work, outcome);
+        self.end_work(token, work, finished);
     }
 
-    /// Answers a request that is not, or not any more, among those that are worked on.
-    pub(super) fn end_work(
-        &mut self,
-        token: Token,
-        work: Option<Work>,
-        outcome: Result<Outcome, Failure>,
-    ) {
+    /// Ends a request that is not, or not any more, among those that are worked on: the agent is answered,
+    /// the audit log has a record of it, and then the idempotency cache its end.
+    pub(super) fn end_work(&mut self, token: Token, work: Option<Work>, finished: Finished) {
         let now = self.now;
-        let forgets = match &outcome {
-            Ok(Outcome::Answer(_)) => None,
-            Ok(Outcome::Done | Outcome::Pass) => Some(Gets::Nothing),
-            Err(failure) => failure.retryable.then_some(Gets::Answer),
-        };
+        let Finished { outcome, ending } = finished;
         let (ended, status) = match &outcome {
-            Ok(_) => (Ended::Answered, Cow::Borrowed(record::SUCCESS)),
-            Err(failure) => (Ended::Failed, Cow::Owned(failure.code.as_str().to_owned())),
+            Ok(_) => (Ended::Answered, record::SUCCESS.to_owned()),
+            Err(failure) => (Ended::Failed, failure.code.as_str().to_owned()),
         };
         let answered = match outcome {
             Ok(Outcome::Answer(body)) => self.session.respond(now, token, Ok(*body)),
@@ -279,12 +292,15 @@ impl Driver {
         if answered.is_err() {
             return self.give_up(work);
         }
-        self.put_on_record(&mut work, &status);
-        if let Some(gets) = forgets {
-            self.forget_request(&work, gets);
-        } else if let Some((ledger, key)) = &work.remembered {
-            ledger.finish(now.monotonic, key, self.session.last_written());
+        if ending == Ending::NoResponse
+            && self.is_current(&work)
+            && let Some(journal) = &mut self.journal
+        {
+            let recorded = journal.record_over(&work.id);
+            self.has_recorded(recorded);
         }
+        let cache_end = work.cache_end(ending, self.session.last_written());
+        self.record_end_of(&mut work, &status, cache_end);
         self.count(&work, ended);
         if self.is_current(&work) {
             self.save_plugins(work.tag);
@@ -298,15 +314,17 @@ impl Driver {
         }
     }
 
-    /// Ends the task of a request; nobody waits for it.
+    /// Interrupts a request; nobody waits for it.
     pub(super) fn give_up(&mut self, mut work: Work) {
         Self::note_withdrawn(&mut work);
-        self.put_on_record(&mut work, record::CANCELLED);
         if let Some(task) = &work.task {
             task.abort();
         }
-        self.withdraw(&work);
-        self.forget_request(&work, Gets::Answer);
+        // It leaves no response that would have to wait for the record.
+        if let Some(end) = work.cache_end(Ending::Interrupted, &[]) {
+            end.enter(self.now.monotonic);
+        }
+        self.record_end_of(&mut work, record::CANCELLED, None);
         self.count(&work, Ended::Cancelled);
     }
 
@@ -314,7 +332,7 @@ impl Driver {
         let now = self.now;
         match command {
             Command::LoggedIn(outcome) => self.logged_in(*outcome),
-            Command::Finished(token, outcome) => self.finish_work(token, *outcome),
+            Command::Finished(token, finished) => self.finish_work(token, *finished),
             Command::Event { token, body, done } => self.send_event(token, body, done),
             Command::Again(token, piece) => self.take_piece(token, piece),
             Command::Push { body, also, done } => {
@@ -355,25 +373,25 @@ impl Driver {
         let outcome = self.session.event(now, token, *body);
         if outcome.is_ok()
             && let Some(work) = self.work.iter().find(|work| work.token == token)
-            && let Some((ledger, key)) = &work.remembered
+            && let Some((cache, key)) = &work.idempotency
         {
-            ledger.event(key, self.session.last_written());
+            cache.event(key, self.session.last_written());
         }
         let _ = done.send(outcome.map_err(|_| SendError));
     }
 
-    /// Sends again what came of a request.
+    /// Sends again what became of a request.
     fn send_again(&self, token: Token, mut follow: Follow) -> AbortHandle {
         let commands = self.commands.clone();
         let task = tokio::spawn(async move {
             while let Some(piece) = follow.next().await {
-                let is_last = matches!(piece, Piece::Answer(_));
+                let is_last = matches!(piece, Piece::Outcome(_));
                 if commands.send(Command::Again(token, piece)).await.is_err() || is_last {
                     return;
                 }
             }
-            let given_up = Command::Finished(token, Box::new(Err(given_up())));
-            let _ = commands.send(given_up).await;
+            let finished = Box::new(Finished::refused(not_executed()));
+            let _ = commands.send(Command::Finished(token, finished)).await;
         });
         task.abort_handle()
     }
@@ -393,13 +411,17 @@ impl Driver {
                     self.held.push(Command::Again(token, Piece::Event(line)));
                 }
             }
-            Piece::Answer(line) => {
-                let outcome = match decode(line.bytes()) {
-                    Some(Body::Error(error)) => Err(error.into()),
-                    Some(body) => Ok(Outcome::answer(body)),
-                    None => Err(given_up()),
+            Piece::Outcome(retried) => {
+                let outcome = match retried {
+                    Retried::Response(line) => match decode(line.bytes()) {
+                        Some(Body::Error(error)) => Err(error.into()),
+                        Some(body) => Ok(Outcome::answer(body)),
+                        None => Err(failures::interrupted()),
+                    },
+                    Retried::NoResponse => Ok(Outcome::Done),
+                    Retried::Interrupted => Err(failures::interrupted()),
                 };
-                self.finish_work(token, outcome);
+                self.finish_work(token, outcome.into());
             }
         }
     }
@@ -470,6 +492,21 @@ impl Work {
         &self.session
     }
 
+    /// How it ends in the idempotency cache, if it is there.
+    fn cache_end(&mut self, ending: Ending, response: &[u8]) -> Option<CacheEnd> {
+        let (cache, key) = self.idempotency.take()?;
+        let response = match ending {
+            Ending::Responded => response,
+            Ending::RetryAllowed | Ending::Interrupted | Ending::NoResponse => &[],
+        };
+        Some(CacheEnd {
+            cache,
+            key,
+            ending,
+            response: response.into(),
+        })
+    }
+
     /// As it is decided about.
     pub(super) fn asked<'a>(
         &'a self,
@@ -481,13 +518,75 @@ impl Work {
     }
 }
 
-/// Polls a plugin. A panic in it is that request's failure, nobody else's.
+impl Finished {
+    /// A request that was not executed.
+    pub(super) const fn refused(failure: Failure) -> Self {
+        Self {
+            outcome: Err(failure),
+            ending: Ending::RetryAllowed,
+        }
+    }
+
+    /// A request that did not come to its own end.
+    const fn interrupted(failure: Failure) -> Self {
+        Self {
+            outcome: Err(failure),
+            ending: Ending::Interrupted,
+        }
+    }
+}
+
+/// What a plugin responded.
+impl From<Result<Outcome, Failure>> for Finished {
+    fn from(outcome: Result<Outcome, Failure>) -> Self {
+        let ending = match &outcome {
+            Ok(Outcome::Answer(_)) => Ending::Responded,
+            Ok(Outcome::Done | Outcome::Pass) => Ending::NoResponse,
+            Err(failure) if failure.retryable => Ending::RetryAllowed,
+            Err(_) => Ending::Responded,
+        };
+        Self { outcome, ending }
+    }
+}
+
+impl From<Crashed> for Finished {
+    fn from(crashed: Crashed) -> Self {
+        Self::interrupted(crashed.into())
+    }
+}
+
+impl CacheEnd {
+    pub(super) fn enter(self, now: Duration) {
+        self.cache.end(now, &self.key, self.ending, &self.response);
+    }
+
+    /// The same for a request of which there is no audit record: nobody is sent its response.
+    pub(super) fn unrecorded(self) -> Self {
+        Self {
+            ending: Ending::Interrupted,
+            ..self
+        }
+    }
+}
+
+/// A plugin has panicked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Crashed;
+
+impl From<Crashed> for Failure {
+    fn from(_: Crashed) -> Self {
+        let text = "the plugin crashed; the host's log says more";
+        Self::new(ErrorCode::RuntimeError, Namespace::Base, text)
+    }
+}
+
+/// Polls a plugin. A panic in it fails that request, and no other.
 pub(crate) fn poll_caught<T>(
-    job: &mut BoxFuture<'static, Result<T, Failure>>,
+    job: &mut BoxFuture<'static, T>,
     cx: &mut Waiting<'_>,
-) -> Poll<Result<T, Failure>> {
+) -> Poll<Result<T, Crashed>> {
     let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(job).poll(cx)));
-    polled.unwrap_or_else(|_| Poll::Ready(Err(crashed())))
+    polled.map_or(Poll::Ready(Err(Crashed)), |polled| polled.map(Ok))
 }
 
 fn wants_events(body: &Body<'_>) -> bool {
@@ -500,20 +599,24 @@ fn wants_events(body: &Body<'_>) -> bool {
     }
 }
 
-fn decode(line: &[u8]) -> Option<Body<'static>> {
+pub(super) fn decode(line: &[u8]) -> Option<Body<'static>> {
     let message = Decoder::default().decode(line, Sender::Host, Timestamp::default());
     Some(message.ok()?.into_owned().body)
 }
 
-fn crashed() -> Failure {
-    let text = "the plugin crashed; the host's log says more";
-    Failure::new(ErrorCode::RuntimeError, Namespace::Base, text)
-}
-
-/// What is said to whoever sent a request again that then was not done.
-fn given_up() -> Failure {
-    let text = "the request you sent before was given up; send it with a fresh id";
+/// A retry of a request that then was not executed, or had no lasting effect.
+fn not_executed() -> Failure {
+    let text = "the request you sent before was not executed to its end; send it again";
     let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
     failure.retryable = true;
     failure
+}
+
+/// A request that cannot be recorded before it is executed.
+fn not_recorded(namespace: Namespace) -> Failure {
+    let text = "the host cannot record at the moment that it executes this, so it does not; try again \
+                later";
+    let mut failure = Failure::new(ErrorCode::RuntimeError, namespace, text);
+    failure.retryable = true;
+    failure.because("store_unavailable")
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use a2e_session::{HostEvent, Limits, Now, Offer, OfferedCapability};
 use a2e_wire::Body;
 use serde_json::json;
@@ -75,85 +77,40 @@ fn journal(session: &HostSession, max_replay: usize) -> (Arc<MemoryStore>, Journ
     (store, journal)
 }
 
-fn begin(journal: &mut Journal, id: &str) {
-    let begun = Begun {
-        id: id.into(),
-        content: Digest::of(id.as_bytes()),
-    };
-    journal.begin_request(now().monotonic, begun).unwrap();
-}
-
-/// The requests that must not be begun again.
-fn begun(restored: &Restored) -> Vec<&str> {
-    let mut begun: Vec<_> = restored.begun.keys().map(String::as_str).collect();
-    begun.sort_unstable();
-    begun
-}
-
 fn answer() -> Body<'static> {
     a2e_wire::messages::tool::ToolListResponse::new().into()
 }
 
-/// The first thing on record may be that a request is begun; what was written before follows.
+/// It may be the first thing that is recorded; what was written before follows.
 #[test]
-fn a_request_that_is_begun_before_anything_is_on_record() {
+fn request_is_open_before_it_is_executed() {
     let mut session = opened(1000);
     let (store, mut journal) = journal(&session, 1000);
     ask(&mut session, "1");
-    begin(&mut journal, "1");
+    journal.record_open(&session).unwrap();
     let restored = load(&*store, session.session_id()).unwrap().unwrap();
-    assert_eq!(restored.saved.open, ["1".into()]);
-    assert_eq!((begun(&restored), restored.saved.last_eid), (vec!["1"], 0));
+    assert_eq!(restored.open, ["1".into()]);
+    assert_eq!(restored.saved.last_eid, 0);
     journal.record(&mut session).unwrap();
+    ask(&mut session, "\"2\"\n");
+    journal.record_open(&session).unwrap();
     let restored = load(&*store, session.session_id()).unwrap().unwrap();
-    assert_eq!((begun(&restored), restored.saved.last_eid), (vec!["1"], 1));
+    assert_eq!(restored.open, ["1".into(), "\"2\"\n".into()]);
+    assert_eq!(restored.saved.last_eid, 1);
 }
 
-/// Requests that came to nothing may be done again; one that gets no answer is not owed any.
+/// A request that gets no response is not owed one.
 #[test]
-fn what_may_be_done_again() {
+fn request_without_response_is_not_open_after_its_end() {
     let mut session = opened(1000);
     let (store, mut journal) = journal(&session, 1000);
-    journal.record(&mut session).unwrap();
-    for id in ["failed", "silent", "again", "\"quoted\"\n"] {
+    for id in ["silent", "open"] {
         ask(&mut session, id);
-        begin(&mut journal, id);
     }
-    journal.forget_request("failed", Gets::Answer).unwrap();
-    journal.forget_request("silent", Gets::Nothing).unwrap();
-    journal.forget_request("again", Gets::Answer).unwrap();
-    begin(&mut journal, "again");
+    journal.record(&mut session).unwrap();
+    journal.record_over(&"silent".into()).unwrap();
     let restored = load(&*store, session.session_id()).unwrap().unwrap();
-    let open = ["failed", "again", "\"quoted\"\n"].map(MessageId::from);
-    assert_eq!(restored.saved.open, open);
-    assert_eq!(begun(&restored), ["\"quoted\"\n", "again"]);
-}
-
-/// What was answered long ago is no longer owed, but must still not be done twice.
-#[test]
-fn a_record_that_is_begun_anew_knows_what_was_done() {
-    let mut session = opened(0);
-    let (store, mut journal) = journal(&session, 0);
-    for number in 0..1000 {
-        let id = number.to_string();
-        let token = ask(&mut session, &id)[0];
-        begin(&mut journal, &id);
-        if number > 0 {
-            session.respond(now(), token, Ok(answer())).unwrap();
-        }
-        journal.record(&mut session).unwrap();
-        while session.poll_transmit(now()).is_some() {}
-    }
-    let restored = load(&*store, session.session_id()).unwrap().unwrap();
-    assert!(restored.answers.len() < 1000, "it was begun anew");
-    assert_eq!(restored.begun.len(), 1000);
-    assert_eq!(restored.saved.open, ["0".into()]);
-    // And so does the next process.
-    let (store, mut next) = self::journal(&session, 0);
-    next.adopt(now().monotonic, Vec::new(), restored.begun);
-    next.record(&mut session).unwrap();
-    let restored = load(&*store, session.session_id()).unwrap().unwrap();
-    assert_eq!(restored.begun.len(), 1000);
+    assert_eq!(restored.open, ["open".into()]);
 }
 
 #[test]
@@ -162,10 +119,7 @@ fn what_is_on_record_can_be_gone_on_with() {
     let (store, mut journal) = journal(&session, 1000);
     journal.record(&mut session).unwrap();
     let first = ask(&mut session, "1")[0];
-    begin(&mut journal, "1");
     ask(&mut session, "2");
-    begin(&mut journal, "2");
-    ask(&mut session, "3");
     journal.record(&mut session).unwrap();
     session.respond(now(), first, Ok(answer())).unwrap();
     journal.record(&mut session).unwrap();
@@ -179,12 +133,9 @@ fn what_is_on_record_can_be_gone_on_with() {
     assert_eq!(restored.saved.session_id, *session.session_id());
     assert_eq!(restored.saved.accepted, [Capability::Tools]);
     assert_eq!(restored.saved.last_eid, 2);
-    assert_eq!(restored.saved.open, ["2".into(), "3".into()]);
-    assert_eq!(begun(&restored), ["1", "2"], "the third was only taken");
+    assert_eq!(restored.open, ["2".into()]);
     let eids: Vec<_> = restored.saved.written.iter().map(|(eid, _)| *eid).collect();
     assert_eq!(eids, [1, 2]);
-    let answered: Vec<_> = restored.answers.keys().collect();
-    assert_eq!(answered, ["1"], "the handshake has no answer to remember");
     assert_eq!(restored.states.len(), 1);
     assert_eq!(restored.states[0].state, "{\"n\":2}");
 }
@@ -202,10 +153,10 @@ fn a_record_that_was_cut_off() {
         let restored = read(&whole[..length]);
         assert_eq!(restored.is_some(), length >= first_line, "cut at {length}");
         if let Some(restored) = restored {
-            assert!(restored.saved.open.is_empty(), "cut at {length}");
+            assert!(restored.open.is_empty(), "cut at {length}");
         }
     }
-    assert_eq!(read(&whole).unwrap().saved.open, ["1".into()]);
+    assert_eq!(read(&whole).unwrap().open, ["1".into()]);
 }
 
 #[test]
@@ -227,5 +178,5 @@ fn a_record_is_begun_anew_before_it_grows_without_end() {
     assert!(longest < journal.max_length + 1000, "{longest}");
     let restored = load(&*store, session.session_id()).unwrap().unwrap();
     assert_eq!(restored.saved.last_eid, 2001);
-    assert_eq!(restored.saved.open, ["open".into()]);
+    assert_eq!(restored.open, ["open".into()]);
 }

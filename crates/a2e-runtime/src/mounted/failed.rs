@@ -35,6 +35,17 @@ struct Detail {
     reason: String,
 }
 
+/// What our agent is told of a failure of a request that was sent there. Without an answer nobody knows
+/// whether it was executed, and sent again it would be another request.
+pub(super) fn after_sending(name: &str, namespace: Namespace, error: ClientError) -> Failure {
+    let is_uncertain = !matches!(error, ClientError::Host(_) | ClientError::Refused(_));
+    let failure = failure(name, namespace, error);
+    Failure {
+        retryable: failure.retryable && !is_uncertain,
+        ..failure
+    }
+}
+
 /// What our agent is told of a failure there.
 pub(super) fn failure(name: &str, namespace: Namespace, error: ClientError) -> Failure {
     match error {
@@ -159,6 +170,16 @@ mod tests {
         let unreachable = ClientError::Io(std::io::Error::other(long(10_000)));
         let failure = failure("m", Namespace::Tool, unreachable);
         assert_eq!(failure.message.chars().count(), 2001);
+    }
+
+    /// Sent again it would be another request there.
+    #[test]
+    fn request_that_may_have_been_executed_is_not_retryable() {
+        let failed = |error| after_sending("m", Namespace::Tool, error).retryable;
+        assert!(!failed(ClientError::Lost));
+        assert!(!failed(ClientError::Closed));
+        assert!(failure("m", Namespace::Tool, ClientError::Closed).retryable);
+        assert!(failed(too_many_children("m")), "the host itself says so");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use base::sync_folder;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::listen::is_too_many;
@@ -24,6 +25,8 @@ use super::frame::{self, Frames};
 #[derive(Debug)]
 pub struct FileStore {
     folder: PathBuf,
+    /// Whether records are synced when that is asked for.
+    syncs: bool,
     records: Mutex<HashMap<String, Arc<Mutex<Record>>>>,
     /// Files lately written to, so that a busy session does not open its file each time.
     open: Mutex<HashMap<String, Arc<File>>>,
@@ -34,6 +37,8 @@ pub struct FileStore {
 struct Record {
     life: u64,
     end: u64,
+    /// Whether the name of its file is known to be on the disk.
+    is_named: bool,
 }
 
 /// What the names of files end with.
@@ -60,9 +65,17 @@ impl FileStore {
         sweep(&folder, kept)?;
         Ok(Self {
             folder,
+            syncs: false,
             records: Mutex::default(),
             open: Mutex::default(),
         })
+    }
+
+    /// The same store, in which records that are [synced](SnapshotStore::sync) survive a power loss.
+    #[must_use]
+    pub fn synced(mut self) -> Self {
+        self.syncs = true;
+        self
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -135,6 +148,10 @@ impl SnapshotStore for FileStore {
         let file = self.make_room_for(|| writable(&spare))?;
         let mut fresh = Record::begin()?;
         fresh.write(&file, bytes)?;
+        if self.syncs {
+            // Else the name could be on the disk before the content is, and the earlier record lost.
+            file.sync_data()?;
+        }
         if let Err(error) = renameat_with(CWD, &spare, CWD, &path, RenameFlags::EXCHANGE) {
             // There is no earlier one, or the file system cannot exchange two.
             tracing::trace!(%error, "a record takes its place");
@@ -142,6 +159,27 @@ impl SnapshotStore for FileStore {
         }
         *record = fresh;
         keep(&mut lock(&self.open), key, &Arc::new(file));
+        Ok(())
+    }
+
+    fn syncs(&self) -> bool {
+        self.syncs
+    }
+
+    fn sync(&self, key: &str) -> io::Result<()> {
+        if !self.syncs {
+            return Ok(());
+        }
+        let record = self.record(key);
+        let before = *lock(&record);
+        // Without the lock, so that others may add meanwhile.
+        self.file(key)?.sync_data()?;
+        if !before.is_named {
+            sync_folder(&self.folder)?;
+            let mut record = lock(&record);
+            // Another file may have taken its name meanwhile.
+            record.is_named |= record.life == before.life;
+        }
         Ok(())
     }
 
@@ -180,7 +218,10 @@ impl Record {
     /// The next life of a file. What was left in it is of another.
     fn begin() -> io::Result<Self> {
         let life = getrandom::u64().map_err(io::Error::other)?;
-        Ok(Self { life, end: 0 })
+        Ok(Self {
+            life,
+            ..Self::default()
+        })
     }
 
     /// What a file has.
@@ -192,6 +233,7 @@ impl Record {
         Ok(Self {
             life: frames.life(),
             end: frames.at(),
+            is_named: false,
         })
     }
 

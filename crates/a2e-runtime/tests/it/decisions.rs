@@ -40,8 +40,11 @@ fn with(common: &Value) -> HostBuilder {
 }
 
 fn approvals() -> Approvals {
-    let store = Store::new(Memory::new(store::Limits::default()));
-    Approvals::new(store, Duration::from_secs(60))
+    approvals_in(&Store::new(Memory::new(store::Limits::default())))
+}
+
+fn approvals_in(store: &Store) -> Approvals {
+    Approvals::new(store.clone(), Duration::from_secs(60))
 }
 
 fn call(id: &str, tool: &str, arguments: &Value) -> Value {
@@ -82,7 +85,7 @@ impl KeyCheck for NoKeys {
     }
 }
 
-fn log(folder: &Path) -> Log {
+pub(crate) fn log(folder: &Path) -> Log {
     let mut count = 0;
     let parts = Parts {
         signer: Box::new(NoKeys),

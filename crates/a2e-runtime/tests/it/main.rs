@@ -9,6 +9,7 @@ mod bad_input;
 mod client;
 mod decisions;
 mod http_server;
+mod interrupted;
 mod newcomers;
 mod own_tools;
 mod plugins;

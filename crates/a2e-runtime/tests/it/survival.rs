@@ -109,11 +109,20 @@ fn respond(json: &str) -> Outcome {
     Outcome::answer(ToolCallResponse::new(result, Timestamp::default()))
 }
 
-fn builder(store: &Arc<MemoryStore>, mode: SnapshotMode) -> (HostBuilder, Arc<Counter>) {
+/// What outlives a process.
+#[derive(Default)]
+struct Disk {
+    sessions: Arc<MemoryStore>,
+    requests: Arc<MemoryStore>,
+}
+
+fn builder(disk: &Disk, mode: SnapshotMode) -> (HostBuilder, Arc<Counter>) {
     let counter = Arc::new(Counter::default());
-    let store: Arc<dyn SnapshotStore> = Arc::<MemoryStore>::clone(store);
     let plugin: Arc<dyn Plugin> = Arc::<Counter>::clone(&counter);
-    (demo().shared_plugin(plugin).snapshots(store, mode), counter)
+    let builder = demo().shared_plugin(plugin);
+    let builder = builder.snapshots(Arc::<MemoryStore>::clone(&disk.sessions), mode);
+    let builder = builder.idempotency(Arc::<MemoryStore>::clone(&disk.requests));
+    (builder, counter)
 }
 
 async fn count(wire: &mut Wire, id: &str) -> serde_json::Value {
@@ -142,8 +151,8 @@ async fn what_a_plugin_keeps() {
         (SnapshotMode::Hybrid, "restore 2", 3),
         (SnapshotMode::Plugin, "restore nothing", 1),
     ] {
-        let store = Arc::new(MemoryStore::default());
-        let (first, counter) = builder(&store, mode);
+        let disk = Disk::default();
+        let (first, counter) = builder(&disk, mode);
         let first = first.build();
         let mut wire = Transport::Memory.place(&first).await.wire().await;
         let session = wire.ask(&handshake()).await["session_id"].clone();
@@ -155,7 +164,7 @@ async fn what_a_plugin_keeps() {
         assert!(counter.log.lock().unwrap().is_empty());
 
         // Another process with the same store, while the first is as good as dead.
-        let (second, counter) = builder(&store, mode);
+        let (second, counter) = builder(&disk, mode);
         let second = second.build();
         let (mut wire, hello) = back(&second, &session, 3).await;
         assert_eq!(hello["resumed"], true, "{hello}");
@@ -185,7 +194,7 @@ async fn what_a_plugin_keeps() {
 /// A request that is sent again while it runs is done once, and answered twice.
 #[tokio::test]
 async fn a_request_that_is_sent_again_is_done_once() {
-    let (host, counter) = builder(&Arc::default(), SnapshotMode::Host);
+    let (host, counter) = builder(&Disk::default(), SnapshotMode::Host);
     let host = host.build();
     let gated = json!({"type": "tool/call/req", "id": "g", "tool_name": "gated", "arguments": {}});
     let mut first = Wire::connected(Transport::Tcp, &host).await;
@@ -222,15 +231,15 @@ async fn a_request_that_is_sent_again_is_done_once() {
 /// A request that a crash has cut off is not begun again, however often it is sent and whatever crashes.
 #[tokio::test]
 async fn a_request_that_was_cut_off_is_not_begun_again() {
-    let store = Arc::new(MemoryStore::default());
-    let (host, counter) = builder(&store, SnapshotMode::Host);
+    let disk = Disk::default();
+    let (host, counter) = builder(&disk, SnapshotMode::Host);
     let mut wire = Transport::Memory.place(&host.build()).await.wire().await;
     let session = wire.ask(&handshake()).await["session_id"].clone();
     let gated = json!({"type": "tool/call/req", "id": "g", "tool_name": "gated", "arguments": {}});
     assert_eq!(wire.ask(&gated).await["type"], "tool/event");
     assert_eq!(counter.all.load(Ordering::SeqCst), 1);
     for last_eid in [2, 3] {
-        let (next, counter) = builder(&store, SnapshotMode::Host);
+        let (next, counter) = builder(&disk, SnapshotMode::Host);
         let (mut wire, hello) = back(&next.build(), &session, last_eid).await;
         assert_eq!(hello["resumed"], true, "{hello}");
         if last_eid == 2 {
@@ -287,11 +296,7 @@ async fn a_request_is_on_record_before_it_is_begun() {
         store: Arc::clone(&store),
         seen: Arc::clone(&seen),
     };
-    let kept: Arc<dyn SnapshotStore> = store;
-    let host = demo()
-        .plugin(witness)
-        .snapshots(kept, SnapshotMode::Host)
-        .build();
+    let host = demo().plugin(witness).idempotency(store).build();
     let mut wire = Wire::connected(Transport::Memory, &host).await;
     for id in ["1", "2"] {
         assert_eq!(count(&mut wire, id).await, 1);
@@ -302,7 +307,7 @@ async fn a_request_is_on_record_before_it_is_begun() {
 /// Plugins ask the agent, and tell it things it did not ask for.
 #[tokio::test]
 async fn a_plugin_asks_the_agent() {
-    let (host, _) = builder(&Arc::default(), SnapshotMode::Host);
+    let (host, _) = builder(&Disk::default(), SnapshotMode::Host);
     let mut wire = Wire::connected(Transport::WebSocket, &host.build()).await;
     let call = json!({"type": "tool/call/req", "id": "a", "tool_name": "ask", "arguments": {}});
     let question = wire.ask(&call).await;
@@ -340,7 +345,7 @@ async fn the_time_to_come_back() {
 /// A session that is ending is not gone on with: who asks is told, and what runs is answered.
 #[tokio::test]
 async fn a_session_that_is_ending() {
-    let (host, counter) = builder(&Arc::default(), SnapshotMode::Host);
+    let (host, counter) = builder(&Disk::default(), SnapshotMode::Host);
     let host = host.build();
     let mut wire = Transport::Memory.place(&host).await.wire().await;
     let session = wire.ask(&handshake()).await["session_id"].clone();

@@ -92,6 +92,7 @@ impl HostSession {
             }
             Body::Shutdown(Shutdown { timeout }) => {
                 let grace = Duration::from_secs(u64::try_from(*timeout).unwrap_or_default());
+                self.is_ended_by_agent = true;
                 self.shutdown(now, grace);
             }
             _ => self.handle_other(now, message, line),

@@ -1,11 +1,10 @@
 //! Sessions that outlive their process: what to put on record, and how to go on from it.
 
 use a2e_wire::messages::base::HandshakeReason;
-use a2e_wire::{Capability, MessageId, SessionId};
+use a2e_wire::{Body, Capability, MessageId, SessionId};
 
 use super::{HostSession, State};
 use crate::event::Token;
-use crate::failure::failures;
 use crate::{Limits, Now, Offer, Random, Transmit};
 
 /// A session as it was put on record.
@@ -19,8 +18,8 @@ pub struct Saved {
     pub written: Vec<(u64, Vec<u8>)>,
     /// The number of the last message it wrote, kept or not.
     pub last_eid: u64,
-    /// The requests that were taken and not answered.
-    pub open: Vec<MessageId<'static>>,
+    /// The requests that were taken and have no response, each with the one that it is sent now.
+    pub open: Vec<(MessageId<'static>, Body<'static>)>,
 }
 
 /// A handshake that another session answers.
@@ -33,8 +32,7 @@ pub struct HandedOver {
 }
 
 impl HostSession {
-    /// A session of an earlier process, waiting for its peer. Requests that the end of that process
-    /// cut off are answered with an error: nobody knows how far they came.
+    /// A session of an earlier process, waiting for its peer. Open requests are answered.
     #[must_use]
     pub fn restore(
         now: Now,
@@ -54,8 +52,8 @@ impl HostSession {
             session.outbox.restore(*eid, line);
         }
         session.outbox.count_from(saved.last_eid);
-        for request in saved.open {
-            session.send(now, request, failures::restarted().into_message().into());
+        for (request, body) in saved.open {
+            session.send(now, request, body);
         }
         session
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2e_session::{CloseReason, HostEvent, HostSession, Limits, Saved};
+use a2e_session::{CloseReason, HostEvent, HostSession, Limits, Saved, failures};
 use a2e_wire::messages::tool::ToolEvent;
 use serde_json::{Value, json};
 
@@ -120,10 +120,11 @@ fn a_session_survives_its_process() {
         open: host
             .session
             .open_requests(None)
-            .map(|(_, id)| id.clone())
+            .map(|(_, id)| (id.clone(), failures::interrupted().into_message().into()))
             .collect(),
     };
-    assert_eq!(saved.open, ["1".into()]);
+    let open: Vec<_> = saved.open.iter().map(|(id, _)| id.clone()).collect();
+    assert_eq!(open, ["1".into()]);
     host.started();
     let now = host.now();
     let limits = Limits::default();
@@ -136,6 +137,7 @@ fn a_session_survives_its_process() {
     let error = &written[2];
     assert_eq!((&error["req_id"], &error["eid"]), (&json!("1"), &json!(3)));
     assert_eq!(error["detail"]["reason"], "host_restarted");
+    assert_eq!(error["retryable"], false);
     host.say(&call("2"));
     assert_eq!(host.started().len(), 1, "it goes on as before");
 }

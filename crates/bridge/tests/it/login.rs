@@ -14,7 +14,7 @@ use bridge::{DidLogin, MAX_AGE, Names, login_token};
 use canonical::{Object, Value, base64url};
 use policy::TrustLevel;
 use serde_json::json;
-use store::{Limits, Memory, Store};
+use store::{Limits, Memory, Moment, Store, UnixMillis, Uptime};
 
 const NOW: i64 = 1_770_000_000;
 
@@ -152,6 +152,28 @@ async fn a_credential_is_good_once() {
     is_refused(&first, &token).await;
     is_refused(&second, &token).await;
     assert!(log_in(&first, &world.token(2)).await.is_ok());
+}
+
+/// Its nonce is not forgotten while the clock is ahead, by however much.
+#[tokio::test]
+async fn a_credential_is_good_once_although_the_clock_is_set_back() {
+    let world = World::new();
+    let (host, token) = (world.host(), world.token(1));
+    for ahead in [3600, 100 * 86_400] {
+        let _ = log_in(&host, &token).await;
+        world.wall.fetch_add(ahead, Ordering::Relaxed);
+        let now = i64::try_from(world.wall.load(Ordering::Relaxed)).unwrap();
+        let moment = Moment {
+            unix: UnixMillis(now * 1000),
+            uptime: Uptime::default(),
+        };
+        world.store.sweep(moment).wait().unwrap();
+        let later = world.token_of(&world.did, &world.host, now, 2);
+        log_in(&host, &later).await.ok();
+        world.wall.fetch_sub(ahead, Ordering::Relaxed);
+        is_refused(&host, &token).await;
+        is_refused(&world.host(), &token).await;
+    }
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use a2e_caps::learning::Ledgers;
 use a2e_caps::model::Models;
+use a2e_caps::permissions::PermissionsPlugin;
 use a2e_caps::tool::Pinning;
 use a2e_runtime::config::{Config, Learning, Mounted, Place, Plugin, PluginKind};
-use a2e_runtime::definitions::Definitions;
 use a2e_runtime::demo::Demo;
 use a2e_runtime::{
     Address, Authenticator, Host, HostBuilder, Learner, Mount, Open, Peers, Policies,
@@ -131,7 +131,7 @@ impl Parts<'_> {
                 capabilities.env(builder, placement, env, learner)
             }
             PluginKind::Mounted(mounted) => {
-                let mount = mount(plugin, mounted, &shared.definitions)?;
+                let mount = mount(plugin, mounted, shared)?;
                 let text = format!("the plugin `{}` at {}", plugin.name, mount.address);
                 let plugins = mount.plugins().await.context(text)?;
                 plugins.into_iter().fold(builder, HostBuilder::plugin)
@@ -148,14 +148,17 @@ fn bare(config: &Config, shared: &Shared) -> HostBuilder {
         false => Arc::clone(&shared.authenticator),
     };
     let mut builder = Host::builder()
+        .plugin(PermissionsPlugin)
         .shared_authenticator(authenticator)
         .limits(limits.session)
         .max_line(limits.max_line)
         .max_sessions(limits.max_sessions)
         .max_newcomers(limits.max_newcomers)
         .drain(limits.drain);
-    if let Some(snapshots) = &shared.snapshots {
-        builder = builder.snapshots(Arc::clone(snapshots), config.snapshot_mode);
+    if let Some(stores) = &shared.sessions {
+        builder = builder
+            .snapshots(Arc::clone(&stores.snapshots), config.snapshot_mode)
+            .idempotency(Arc::clone(&stores.idempotency));
     }
     if let Some(approvals) = &shared.approvals {
         builder = builder.approvals(approvals.clone());
@@ -201,7 +204,7 @@ fn learner(config: &Config, shared: &Shared, env: &Plugin) -> Result<Arc<dyn Lea
     Ok(Arc::new(learning))
 }
 
-fn mount(plugin: &Plugin, mounted: &Mounted, definitions: &Definitions) -> Result<Mount> {
+fn mount(plugin: &Plugin, mounted: &Mounted, shared: &Shared) -> Result<Mount> {
     Ok(Mount {
         name: plugin.name.clone(),
         priority: plugin.priority,
@@ -213,6 +216,7 @@ fn mount(plugin: &Plugin, mounted: &Mounted, definitions: &Definitions) -> Resul
         token: mounted.token.clone(),
         capabilities: mounted.capabilities.clone(),
         max_children: mounted.max_children,
-        definitions: definitions.clone(),
+        definitions: shared.definitions.clone(),
+        configurations: shared.configurations.clone(),
     })
 }

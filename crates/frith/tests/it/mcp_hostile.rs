@@ -45,7 +45,9 @@ for line in sys.stdin:
         say(id=id, result={"protocolVersion": "2025-06-18", "capabilities": has,
             "serverInfo": {"name": "hostile", "version": "0"}})
     elif method == "resources/list":
-        say(id=id, result={"resources": [{"uri": uri, "name": uri} for uri in ("x://one", "x://1")]})
+        text = "x" * (600_000 if how == "long resources" else 0)
+        say(id=id, result={"resources": [{"uri": uri, "name": uri, "description": text}
+            for uri in ("x://one", "x://1")][:1 if text else 2]})
     elif method == "resources/subscribe":
         say(id=id, result={})
         say(method="notifications/resources/updated", params=m["params"])
@@ -56,6 +58,8 @@ for line in sys.stdin:
             text = "x" * 60000
             say(id=id, result={"tools": [{"name": "t" + str(id), "inputSchema": {"type": "object"},
                 "description": text}], "nextCursor": "more"})
+        elif how == "one large page":
+            say(id=id, result={"tools": [{**tool(), "description": "x" * (2 << 20)}]})
         elif how == "many":
             say(id=id, result={"tools": [{**tool(), "name": "t" + str(n)} for n in range(2001)]})
         else:
@@ -154,6 +158,8 @@ fn a_call_that_hangs_ends_with_its_time() {
     let (_node, mut wire) = hostile(folder.path(), "hangs", &json!({"timeout_seconds": 1}));
     let called = call(&mut wire, "1", "bad__t", &json!({}));
     assert_eq!(called["code"], "mcp_server_unavailable", "{called}");
+    // The server may have done it.
+    assert_eq!(called["retryable"], false, "{called}");
     let listed = ask(&mut wire, &json!({"type": "tool/list/req", "id": "2"}));
     assert!(listed["tools"].as_array().unwrap().len() > 1);
 }
@@ -291,6 +297,27 @@ fn an_agent_whom_the_rules_deny_a_server_is_told_nothing_of_it() {
     assert_eq!(told(&mut second, "2"), [] as [Value; 0]);
 }
 
+/// The lists of a server are open to an agent that may use nothing of it, and empty; it is told nothing.
+#[test]
+fn server_of_which_an_agent_may_use_nothing_is_not_shown_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config: Value =
+        serde_json::from_str(&config(folder.path(), "changes", &json!({"args": ["./"]}))).unwrap();
+    config["agents"] = json!([{"name": "other", "policy": {"default": "deny"}}]);
+    let node = Node::start(folder.path(), &config.to_string());
+    let (mut first, mut second) = (agent(&node), other_agent(&node));
+    wake(&mut first, "w", "bad");
+    assert_eq!(wake(&mut second, "w", "bad")["prompts"], json!([]));
+    let servers = ask(
+        &mut second,
+        &json!({"type": "mcp/server/list/req", "id": "l"}),
+    );
+    assert_eq!(servers["servers"], json!([]), "{servers}");
+    first.say(&json!({"type": "tool/call/req", "id": "c", "tool_name": "bad__t"}));
+    while push(&mut first)["server_id"] != "bad" {}
+    assert_eq!(told(&mut second, "2"), [] as [Value; 0]);
+}
+
 /// A server that works for two agents at once cannot have one of them answer for the other.
 #[test]
 fn what_a_server_asks_for_one_agent_is_not_told_to_another() {
@@ -317,6 +344,7 @@ fn a_server_that_dies_comes_back() {
     let (_node, mut wire) = hostile(folder.path(), "dies", &json!({}));
     let called = call(&mut wire, "1", "bad__t", &json!({}));
     assert_eq!(called["code"], "mcp_server_unavailable", "{called}");
+    assert_eq!(called["retryable"], false, "{called}");
     let again = wake(&mut wire, "2", "bad");
     assert_eq!(again["type"], "mcp/prompt/list/resp", "{again}");
 }
@@ -360,7 +388,56 @@ fn a_server_with_large_pages_is_cut_off() {
         &json!({"type": "mcp/server/list/req", "id": "1"}),
     );
     let count = listed["servers"][0]["tools_count"].as_u64().unwrap();
-    assert_eq!(count, (4 << 20) / 60_100, "{listed}");
+    assert_eq!(count, (1 << 20) / 60_100, "{listed}");
+}
+
+/// Nothing of it is read, and the server is there all the same.
+#[test]
+fn a_page_that_is_too_long_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_node, mut wire) = hostile(folder.path(), "one large page", &json!({}));
+    let listed = ask(
+        &mut wire,
+        &json!({"type": "mcp/server/list/req", "id": "1"}),
+    );
+    let server = &listed["servers"][0];
+    assert_eq!(
+        (
+            &server["tools_count"],
+            &server["resources_count"],
+            &server["status"]
+        ),
+        (&json!(0), &json!(2), &json!("ready")),
+        "{listed}"
+    );
+}
+
+/// Each answer has the lists that fit into it, and says where the next begins.
+#[test]
+fn lists_of_several_servers_come_in_several_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = scripts(folder.path()).join("hostile.py");
+    let server = json!({"command": ["python3", script, "long resources"],
+        "readable": [scripts(folder.path())]});
+    let config = with_servers(&json!({"a": server, "b": server, "c": server}));
+    let node = Node::start(folder.path(), &config);
+    let mut wire = agent(&node);
+    let (mut cursor, mut servers) = (json!(""), Vec::new());
+    for number in 0..3 {
+        let list =
+            json!({"type": "mcp/resource/list/req", "id": number.to_string(), "cursor": cursor});
+        let listed = ask(&mut wire, &list);
+        let resources = listed["resources"].as_array().unwrap();
+        assert_eq!(resources.len(), 1, "{number}");
+        servers.push(resources[0]["server_id"].clone());
+        cursor = listed["next_cursor"].clone();
+    }
+    assert_eq!(
+        (json!(servers), cursor),
+        (json!(["a", "b", "c"]), json!(""))
+    );
+    let list = json!({"type": "mcp/resource/list/req", "id": "x", "cursor": "nothing"});
+    assert_eq!(ask(&mut wire, &list)["code"], "invalid_message");
 }
 
 /// A tool that says something else than when it was approved waits for the operator.
@@ -612,4 +689,119 @@ fn a_refused_configuration_starts_no_server() {
     std::fs::write(&file, config(&json!({}), &[])).unwrap();
     assert_eq!(apply(), 0);
     assert!(servers("4").is_empty());
+}
+
+/// A server in plain Python that goes on with what was cancelled: it answers when there is a file `release`
+/// in its folder, and writes a line into `started` for each request that it works on.
+const STUBBORN: &str = r#"
+import json, os, sys, threading, time
+
+lock = threading.Lock()
+working = []
+
+def say(**message):
+    with lock:
+        print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+def release():
+    while not os.path.exists("release"):
+        time.sleep(0.01)
+    for id, result in working:
+        say(id=id, result=result)
+
+threading.Thread(target=release, daemon=True).start()
+text = lambda word: {"content": [{"type": "text", "text": word}]}
+late = {"tools/call": text("late"), "prompts/get": {"messages": []}, "resources/subscribe": {},
+    "resources/read": {"contents": [{"uri": "x://a", "text": "late"}]}}
+for line in sys.stdin:
+    m = json.loads(line)
+    method, id = m.get("method"), m.get("id")
+    if method == "initialize":
+        say(id=id, result={"protocolVersion": "2025-06-18", "serverInfo": {"name": "s", "version": "0"},
+            "capabilities": {"tools": {}, "prompts": {}, "resources": {"subscribe": True}}})
+    elif method == "tools/list":
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("hang", "log")]
+        say(id=id, result={"tools": tools})
+    elif method == "resources/list":
+        say(id=id, result={"resources": [{"uri": "x://a", "name": "a"}]})
+    elif method == "prompts/list":
+        say(id=id, result={"prompts": [{"name": "p"}]})
+    elif method == "tools/call" and m["params"]["name"] == "log":
+        say(method="notifications/message", params={"level": "info", "data": m["params"]["arguments"]["text"]})
+        say(id=id, result=text("logged"))
+    elif method in late:
+        working.append((id, late[method]))
+        with open("started", "a") as started:
+            started.write(method + "\n")
+    elif id is not None:
+        say(id=id, result={})
+"#;
+
+/// Calls of tools, reads, prompts and subscriptions: what an agent has cancelled counts as long as the
+/// server is at it, so that it has no more under way there than it may.
+#[test]
+fn cancelled_requests_count_until_the_server_has_ended_them() {
+    const MOST: usize = 64;
+    let folder = tempfile::tempdir().unwrap();
+    let script = scripts(folder.path()).join("stubborn.py");
+    std::fs::write(&script, STUBBORN).unwrap();
+    let server = json!({"command": ["python3", script], "readable": [script.parent()]});
+    let node = Node::start(folder.path(), &with_servers(&json!({"bad": server})));
+    let mut wire = agent(&node);
+    wake(&mut wire, "w", "bad");
+    let workspace = node.data().join("workspace");
+    let started = || {
+        let lines = std::fs::read_to_string(workspace.join("started"));
+        lines.map_or(0, |lines| lines.lines().count())
+    };
+    let kinds = [
+        json!({"type": "tool/call/req", "tool_name": "bad__hang", "timeout": 600}),
+        json!({"type": "mcp/resource/read/req", "server_id": "bad", "uri": "x://a"}),
+        json!({"type": "mcp/prompt/get/req", "server_id": "bad", "name": "p"}),
+        json!({"type": "mcp/resource/subscribe/req", "server_id": "bad", "uri": "x://a"}),
+    ];
+    for number in 0..MOST {
+        let mut request = kinds[number % kinds.len()].clone();
+        let id = format!("r{number}");
+        request["id"] = json!(id);
+        wire.say(&request);
+        while started() <= number {
+            std::thread::yield_now();
+        }
+        let withdrawn = ask(
+            &mut wire,
+            &json!({"type": "error", "id": id, "req_id": id, "code": "timeout", "message": "no longer"}),
+        );
+        assert_eq!(withdrawn["detail"]["reason"], "withdrawn", "{withdrawn}");
+    }
+    for (number, mut request) in kinds.into_iter().enumerate() {
+        request["id"] = json!(format!("more{number}"));
+        let refused = ask(&mut wire, &request);
+        assert_eq!(refused["detail"]["reason"], "agent_limit", "{refused}");
+        assert_eq!(refused["retryable"], true, "{refused}");
+    }
+    // The limit is the agent's, not the session's; another agent has its own. What the server logs may be
+    // of any of the calls, and is not passed on.
+    let log = |word: &str| json!({"text": format!("what {word} said")});
+    let refused = call(&mut agent(&node), "same", "bad__log", &log("the same"));
+    assert_eq!(refused["detail"]["reason"], "agent_limit", "{refused}");
+    let mut other = other_agent(&node);
+    let called = call(&mut other, "1", "bad__log", &log("the other"));
+    assert_eq!(called["data"]["data"]["text"], "logged", "{called}");
+    assert_eq!(told(&mut other, "2"), [] as [Value; 0]);
+    // The late answers of the calls of tools have ended those.
+    std::fs::write(workspace.join("release"), "").unwrap();
+    let called = (0..)
+        .map(|number| {
+            call(
+                &mut wire,
+                &format!("l{number}"),
+                "bad__log",
+                &log("the first"),
+            )
+        })
+        .find(|called| called["type"] != "error");
+    let called = called.unwrap();
+    assert_eq!(called["data"]["data"]["text"], "logged", "{called}");
+    assert_eq!(started(), MOST);
 }

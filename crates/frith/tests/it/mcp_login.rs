@@ -267,12 +267,12 @@ fn an_operator_logs_in_and_agents_use_the_server() {
     let node = Node::start(folder.path(), &server.config("/mcp"));
     let mut wire = agent(&node);
     crate::mcp_servers::wake(&mut wire, "w", "docs");
-    assert_eq!(text(&mut wire, "1", "docs__look"), "done");
+    assert_eq!(text(&mut wire, "7", "docs__look"), "done");
     let data = node.data();
     let logout = ["mcp", "logout", "docs", "--data", data.to_str().unwrap()];
     let (_, out, _) = frith(&logout, "");
     assert_eq!(out, "logged out of docs\n");
-    let refused = refusal(&mut wire, "2", "docs__look");
+    let refused = refusal(&mut wire, "8", "docs__look");
     assert!(refused.contains("frith mcp login docs"), "{refused}");
 
     let shown = std::fs::read_to_string(folder.path().join("shown")).unwrap();

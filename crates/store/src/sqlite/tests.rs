@@ -7,7 +7,7 @@ use std::thread::ThreadId;
 
 use super::writer::{MAX_HERE, MAX_WAITING, MAX_WAITING_BYTES};
 use super::*;
-use crate::{AgentId, Store, Use};
+use crate::{AgentId, SessionId, Store, UnixMillis};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
@@ -261,7 +261,7 @@ fn what_was_taken_is_written_before_it_closes() {
 /// A task that the writer wakes may hold the last handle.
 #[test]
 fn the_last_handle_may_be_dropped_by_the_writer() {
-    struct Last(std::sync::Mutex<Option<Sqlite>>, Sender<()>);
+    struct Last(Mutex<Option<Sqlite>>, Sender<()>);
     impl std::task::Wake for Last {
         fn wake(self: Arc<Self>) {
             drop(self.0.lock().unwrap().take());
@@ -375,11 +375,19 @@ fn sync_modes_are_words() {
 fn a_sweep_takes_a_part_at_a_time() {
     let folder = folder();
     let store = Store::new(open(&folder));
-    let ids = store.for_agent(&AgentId::new("ada").unwrap()).replay_ids();
-    let used: Vec<_> = (0..meter::SWEEP + 1)
-        .map(|number| ids.use_once(UnixMillis(0), &number.to_string(), UnixMillis(1)))
+    let scope = store.for_agent(&AgentId::new("ada").unwrap());
+    let records = scope.snapshots(&SessionId::new("s").unwrap());
+    let put: Vec<_> = (0..meter::SWEEP + 1)
+        .map(|number| {
+            records.put(
+                UnixMillis(0),
+                &number.to_string(),
+                Vec::new(),
+                UnixMillis(1),
+            )
+        })
         .collect();
-    assert!(used.into_iter().all(|used| used.wait() == Ok(Use::First)));
+    assert!(put.into_iter().all(|put| put.wait() == Ok(())));
     let swept = |removed, has_more| {
         Ok(Swept {
             removed,
@@ -387,6 +395,10 @@ fn a_sweep_takes_a_part_at_a_time() {
             is_erased: true,
         })
     };
-    assert_eq!(store.sweep(UnixMillis(1)).wait(), swept(meter::SWEEP, true));
-    assert_eq!(store.sweep(UnixMillis(1)).wait(), swept(1, false));
+    let now = Moment {
+        unix: UnixMillis(1),
+        uptime: Uptime(1),
+    };
+    assert_eq!(store.sweep(now).wait(), swept(meter::SWEEP, true));
+    assert_eq!(store.sweep(now).wait(), swept(1, false));
 }

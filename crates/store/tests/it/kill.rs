@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use store::{Error, NewEntry, Options, Rooms, Sqlite, Store, SyncMode, Tier, Use, Wanted};
 
 use crate::contract::{entry, session};
-use crate::subject::{NOW, ada, at, folder, hash};
+use crate::subject::{NOW, START, ada, at, folder, hash, moment};
 
 /// How often the writer is killed in each of four tests.
 const KILLS: u32 = 50;
@@ -45,10 +45,11 @@ fn writer() {
         while waiting.len() < WINDOW {
             let id = next.to_string();
             // Of each number an id, a request with its answer, and memories in bulk.
-            let used = ids.use_once(NOW, &id, at(60));
-            let begun = results.begin(NOW, &id, hash(1));
+            // It is remembered until its room is needed.
+            let used = ids.use_once(NOW, &id, NOW);
+            let begun = results.begin(START, &id, hash(1));
             let answer = vec![b'x'; usize::try_from(next % 3000).unwrap()];
-            let finished = results.finish(NOW, &id, Some(answer));
+            let finished = results.finish(START, &id, Some(answer));
             let kept = memories.put(NOW, bulk(next), Rooms::default());
             waiting.push_back((next, used, begun, finished, kept));
             next += 1;
@@ -125,12 +126,12 @@ fn look(path: &Path, numbers: &[u64]) {
         let used = scope.replay_ids().use_once(NOW, &id, at(60)).wait();
         assert_eq!(used, Ok(Use::Again), "{number} was acknowledged");
         let answer = vec![b'x'; usize::try_from(number % 3000).unwrap()];
-        let result = scope.results().result(NOW, &id).wait();
+        let result = scope.results().result(START, &id).wait();
         assert_eq!(result, Ok(Some(answer)), "{number} was acknowledged");
     }
     look_at_memories(&store, numbers);
-    // Ids are limited, and these are not needed any more.
-    store.sweep(at(1_000_000)).wait().unwrap();
+    // The rest is limited, and not needed any more.
+    store.sweep(moment(1_000_000)).wait().unwrap();
 }
 
 /// What was kept together is there together, with what finds it.

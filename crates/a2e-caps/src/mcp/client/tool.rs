@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::{is_question, output};
-use super::calls::Asked;
+use super::calls::{Place, RequestGuard};
 use super::server::{Connection, Server};
 use super::streams::Direct;
 use crate::tool::{
@@ -172,12 +172,16 @@ impl Server {
             state: None,
             inputs: None,
         };
-        let _place = self.calls.enter(call.progress.session());
+        let place = self.calls.enter(call.progress.session())?;
         for _ in 0..MAX_ROUNDS {
             let started = std::time::Instant::now();
             let answer = match &connection.direct {
-                Some(direct) => self.ask_directly(connection, direct, &question, call).await,
-                None => self.ask(connection, &question, call).await,
+                Some(direct) => {
+                    let asked = RequestGuard::new(&place, self.settings.timeout, &connection.ended);
+                    self.ask_directly(connection, direct, asked, &question, call)
+                        .await
+                }
+                None => self.ask(connection, &place, &question, call).await,
             };
             let answer = answer.map_err(|error| self.failure(name, &error))?;
             self.told().round_trip = started.elapsed();
@@ -202,21 +206,29 @@ impl Server {
         &self,
         connection: &Connection,
         direct: &Arc<Direct>,
+        asked: RequestGuard,
         question: &Question<'_>,
         call: &Call,
     ) -> Result<Answer, ServiceError> {
-        let begun = direct.begin().ok_or(ServiceError::TransportClosed)?;
+        let begun = direct.begin();
+        let Some(begun) = begun else {
+            asked.finish();
+            return Err(ServiceError::TransportClosed);
+        };
         let line = question.line(&begun.id(), &connection.meta);
         let id = NumberOrString::String(begun.id().into());
         let listening = self.calls.listen(ProgressToken(id.clone()));
-        let asked = Asked::new(connection.peer().clone(), id);
-        let sent = begun.send(line).await;
-        sent.map_err(|_| ServiceError::TransportClosed)?;
+        let sending = begun.send(line);
+        let asked = asked.heard_by(listening, connection.peer(), id);
+        let mut asked = asked.begun(begun);
+        if sending.await.is_err() {
+            asked.finish();
+            return Err(ServiceError::TransportClosed);
+        }
         let timeout = self.settings.timeout;
-        let answer = begun.answer();
-        let answer = listening.wait(answer, timeout, &call.progress).await;
+        let answer = asked.wait_begun(&call.progress).await;
         let answer = answer.ok_or(ServiceError::Timeout { timeout })?;
-        asked.answered();
+        asked.finish();
         let result = answer
             .ok_or(ServiceError::TransportClosed)?
             .map_err(ServiceError::McpError)?;
@@ -235,6 +247,7 @@ impl Server {
     async fn ask(
         &self,
         connection: &Connection,
+        place: &Arc<Place>,
         question: &Question<'_>,
         call: &Call,
     ) -> Result<Answer, ServiceError> {
@@ -243,12 +256,13 @@ impl Server {
         let options = PeerRequestOptions::no_options();
         let handle = peer.send_cancellable_request(request, options).await?;
         let listening = self.calls.listen(handle.progress_token.clone());
-        let asked = Asked::new(peer.clone(), handle.id.clone());
         let timeout = self.settings.timeout;
+        let asked = RequestGuard::new(place, timeout, &connection.ended);
+        let asked = asked.heard_by(listening, peer, handle.id.clone());
         let answer = handle.await_response();
-        let answer = listening.wait(answer, timeout, &call.progress).await;
+        let answer = asked.wait(answer, &call.progress).await;
         let answer = answer.ok_or(ServiceError::Timeout { timeout })?;
-        asked.answered();
+        asked.finish();
         Ok(match answer? {
             ServerResult::CallToolResult(result) => match serde_json::to_string(&result) {
                 Ok(result) => Answer::Result(result),
@@ -294,7 +308,14 @@ impl Server {
                 format!("`{server}` could not be asked: {other}"),
             ),
         };
-        ToolFailure::with_code(code, text)
+        let failure = ToolFailure::with_code(code, text);
+        match error {
+            ServiceError::TransportSend(_) if self.advice().is_some() => failure,
+            ServiceError::Timeout { .. }
+            | ServiceError::TransportClosed
+            | ServiceError::TransportSend(_) => failure.uncertain(),
+            _ => failure,
+        }
     }
 }
 

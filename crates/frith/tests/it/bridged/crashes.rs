@@ -50,6 +50,36 @@ fn b_crashes_and_the_work_is_not_done_twice() {
     intact(&[&pair.a, &pair.b]);
 }
 
+/// The orderly end of B is no different from a crash: what is cut off when its time to drain is over
+/// may have been done.
+#[test]
+fn b_stops_past_its_drain_and_the_work_is_not_done_twice() {
+    let pays = "  demo.pay: {command: [sh, -c, 'echo paid >> log; echo started; while ! test -e go; do sleep 0.05; done']}
+global_limits: {drain_seconds: 0}
+";
+    let mut pair = Pair::start("      demo.pay: {description: Pays}\n", pays);
+    let mut wire = agent(&pair.a);
+    wire.say(&call_of("c1", "peer:beta:demo.pay", &json!({})));
+    let event = wire.hear().unwrap();
+    assert_eq!(event["data"]["message"], "started\n", "{event}");
+    let address = pair.b.at("a2a").trim_start_matches("https://").to_owned();
+    let folder = pair.folders[1].path().to_owned();
+    pair.b.signal("-TERM");
+    assert_eq!(pair.b.wait(), Some(0));
+    let again = format!("{OFFER}{pays}a2a: {{listen: '{address}'}}\n");
+    pair.b = Node::start(&folder, &again);
+    let (_, answered) = answer(&mut wire);
+    assert_eq!(answered["code"], "tool_error", "{answered}");
+    assert_eq!(
+        answered["detail"]["reason"], "already_executed",
+        "{answered}"
+    );
+    assert_eq!(answered["retryable"], false, "{answered}");
+    let log = fs::read_to_string(pair.b.data().join("workspace/log")).unwrap();
+    assert_eq!(log, "paid\n");
+    intact(&[&pair.a, &pair.b]);
+}
+
 /// B goes on with work that has a name, whoever waits for it; the agent is told that nobody does.
 #[test]
 fn a_crashes_and_b_ends_what_it_began() {
@@ -83,5 +113,38 @@ fn a_crashes_and_b_ends_what_it_began() {
     assert_eq!(answered["data"]["success"], true, "{answered}");
     let [_, sent, received, _] = pair.story("c2");
     assert_eq!(sent["response_hash"], received["response_hash"]);
+    intact(&[&pair.a, &pair.b]);
+}
+
+/// The peer's tool has its time, of the tool here or of the agent's request: B may have done what it was
+/// asked for, so neither the agent's retry nor the node has it done again.
+#[test]
+fn call_of_a_peer_that_timed_out_is_not_sent_again() {
+    let pay = "echo paid >> paid-$0; echo paid; while ! test -e go; do sleep 0.05; done";
+    let offer = format!(
+        "  demo.pay: {{command: [sh, -c, '{pay}', '{{to}}'], parameters: {{to: {{type: string}}}}, \
+         required: [to]}}\n"
+    );
+    let asked = "      demo.pay: {description: Pays, timeout_seconds: 2, \
+                 parameters: {to: {type: string}}, required: [to]}\n";
+    let pair = Pair::start(asked, &offer);
+    let mut wire = agent(&pair.a);
+    for (to, timeout) in [("tool", 60), ("request", 1)] {
+        let mut request = call_of(to, "peer:beta:demo.pay", &json!({"to": to}));
+        request["timeout"] = json!(timeout);
+        let ask = |wire: &mut Wire| {
+            wire.say(&request);
+            answer(wire)
+        };
+        let (events, answered) = ask(&mut wire);
+        assert_eq!(events[0]["data"]["message"], "paid\n", "{events:?}");
+        assert_eq!(answered["code"], "timeout", "{answered}");
+        for _ in 0..2 {
+            let (_, answered) = ask(&mut wire);
+            assert_eq!(answered["retryable"], false, "{to}: {answered}");
+        }
+        let paid = pair.b.data().join(format!("workspace/paid-{to}"));
+        assert_eq!(fs::read_to_string(paid).unwrap(), "paid\n");
+    }
     intact(&[&pair.a, &pair.b]);
 }

@@ -5,12 +5,12 @@ use std::thread;
 
 use store::{Error, Limits, MAX_NAME, Use};
 
-use crate::subject::{Make, NOW, ada, at, contract, limit};
+use crate::subject::{Make, NOW, ada, at, contract, limit, moment};
 
 contract! {
     an_id_is_used_once,
     of_many_at_once_one_is_first,
-    an_id_is_forgotten_when_it_expires,
+    expired_id_is_remembered_until_its_room_is_needed,
     none_is_forgotten_for_another,
     bytes_are_limited,
     a_long_id_is_refused,
@@ -24,7 +24,7 @@ fn an_id_is_used_once(make: Make) {
     assert_eq!(ids.use_once(NOW, "b", at(60)).wait(), Ok(Use::First));
     // A replay does not make it live longer.
     assert_eq!(ids.use_once(at(59), "a", at(600)).wait(), Ok(Use::Again));
-    assert_eq!(ids.use_once(at(60), "a", at(120)).wait(), Ok(Use::First));
+    assert_eq!(ids.use_once(at(60), "a", at(120)).wait(), Ok(Use::Again));
 }
 
 fn of_many_at_once_one_is_first(make: Make) {
@@ -41,13 +41,22 @@ fn of_many_at_once_one_is_first(make: Make) {
     assert_eq!(first.count(), 1, "{uses:?}");
 }
 
-fn an_id_is_forgotten_when_it_expires(make: Make) {
-    let store = make(Limits::default());
+/// The clock may be set back, by any time.
+fn expired_id_is_remembered_until_its_room_is_needed(make: Make) {
+    let store = make(Limits {
+        replay_ids: limit(0, 2, 1000),
+        ..Limits::default()
+    });
     let ids = store.for_agent(&ada()).replay_ids();
-    assert_eq!(ids.use_once(NOW, "a", at(10)).wait(), Ok(Use::First));
-    assert_eq!(ids.use_once(at(9), "a", at(10)).wait(), Ok(Use::Again));
-    assert_eq!(ids.use_once(at(10), "a", at(20)).wait(), Ok(Use::First));
-    assert_eq!(ids.use_once(at(19), "a", at(20)).wait(), Ok(Use::Again));
+    assert_eq!(ids.use_once(NOW, "b", at(10)).wait(), Ok(Use::First));
+    assert_eq!(ids.use_once(at(1), "a", at(11)).wait(), Ok(Use::First));
+    assert_eq!(store.sweep(moment(1000)).wait().unwrap().removed, 0);
+    assert_eq!(ids.use_once(at(1000), "a", at(1010)).wait(), Ok(Use::Again));
+    assert_eq!(ids.use_once(at(1), "b", at(11)).wait(), Ok(Use::Again));
+    // The one that expired first makes room.
+    assert_eq!(ids.use_once(at(1000), "c", at(1010)).wait(), Ok(Use::First));
+    assert_eq!(ids.use_once(at(1000), "a", at(1010)).wait(), Ok(Use::Again));
+    assert_eq!(ids.use_once(at(1000), "b", at(1010)).wait(), Ok(Use::First));
 }
 
 fn none_is_forgotten_for_another(make: Make) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use store::{Begun, Bucket, Call, Limits, SessionId, Swept};
 
-use crate::subject::{Make, NOW, ada, at, contract, hash};
+use crate::subject::{Make, NOW, START, ada, at, contract, hash, moment, up};
 
 contract! {
     what_has_expired_is_removed,
@@ -19,16 +19,11 @@ fn what_has_expired_is_removed(make: Make) {
     let scope = store.for_agent(&ada());
     let records = scope.snapshots(&SessionId::new("s").unwrap());
     for (seconds, name) in [(10, "old"), (20, "new")] {
-        let begun = at(seconds - 10);
+        let begun = up(seconds - 10);
         scope.results().begin(begun, name, hash(1)).wait().unwrap();
         scope.results().finish(begun, name, None).wait().unwrap();
         records
             .put(NOW, name, b"x".to_vec(), at(seconds))
-            .wait()
-            .unwrap();
-        scope
-            .replay_ids()
-            .use_once(NOW, name, at(seconds))
             .wait()
             .unwrap();
         let bucket = Bucket {
@@ -40,6 +35,7 @@ fn what_has_expired_is_removed(make: Make) {
         let call = Call {
             id: name.to_owned(),
             hash: hash(u8::try_from(seconds).unwrap()),
+            did: None,
             shown: Vec::new(),
             expires: at(seconds),
         };
@@ -52,19 +48,19 @@ fn what_has_expired_is_removed(make: Make) {
             is_erased: true,
         })
     };
-    assert_eq!(store.sweep(at(9)).wait(), swept(0));
-    assert_eq!(store.sweep(at(10)).wait(), swept(5));
-    assert_eq!(store.sweep(at(10)).wait(), swept(0));
-    let kept = scope.results().begin(at(19), "new", hash(1)).wait();
+    assert_eq!(store.sweep(moment(9)).wait(), swept(0));
+    assert_eq!(store.sweep(moment(10)).wait(), swept(4));
+    assert_eq!(store.sweep(moment(10)).wait(), swept(0));
+    let kept = scope.results().begin(up(19), "new", hash(1)).wait();
     assert_eq!(kept, Ok(Begun::Finished));
-    assert_eq!(store.sweep(at(20)).wait(), swept(5));
+    assert_eq!(store.sweep(moment(20)).wait(), swept(4));
 }
 
 fn what_runs_stays(make: Make) {
     let store = make(Limits::default());
     let results = store.for_agent(&ada()).results();
-    results.begin(NOW, "a", hash(1)).wait().unwrap();
-    store.sweep(at(1_000_000)).wait().unwrap();
-    let begun = results.begin(at(1_000_000), "a", hash(1)).wait();
+    results.begin(START, "a", hash(1)).wait().unwrap();
+    store.sweep(moment(1_000_000)).wait().unwrap();
+    let begun = results.begin(up(1_000_000), "a", hash(1)).wait();
     assert_eq!(begun, Ok(Begun::Running));
 }
