@@ -1,5 +1,8 @@
 //! `cargo xtask test`: what every push must pass.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::step::{Tally, cargo};
@@ -19,6 +22,7 @@ pub(crate) fn run() -> Result<(), String> {
     ensure_debian("mkfs.ext4", "-V", "e2fsprogs")?;
     println!("this takes a few minutes on a fresh machine; each step prints when it ends");
     let mut tally = Tally::default();
+    let temporary = TempDir::new()?;
     tally.step("format (mend: cargo fmt)", &mut cargo("fmt --all --check"));
     tally.step(
         "format of fuzz targets",
@@ -34,14 +38,15 @@ pub(crate) fn run() -> Result<(), String> {
     );
     tally.step(
         "tests",
-        &mut nextest(&format!("not {LAYERING} and not {CORPUS}")),
+        temporary.of(&mut nextest(&format!("not {LAYERING} and not {CORPUS}"))),
     );
-    tally.step("layering", &mut nextest(LAYERING));
-    tally.step("fuzz corpora", &mut nextest(CORPUS));
+    tally.step("layering", temporary.of(&mut nextest(LAYERING)));
+    tally.step("fuzz corpora", temporary.of(&mut nextest(CORPUS)));
     tally.step(
         "examples in the documents",
-        &mut cargo("test --workspace --all-features --locked --doc"),
+        temporary.of(&mut cargo("test --workspace --all-features --locked --doc")),
     );
+    tally.check("no temporary files are left", temporary.check());
     tally.step(
         "documents",
         cargo("doc --workspace --all-features --locked --no-deps --document-private-items")
@@ -58,4 +63,44 @@ fn nextest(filter: &str) -> Command {
     let mut command = cargo("nextest run --workspace --all-features --locked --no-fail-fast");
     command.args(["--status-level", "fail", "-E", filter]);
     command
+}
+
+/// The temporary directory of the tests: files in it after the tests were left behind by them.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new() -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("frith-tests-{}", std::process::id()));
+        // Some tests run programs as another user.
+        let made = fs::create_dir(&path)
+            .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o755)));
+        match made {
+            Ok(()) => Ok(Self(path)),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    }
+
+    /// Makes a command use it.
+    fn of<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command.env("TMPDIR", &self.0)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let entries = fs::read_dir(&self.0).map_err(|error| error.to_string())?;
+        let left: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+        match left.as_slice() {
+            [] => Ok(()),
+            [first, ..] => Err(format!(
+                "the tests have left {} entries in the temporary directory, such as {}",
+                left.len(),
+                first.display()
+            )),
+        }
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }

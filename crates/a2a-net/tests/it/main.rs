@@ -9,6 +9,7 @@ mod attacks;
 mod by_address;
 mod certificates;
 mod development;
+mod done_once;
 mod echo;
 mod exchange;
 mod fairness;

@@ -6,6 +6,7 @@ mod load;
 mod login;
 mod refusals;
 mod reload;
+mod restored;
 mod retention;
 mod sub_agents;
 mod targets;

@@ -12,6 +12,7 @@ mod clock;
 mod disk;
 mod panics;
 mod peer;
+mod power;
 mod scene;
 mod site;
 mod table;
@@ -87,6 +88,22 @@ fn walk(ending: Ending, class: Class) {
 }
 
 impl Answer {
+    /// What a message of a host is, without what each sending changes.
+    fn of(mut message: Value) -> Self {
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        if message["type"] == "error" {
+            return Self::Failed {
+                code: text(&message["code"]),
+                reason: text(&message["detail"]["reason"]),
+                is_retryable: message["retryable"] == true,
+            };
+        }
+        for name in ["id", "ts", "eid"] {
+            message.as_object_mut().unwrap().remove(name);
+        }
+        Self::Response(message)
+    }
+
     /// As audit records have it.
     fn status(&self) -> String {
         match self {

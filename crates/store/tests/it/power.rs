@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use store::{Approvals, Call, Held, HeldCalls, Options, Sqlite, Store, Use, Verdict};
 use testkit::PowerRecord;
 
-use crate::subject::{NOW, ada, at, folder, hash};
+use crate::subject::{NOW, ada, at, folder, hash, moment};
 
 const PATH: &str = "FRITH_TEST_STORE";
 const SYNC: &str = "FRITH_TEST_SYNC";
@@ -28,7 +28,9 @@ fn writer() {
     assert_eq!(used, Ok(Use::First));
     let granted = approve(&*scope.held_calls(), &*store.approvals());
     assert_eq!(granted.verdict, Verdict::Granted);
-    let number = scope.chains().begin(NOW, "chain", b"request".to_vec());
+    let number = scope
+        .chains()
+        .begin(moment(0), "chain", b"request".to_vec());
     let number = number.wait().unwrap();
     let noted = scope.chains().note(number, b"begun".to_vec());
     noted.wait().unwrap();
@@ -43,9 +45,10 @@ fn approve(calls: &dyn HeldCalls, approvals: &dyn Approvals) -> Held {
         hash: hash(1),
         shown: b"{}".to_vec(),
         expires: at(60),
+        did: None,
     };
     calls.hold(NOW, call).wait().unwrap();
-    let decided = approvals.decide(NOW, "call", Verdict::Granted, at(60));
+    let decided = approvals.decide(NOW, "call", Verdict::Granted, "", at(60));
     decided.wait().unwrap();
     calls.take(NOW, hash(1)).wait().unwrap().unwrap()
 }

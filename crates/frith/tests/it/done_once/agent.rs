@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// The response to a request.
-    fn hear_response(&mut self, id: &str) -> Value {
+    pub(super) fn hear_response(&mut self, id: &str) -> Value {
         loop {
             let heard = self.hear();
             let is_event = heard["type"].as_str().unwrap().ends_with("/event");
@@ -199,21 +199,7 @@ impl Session {
     }
 
     pub(super) fn answer(&mut self) -> Answer {
-        let mut heard = self.hear_response(ID);
-        if heard["type"] == "error" {
-            return Answer::Failed {
-                code: heard["code"].as_str().unwrap().to_owned(),
-                reason: heard["detail"]["reason"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned(),
-                is_retryable: heard["retryable"] == true,
-            };
-        }
-        for name in ["id", "ts", "eid"] {
-            heard.as_object_mut().unwrap().remove(name);
-        }
-        Answer::Response(heard)
+        Answer::of(self.hear_response(ID))
     }
 
     pub(super) fn retry(&mut self, request: &Value) -> Answer {
@@ -257,7 +243,7 @@ fn hello(token: &str) -> Value {
         "auth_token": token})
 }
 
-fn new_token(site: &Site) -> String {
+pub(super) fn new_token(site: &Site) -> String {
     let made = site.operator_json(&["token", "new", "eve"]);
     made["token"].as_str().unwrap().to_owned()
 }

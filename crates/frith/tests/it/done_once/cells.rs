@@ -37,7 +37,6 @@ cells! {
     tool_call_that_was_late Deadline ToolCall;
     intent_that_was_late Deadline Intent;
     tool_call_that_lost_its_session SessionEnd ToolCall;
-    intent_that_lost_its_session SessionEnd Intent;
     tool_call_that_was_revoked Revocation ToolCall;
     intent_that_was_revoked Revocation Intent;
     tool_call_that_ended_within_the_drain Drain ToolCall;
@@ -63,6 +62,7 @@ cells! {
 
 cells! {
     IN_FULL:
+    intent_that_lost_its_session SessionEnd Intent;
     chain_that_was_answered Response ChainNode;
     approved_call_that_was_answered Response Approval;
     memory_write_that_was_answered Response MemoryWrite;

@@ -65,6 +65,13 @@ impl Disk {
         }
     }
 
+    /// Whether this text was written to the image.
+    pub(super) fn has(&self, text: &str) -> bool {
+        let mut grep = Command::new("grep");
+        grep.args(["--quiet", "--text", "--fixed-strings", text]);
+        grep.arg(&self.image).status().unwrap().success()
+    }
+
     /// Fills it.
     pub(super) fn fill(&self) {
         let mut file = fs::File::create(self.filler()).unwrap();

@@ -125,6 +125,7 @@ impl Crashing {
         };
         let kept = Duration::from_secs(600);
         let sessions = Arc::new(FileStore::open(path("sessions"), kept).unwrap());
+        let requests = Arc::new(FileStore::open(path("idempotency"), Duration::MAX).unwrap());
         let tokens = TokenStore::in_memory(&Secret::new(TOKEN.to_owned())).unwrap();
         let host = Host::builder()
             .plugin(plugin(Capability::Tools))
@@ -132,6 +133,7 @@ impl Crashing {
             .plugin(chains)
             .authenticator(Limited::new(tokens))
             .snapshots(sessions, SnapshotMode::Hybrid)
+            .idempotency(requests)
             .approvals(approvals.clone())
             .policies(policies(class))
             .audit(audit_log(&path("audit")))
@@ -148,7 +150,7 @@ impl Crashing {
 
     fn approve(&self, id: &str) {
         let (runtime, approvals) = self.host.as_ref().unwrap();
-        let decided = approvals.decide(id, Verdict::Granted);
+        let decided = approvals.decide(id, Verdict::Granted, "");
         runtime.block_on(decided).unwrap();
     }
 

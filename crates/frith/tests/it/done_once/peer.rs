@@ -12,7 +12,7 @@ use super::site::{Gate, Site};
 use crate::frith;
 use crate::node::Node;
 
-const INTENT_ID: &str = "6f1c5b8e-3f57-4d1e-9a53-1f1b7e0c9d14";
+pub(super) const INTENT_ID: &str = "6f1c5b8e-3f57-4d1e-9a53-1f1b7e0c9d14";
 
 /// Another agent: a node of its own, and its operator.
 pub(super) struct Peer {
@@ -20,13 +20,26 @@ pub(super) struct Peer {
     intent: Value,
     encrypts: bool,
     /// Where the answer to the work comes.
-    asking: Option<BufReader<UnixStream>>,
+    asking: Option<Asking>,
     folder: TempDir,
 }
+
+/// An intent that was sent.
+pub(super) struct Asking(BufReader<UnixStream>);
 
 impl Peer {
     /// Begins work and waits until it has had its effect.
     pub(super) fn begin(site: &Site, timeout: u64) -> (Self, Gate) {
+        let mut peer = Self::of(site);
+        peer.intent["constraints"] = json!({"timeout_ms": timeout * 1000});
+        site.make_gate();
+        peer.ask();
+        let gate = site.wait_for_tool();
+        (peer, gate)
+    }
+
+    /// A peer of a node.
+    pub(super) fn of(site: &Site) -> Self {
         let folder = tempfile::tempdir().unwrap();
         if site.is_old() {
             start(&folder, "127.0.0.1:0", &Clock::off_by("-2d")).crash();
@@ -37,18 +50,13 @@ impl Peer {
         let add = ["peer", "add", "beta", url, "--data", data.to_str().unwrap()];
         let (status, out, error) = frith(&add, "");
         assert_eq!(status, 0, "{out}{error}");
-        let mut peer = Self {
+        Self {
             node,
-            intent: json!({"goal": "demo.pay", "inputs": {}, "intent_id": INTENT_ID,
-                "constraints": {"timeout_ms": timeout * 1000}}),
+            intent: json!({"goal": "demo.pay", "inputs": {}, "intent_id": INTENT_ID}),
             encrypts: false,
             asking: None,
             folder,
-        };
-        site.make_gate();
-        peer.ask();
-        let gate = site.wait_for_tool();
-        (peer, gate)
+        }
     }
 
     pub(super) fn did(&self) -> &str {
@@ -75,38 +83,22 @@ impl Peer {
     }
 
     fn ask(&mut self) {
+        self.asking = Some(self.send(&self.intent));
+    }
+
+    /// Sends an intent.
+    pub(super) fn send(&self, intent: &Value) -> Asking {
         let socket = UnixStream::connect(self.node.data().join("operator.sock")).unwrap();
-        let mut asking = BufReader::new(socket);
+        let mut asking = Asking(BufReader::new(socket));
         let call = json!({"op": "peer.call", "to": "beta", "timeout_ms": 60_000,
-            "encrypt": self.encrypts, "stream": false, "intent": self.intent});
-        writeln!(asking.get_mut(), "{call}").unwrap();
-        self.asking = Some(asking);
+            "encrypt": self.encrypts, "stream": false, "intent": intent});
+        writeln!(asking.0.get_mut(), "{call}").unwrap();
+        asking
     }
 
     /// The answer to what was sent last.
     pub(super) fn answer(&mut self) -> Answer {
-        let mut asking = self.asking.take().unwrap();
-        loop {
-            let mut line = String::new();
-            asking.read_line(&mut line).unwrap();
-            let heard: Value = serde_json::from_str(&line).unwrap();
-            // Of a try that failed before another.
-            if line.contains("\"setback\"") {
-                continue;
-            }
-            let called = heard.get("result").unwrap_or(&heard);
-            let failed = &called["failed"];
-            if failed.is_object() {
-                let error = failed["error"].as_str().unwrap();
-                return Answer::Failed {
-                    code: failed["code"].as_str().unwrap().to_owned(),
-                    reason: error.to_owned(),
-                    is_retryable: false,
-                };
-            }
-            assert!(called["answered"].is_object(), "{heard}");
-            return Answer::Response(called["answered"]["result"].clone());
-        }
+        self.asking.take().unwrap().answer()
     }
 
     /// Sends the work again.
@@ -123,6 +115,31 @@ impl Peer {
     /// Waits for the work no longer.
     pub(super) fn cancel(&mut self) {
         self.asking = None;
+    }
+}
+
+impl Asking {
+    /// The answer. The node sends an intent again by itself if its connection breaks.
+    pub(super) fn answer(mut self) -> Answer {
+        let heard = loop {
+            let mut line = String::new();
+            self.0.read_line(&mut line).unwrap();
+            if !line.contains("\"setback\"") {
+                break serde_json::from_str::<Value>(&line).unwrap();
+            }
+        };
+        let called = heard.get("result").unwrap_or(&heard);
+        let failed = &called["failed"];
+        if failed.is_object() {
+            let text = |name: &str| failed[name].as_str().unwrap().to_owned();
+            return Answer::Failed {
+                code: text("code"),
+                reason: text("error"),
+                is_retryable: false,
+            };
+        }
+        assert!(called["answered"].is_object(), "{heard}");
+        Answer::Response(called["answered"]["result"].clone())
     }
 }
 

@@ -20,6 +20,9 @@ use crate::node::Node;
 /// other end of that is closed.
 const PAY: &str = "echo run >> log; if test -p gate; then cat gate; fi; echo paid";
 
+/// A tool of which many run at once. It appends what it is given to a file.
+const NOTE: &str = "echo \"$0\" >> notes";
+
 /// What a node is started with.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Settings {
@@ -110,11 +113,19 @@ impl Site {
             "plugins:
 - name: tools
   type: tools
-  commands: [{{name: pay, description: Pays, command: [sh, -c, '{PAY}']}}]
+  commands:
+  - {{name: pay, description: Pays, command: [sh, -c, '{PAY}']}}
+  - name: note
+    description: Notes
+    command: [sh, -c, '{NOTE}', '{{text}}']
+    parameters: {{text: {{type: string}}}}
+    required: [text]
 - {{name: chains, type: chains}}
 - {{name: memory, type: memory}}
 workspace: work
-intents: {{demo.pay: {{tool: pay}}}}
+intents:
+  demo.pay: {{tool: pay}}
+  demo.note: {{tool: note}}
 policy: {{rules: [{rules}]}}
 global_limits: {{drain_seconds: {drain}, request_seconds: {request}}}
 store: {{sync: {sync}}}
@@ -158,6 +169,16 @@ a2a: {{listen: '{listen}', policy: {{require_encryption: {encrypts}}}}}
 
     pub(super) fn log(&self) -> PathBuf {
         self.folder.path().join("work/log")
+    }
+
+    /// What was noted.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let notes = fs::read_to_string(self.folder.path().join("work/notes"));
+        notes
+            .unwrap_or_default()
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     /// How often the tool was run.
@@ -260,6 +281,12 @@ a2a: {{listen: '{listen}', policy: {{require_encryption: {encrypts}}}}}
         let found = disk.found_after_power_cut();
         node.crash();
         disk.replace(&found);
+    }
+
+    /// The same, as soon as the disk has this text.
+    pub(super) fn cut_power_when_synced(&mut self, text: &str) {
+        while !self.disk.as_ref().unwrap().has(text) {}
+        self.cut_power();
     }
 
     /// Puts a copy of the database in its place while no node runs.

@@ -81,7 +81,7 @@ pub(super) fn recorded(ending: Ending, class: Class) -> Option<&'static str> {
         (Ending::Deadline, Class::Intent) => Some("TIMEOUT"),
         (Ending::Revocation, Class::Intent) => Some("POLICY_VIOLATION"),
         (Ending::SessionEnd, Class::Intent) => Some("SESSION_EXPIRED"),
-        (_, Class::Intent) if ending == Ending::Cancel => Some("CANCELLED"),
+        (Ending::Cancel | Ending::PastDrain, Class::Intent) => Some("CANCELLED"),
         (Ending::Cancel | Ending::Deadline | Ending::SessionEnd | Ending::Revocation, _)
         | (Ending::PastDrain, _) => Some("cancelled"),
         (Ending::Panic, _) => Some("runtime_error"),
