@@ -148,7 +148,7 @@ impl Desk {
         let task = NewTask {
             id: fresh::id(Namespace::Planning)?,
             title: request.title.into_owned(),
-            status: request.status.into_owned(),
+            status: self.first_status(&plan, request.status).await?,
             assignee: request.assignee.into_owned(),
             description: request.description.into_owned(),
             deps: request.deps.iter().map(|dep| (**dep).to_owned()).collect(),
@@ -179,6 +179,20 @@ impl Desk {
             error: None,
             blocked_by: Some(blocked_by),
         })
+    }
+
+    /// Returns the column of a new task. The wire's default names a column that not every plan has;
+    /// there it stands for the first one.
+    async fn first_status(&self, plan: &str, status: Cow<'_, str>) -> Result<String, Failure> {
+        let default = DEFAULT_COLUMNS.first().copied().unwrap_or_default();
+        if status == default
+            && let Some(plan) = self.plans.get(plan).await.map_err(failed)?
+            && !plan.columns.iter().any(|column| column == default)
+            && let Some(first) = plan.columns.first()
+        {
+            return Ok(first.clone());
+        }
+        Ok(status.into_owned())
     }
 
     async fn update(

@@ -103,6 +103,14 @@ impl DataDir {
         Self::from_environment(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
     }
 
+    /// The folder of the authority for certificates of this machine, which all nodes of the user
+    /// share; without a home folder the node's own.
+    #[must_use]
+    pub fn development_ca(&self) -> PathBuf {
+        let user = Self::of_user();
+        user.as_ref().unwrap_or(self).path().join("ca")
+    }
+
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {

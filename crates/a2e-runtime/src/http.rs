@@ -165,10 +165,14 @@ impl HttpServer {
             (&Method::POST, "/send") => return self.send(request, visitor).await,
             (&Method::GET, "/stream") => return Ok(self.stream(request.headers(), visitor)),
             (&Method::GET, "/ws") => return Ok(ws::upgrade(&self.host, request, source)),
-            (&Method::GET, "/health") => return Ok(json(StatusCode::OK, r#"{"status":"ok"}"#)),
-            (&Method::GET, "/healthz") => return Ok(text("ok\n")),
-            (&Method::GET, "/readyz") => return Ok(self.ready()),
-            (&Method::GET, "/metrics") => return Ok(self.metrics(&request, connection).await),
+            (&Method::GET | &Method::HEAD, "/health") => {
+                return Ok(json(StatusCode::OK, r#"{"status":"ok"}"#));
+            }
+            (&Method::GET | &Method::HEAD, "/healthz") => return Ok(text("ok\n")),
+            (&Method::GET | &Method::HEAD, "/readyz") => return Ok(self.ready()),
+            (&Method::GET | &Method::HEAD, "/metrics") => {
+                return Ok(self.metrics(&request, connection).await);
+            }
             (_, path) => PATHS.contains(&path),
         };
         Ok(match known {

@@ -16,7 +16,7 @@ use crate::data::DataArguments;
 use crate::hint::{self, TokenFrom};
 use crate::interrupt::ends_with_command;
 use crate::own;
-use crate::screen::quoted;
+use crate::screen::quoted_path;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -181,7 +181,7 @@ impl Arguments {
             Err(error) if named => return Err(error.into()),
             Err(_) => return absent(),
         };
-        let data = quoted(&dir.path().display().to_string());
+        let data = quoted_path(dir.path());
         let file = dir.endpoints();
         let text = match std::fs::read_to_string(&file) {
             Ok(text) => text,

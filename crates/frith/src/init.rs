@@ -18,7 +18,7 @@ use crate::Outcome;
 use crate::agent::{print, print_json};
 use crate::data::DataArguments;
 use crate::node;
-use crate::screen::plain;
+use crate::screen::{plain, quoted_path};
 use found::Found;
 
 /// A node needs none of this: `frith up` works without.
@@ -100,10 +100,10 @@ fn next(arguments: &Arguments) -> Result<String> {
     let mut command = "frith up".to_owned();
     if arguments.data.is_named() {
         let data = arguments.data.dir()?;
-        write!(command, " --data {}", plain(data.path().display()))?;
+        write!(command, " --data {}", quoted_path(data.path()))?;
     }
     if arguments.folder != Path::new(".") {
-        let folder = plain(arguments.folder.display());
+        let folder = quoted_path(&arguments.folder);
         command = format!("cd {folder} && {command}");
     }
     Ok(command)
@@ -114,7 +114,7 @@ fn own(data: &DataDir) -> Result<Own> {
     let claim = data.claim()?;
     TokenStore::open(&claim, None)?;
     let identity = node::NodeIdentity::new(&Identity::default(), data).open()?;
-    let ca = DataDir::of_user()?.path().join("ca");
+    let ca = data.development_ca();
     DevelopmentCa::open(&ca)?;
     Ok(Own {
         did: identity.identity.did().to_string(),

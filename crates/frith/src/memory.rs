@@ -207,7 +207,7 @@ async fn act(action: &Action, opened: &Opened<'_>, as_json: bool) -> Result<Outc
                 source: source.clone().into(),
                 ..MemoryEntry::new(self::key(key)?, self::content(content)?, tier, now, now)
             };
-            opened.put(entry).await
+            opened.put(entry, as_json).await
         }
         Action::Forget { keys, which, all } => {
             if keys.is_empty() && which.tags.is_empty() && !all {
@@ -221,7 +221,7 @@ async fn act(action: &Action, opened: &Opened<'_>, as_json: bool) -> Result<Outc
             let tiers = tier.map_or_else(|| vec![Tier::Episodic, Tier::Semantic], |it| vec![it]);
             copy::export(opened, file.as_deref(), &tiers).await
         }
-        Action::Import { file, tier } => copy::import(opened, file, *tier).await,
+        Action::Import { file, tier } => copy::import(opened, file, *tier, as_json).await,
     }
 }
 
@@ -306,7 +306,7 @@ impl<'c> Opened<'c> {
         Ok(Outcome::Good)
     }
 
-    async fn put(&self, entry: MemoryEntry<'static>) -> Result<Outcome> {
+    async fn put(&self, entry: MemoryEntry<'static>, as_json: bool) -> Result<Outcome> {
         let request = MemoryStoreRequest {
             memory_id: self.id.clone(),
             entries: vec![entry],
@@ -315,7 +315,12 @@ impl<'c> Opened<'c> {
         let answer = answer.context("it cannot be remembered")?;
         match answer.errors.first() {
             Some(why) => Err(anyhow!("it cannot be remembered: {}", plain(why))),
-            None => Ok(Outcome::Good),
+            None => {
+                if as_json {
+                    print(&json!({"stored": answer.stored.len()}))?;
+                }
+                Ok(Outcome::Good)
+            }
         }
     }
 

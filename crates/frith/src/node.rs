@@ -5,6 +5,7 @@ mod agents;
 mod build;
 mod chains;
 mod doors;
+mod integrity;
 mod joined;
 mod keys;
 mod later;
@@ -22,15 +23,15 @@ use std::path::Path;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::store::{Sqlite, Vault};
+use ::store::{Sqlite, SyncMode, Vault};
 use a2e_caps::chains::Keeper;
 use a2e_caps::learning::Ledgers;
 use a2e_runtime::config::{Config, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::operator::News;
 use a2e_runtime::{
-    Approvals, Authenticator, Claim, DataDir, FileStore, Guard, Host, HttpServer, Limited,
-    MemoryStore, SnapshotStore, Tls, TokenStore,
+    Approvals, Authenticator, Claim, ConfigurationCounters, DataDir, FileStore, Guard, Host,
+    HttpServer, Limited, MemoryStore, SnapshotStore, Tls, TokenStore,
 };
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -40,6 +41,8 @@ use tokio_util::sync::CancellationToken;
 use crate::book::BookFile;
 use crate::capabilities::Capabilities;
 use crate::config::Applied;
+use crate::keystore::Stored;
+use crate::screen::quoted_path;
 use crate::vault;
 
 pub(crate) use access::AccessControl;
@@ -47,6 +50,7 @@ pub(crate) use agents::Agents;
 use agents::Needs;
 use bridge::Names;
 pub(crate) use build::builder;
+use integrity::{CheckedStore, unusable};
 pub(crate) use joined::LatePeers;
 use joined::{Joined, Plan};
 pub(crate) use keys::NodeIdentity;
@@ -75,6 +79,7 @@ pub(crate) struct Node {
     /// Told to read its configuration again by the operator.
     applies: Mutex<mpsc::Receiver<Apply>>,
     claim: Claim,
+    database: CheckedStore,
     endpoints: Endpoints,
     operator: CancellationToken,
 }
@@ -99,7 +104,7 @@ pub(crate) enum Consent {
 /// What stays when the configuration is read again.
 pub(crate) struct Shared {
     pub(crate) authenticator: Arc<dyn Authenticator>,
-    pub(crate) snapshots: Option<Arc<dyn SnapshotStore>>,
+    pub(crate) sessions: Option<SessionStores>,
     /// Without them a call that a rule holds is refused.
     pub(crate) approvals: Option<Approvals>,
     pub(crate) audit: Option<audit::Log>,
@@ -111,7 +116,16 @@ pub(crate) struct Shared {
     /// The chains that are kept: there is one of it too.
     pub(crate) chains: Arc<Keeper>,
     pub(crate) definitions: Definitions,
+    /// How often something was configured at mounted hosts.
+    pub(crate) configurations: ConfigurationCounters,
     pub(crate) peers: Arc<LatePeers>,
+}
+
+/// What outlives the node of sessions.
+pub(crate) struct SessionStores {
+    pub(crate) snapshots: Arc<dyn SnapshotStore>,
+    /// Where requests are recorded that no later process must execute again.
+    pub(crate) idempotency: Arc<dyn SnapshotStore>,
 }
 
 const NO_IDENTITY: &str = "the node's identity cannot be used (`identity` in the configuration)";
@@ -129,16 +143,15 @@ impl Node {
         // While everything else is opened.
         let guards = capabilities.try_guards();
         let tokens = Arc::new(TokenStore::open(&claim, config.auth_token.as_ref())?);
-        let who = NodeIdentity::new(&config.identity, data);
-        let identity = who.open().context(NO_IDENTITY)?;
-        let store = open_store(config, data)?;
+        let (who, identity) = open_identity(config, data)?;
+        let (database, store) = open_store(config, data)?;
         let approvals = Approvals::new(store.clone(), config.global_limits.approval);
         let book = Arc::new(BookFile::open(claim.clone(), config)?);
         let (names, mut plan) = (Names::default(), Plan::of(config)?);
         let login = joined::login(&tokens, &identity, &names, &book, &store)?;
         let shared = Shared {
             authenticator: Arc::new(Limited::new(Arc::clone(&login))),
-            snapshots: Some(snapshots(config, data)?),
+            sessions: Some(session_stores(config, data)?),
             approvals: Some(approvals.clone()),
             audit: record::open(config, data, &identity, &who.store)?,
             capabilities,
@@ -147,14 +160,14 @@ impl Node {
             ledgers: Arc::new(Ledgers::new(store.clone())),
             chains: Arc::new(Keeper::new(store.clone())),
             definitions: Definitions::new(&store)?,
+            configurations: ConfigurationCounters::default(),
             peers: Arc::default(),
         };
         let left_open = chains::left_open(&shared.chains, config, &tokens).await?;
         let (builder, described) = builder(config, &shared, &|it| tracing::info!("{it}")).await?;
         shared.capabilities.take(described);
         let host = builder.build();
-        let tls = tls(config)?;
-        let http = http_server(&host, config);
+        let (tls, http) = (tls(config)?, http_server(&host, config));
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         endpoints.did = identity.identity.did().to_string();
         let (apply, applies) = mpsc::channel(1);
@@ -179,12 +192,12 @@ impl Node {
         joined::take(plan, &names, joined.as_ref());
         let access = AccessControl::new(&host, &names, &book, agents.as_ref());
         let operations = access.serve(operations(&shared, &approvals, apply), &tokens);
-        let place = (data, endpoints.to_json());
+        let place = (&database.database, data, endpoints.to_json());
         let sources = Sources::new(&host, &shared, &approvals, agents.as_ref(), place);
         // First, so that an agent that is revoked has none of them left.
         chains::resume(&shared.chains, &host, left_open);
         let operator = serve_operator(&claim, sources.serve(operations), agents.as_ref())?;
-        keep_tidy(config, &shared, &operator);
+        keep_tidy(config, &shared, &host, &operator);
         guards.await??;
         claim.write_endpoints(&endpoints.to_json())?;
         Ok(Self {
@@ -200,6 +213,7 @@ impl Node {
             config: std::sync::Mutex::new(config.clone()),
             applies: Mutex::new(applies),
             claim,
+            database,
             endpoints,
             operator,
         })
@@ -247,7 +261,7 @@ impl Node {
         writeln!(out, "  did    {}", self.endpoints.did)?;
         let data = match DataDir::of_user().is_ok_and(|user| user == *dir) {
             true => String::new(),
-            false => format!(" --data {}", dir.path().display()),
+            false => format!(" --data {}", quoted_path(dir.path())),
         };
         writeln!(out, "\nTry, in another terminal:")?;
         writeln!(out, "  frith tools{data}{option}")?;
@@ -271,6 +285,11 @@ impl Node {
             Some(apply) => apply,
             None => std::future::pending().await,
         }
+    }
+
+    /// Waits for damage of the store that the check in the background finds.
+    pub(crate) async fn store_damaged(&self) -> anyhow::Error {
+        self.database.damaged().await
     }
 
     fn current(&self) -> MutexGuard<'_, Config> {
@@ -304,9 +323,10 @@ impl Node {
         }
     }
 
-    /// Removes what says where the node is.
+    /// Removes what says where the node is, and marks its store as closed in order.
     pub(crate) fn clean_up(&self) {
         self.operator.cancel();
+        self.database.database.close();
         let unix = self.endpoints.unix.clone();
         let dir = self.claim.dir();
         let paths = [Some(dir.endpoints()), Some(dir.operator_socket()), unix];
@@ -316,35 +336,70 @@ impl Node {
     }
 }
 
-fn snapshots(config: &Config, data: &DataDir) -> Result<Arc<dyn SnapshotStore>> {
-    Ok(match config.snapshot_store {
-        SnapshotPlace::Memory => Arc::new(MemoryStore::default()),
-        SnapshotPlace::File => {
-            let folder = data.path().join("sessions");
-            // A session may be silent for so long before its connection breaks; zero is no limit.
-            let limits = &config.global_limits.session;
-            let kept = match limits.idle {
-                Duration::ZERO => Duration::MAX,
-                idle => idle.saturating_add(limits.resume),
-            };
-            let store = FileStore::open(&folder, kept)
-                .with_context(|| format!("cannot keep sessions in {}", folder.display()))?;
-            Arc::new(store)
-        }
+fn session_stores(config: &Config, data: &DataDir) -> Result<SessionStores> {
+    if config.snapshot_store == SnapshotPlace::Memory {
+        return Ok(SessionStores {
+            snapshots: Arc::new(MemoryStore::default()),
+            idempotency: Arc::new(MemoryStore::default()),
+        });
+    }
+    let open = |name: &str, kept| {
+        let folder = data.path().join(name);
+        FileStore::open(&folder, kept)
+            .with_context(|| format!("cannot keep sessions in {}", folder.display()))
+    };
+    // A session may be silent for so long before its connection breaks; zero is no limit.
+    let limits = &config.global_limits.session;
+    let age = match limits.idle {
+        Duration::ZERO => Duration::MAX,
+        idle => idle.saturating_add(limits.resume),
+    };
+    let snapshots = open("sessions", age)?;
+    // Nothing is removed for its age by the clock of the machine, which may be wrong at the start.
+    let idempotency = open("idempotency", Duration::MAX)?;
+    Ok(SessionStores {
+        snapshots: Arc::new(snapshots),
+        idempotency: Arc::new(match config.store.sync {
+            SyncMode::Commit => idempotency.synced(),
+            SyncMode::Every(_) => idempotency,
+        }),
     })
 }
 
+/// Opens the node's own identity.
+fn open_identity(config: &Config, data: &DataDir) -> Result<(NodeIdentity, Stored)> {
+    let who = NodeIdentity::new(&config.identity, data);
+    let identity = who.open().context(NO_IDENTITY)?;
+    Ok((who, identity))
+}
+
 /// What outlives the node: calls that wait for the operator, secrets of agents.
-fn open_store(config: &Config, data: &DataDir) -> Result<store::Store> {
+fn open_store(config: &Config, data: &DataDir) -> Result<(CheckedStore, store::Store)> {
     let file = data.store();
     let options = store::Options {
         sync: config.store.sync,
         max_bytes: config.store.max_bytes,
         ..store::Options::new(&file)
     };
-    let database =
-        Sqlite::open(&options).with_context(|| format!("cannot use {}", file.display()))?;
-    Ok(store::Store::new(database))
+    let database = Sqlite::open(&options).map_err(|error| unusable(&file, error))?;
+    if let Some(restored) = database.restored() {
+        let store::Restored {
+            requests,
+            chains,
+            approvals,
+        } = restored;
+        tracing::warn!(
+            requests,
+            chains,
+            approvals,
+            "{} is a backup: the requests and chains that it has open are interrupted, the calls \
+             that wait for approval or were approved are withdrawn, and named work of peers is \
+             refused for ten minutes",
+            file.display()
+        );
+    }
+    let store = store::Store::new(database.clone());
+    Ok((CheckedStore::new(database)?, store))
 }
 
 /// The certificate, if there is one.
@@ -378,9 +433,13 @@ fn say_what_is_noted(config: &Config) {
 }
 
 /// Has old records and what nobody asks for any more go, until the node ends.
-fn keep_tidy(config: &Config, shared: &Shared, until: &CancellationToken) {
+fn keep_tidy(config: &Config, shared: &Shared, host: &Host, until: &CancellationToken) {
     if let Some(log) = &shared.audit {
         tokio::spawn(keep_within(log.clone(), config.audit.retention));
     }
-    tokio::spawn(sweep::run(shared.store.clone(), until.clone()));
+    tokio::spawn(sweep::run(
+        shared.store.clone(),
+        host.clone(),
+        until.clone(),
+    ));
 }

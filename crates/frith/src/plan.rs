@@ -202,7 +202,10 @@ async fn act(action: &Action, client: &Client, as_json: bool) -> Result<()> {
             let options = CallOptions::default();
             let removed = client.rpc_custom(&Remove { plan_id }, options).await?;
             succeeded(removed.success, Some(&removed.error))?;
-            print(&format!("removed `{}`", plain(&plan.name)))
+            match as_json {
+                true => print(&json!({"removed": plan.plan_id.as_str()})),
+                false => print(&format!("removed `{}`", plain(&plan.name))),
+            }
         }
     }
 }

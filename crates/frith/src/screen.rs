@@ -31,6 +31,18 @@ fn acts(letter: char) -> bool {
     matches!(audit::printable(text), Cow::Owned(_))
 }
 
+/// Columns of a line that fits into any terminal.
+pub(crate) const WIDTH: usize = 80;
+
+/// A text of at most so many letters; one that ends in `…` goes on.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    let mut letters = text.char_indices();
+    match (letters.nth(width.saturating_sub(1)), letters.next()) {
+        (Some((end, _)), Some(_)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        _ => text.to_owned(),
+    }
+}
+
 /// A text in one line, where its line breaks say nothing.
 pub(crate) fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -81,6 +93,12 @@ pub(crate) fn quoted(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", plain(word).replace('\'', r"'\''")),
     }
+}
+
+/// A path as one word of such a command; absolute, as it may be pasted in another folder.
+pub(crate) fn quoted_path(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    quoted(&path.display().to_string())
 }
 
 #[cfg(test)]

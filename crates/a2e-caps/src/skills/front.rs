@@ -64,15 +64,18 @@ pub(super) fn read<'t>(
     folder: &str,
     text: &'t str,
 ) -> Result<(Front, &'t str), String> {
-    let (front, body) = split(text)?;
-    let keys = match front {
+    let (front_text, body) = split(text)?;
+    let keys = match front_text {
         Some(front) => Keys(parse(front)?),
         None if form == Form::Agent => {
             return Err("it must begin with a line `---`, `name:` and `description:`".to_owned());
         }
         None => Keys(Map::new()),
     };
-    let front = keys.front(folder)?;
+    let mut front = keys.front(folder)?;
+    if let Some(version) = front_text.and_then(written_version) {
+        front.version = version;
+    }
     check(form, folder, &front, &keys)?;
     Ok((front, body))
 }
@@ -116,6 +119,18 @@ fn parse(front: &str) -> Result<Map<String, Value>, String> {
     };
     serde_saphyr::from_str_with_options(front, options)
         .map_err(|error| format!("what it says of itself: {error}"))
+}
+
+/// Returns a version as it is written: as a number 1.10 would be 1.1.
+fn written_version(front: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Written {
+        version: Option<String>,
+    }
+    let options = serde_saphyr::options! { with_snippet: false };
+    let written = serde_saphyr::from_str_with_options::<Written>(front, options);
+    let version = written.ok()?.version?;
+    Some(version.trim().to_owned())
 }
 
 /// The keys of a front matter. Those that nobody knows are left alone: others may.

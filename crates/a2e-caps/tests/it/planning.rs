@@ -124,6 +124,22 @@ async fn a_board_has_every_column_and_one_for_a_foreign_status() {
     assert_eq!(board(&mut agent, "unknown").await, json!([]));
 }
 
+/// A plan with columns of its own has no `backlog`: a task without a status begins in its first one.
+#[tokio::test]
+async fn a_task_without_status_begins_in_the_first_column() {
+    let mut agent = on_own_plans().await;
+    let own = json!({"type": "planning/plan/create", "name": "own", "columns": ["new", "done"]});
+    let plan = agent.ask(own).await["plan_id"].clone();
+    let add = json!({"type": "planning/task/add", "plan_id": plan, "title": "t"});
+    let added = agent.ask(add).await;
+    assert_eq!(
+        (&added["success"], &added["status"]),
+        (&json!(true), &json!("new"))
+    );
+    let boards = board(&mut agent, plan.as_str().unwrap()).await;
+    assert_eq!(boards[0]["columns"], json!(["new", "done"]));
+}
+
 #[tokio::test]
 async fn tasks_are_listed_by_plan_and_status() {
     let mut agent = on_own_plans().await;

@@ -120,6 +120,7 @@ fn address(server: &mut Vec<Entry>) {
         value: Node {
             at,
             kind: Kind::Text(format!("{host}:{port}")),
+            literal: None,
         },
     });
 }

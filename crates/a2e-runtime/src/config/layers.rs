@@ -137,10 +137,12 @@ fn value(text: &str, at: Location) -> Result<Node, String> {
         return Ok(Node {
             at,
             kind: Kind::Text(text.to_owned()),
+            literal: None,
         });
     }
     let mut node = yaml::parse(text).map_err(|problem| problem.text)?;
     move_to(&mut node, at);
+    node.literal = (!is_more).then(|| text.to_owned());
     Ok(node)
 }
 
@@ -181,6 +183,7 @@ fn place<'a>(tree: &'a mut Node, path: &[String], at: Location) -> Result<&'a mu
                 let value = Node {
                     at,
                     kind: Kind::Null,
+                    literal: None,
                 };
                 let name = name.clone();
                 entries.push(Entry { name, at, value });
@@ -198,7 +201,7 @@ fn place<'a>(tree: &'a mut Node, path: &[String], at: Location) -> Result<&'a mu
 mod tests {
     use std::path::Path;
 
-    use super::super::{Config, Format, Surroundings};
+    use super::super::{Config, Format, Secret, Surroundings};
     use super::*;
 
     fn environment(pairs: &[(&str, &str)]) -> Overrides {
@@ -251,6 +254,19 @@ mod tests {
         }
     }
 
+    /// The environment has no quotes, so a key that takes text takes digits and truths as they are.
+    #[test]
+    fn keys_that_take_text_take_any_scalar() {
+        let given = [
+            ("FRITH__AUTH_TOKEN", "01234567"),
+            ("FRITH__HOST_ID", "true"),
+            ("FRITH__AUDIT", "false"),
+        ];
+        let config = read("", Format::Yaml, &environment(&given)).unwrap();
+        let token = config.auth_token.as_ref().map(Secret::reveal);
+        assert_eq!((token, &*config.host_id), (Some("01234567"), "true"));
+    }
+
     #[test]
     fn mistakes_name_who_made_them() {
         let cases = [
@@ -271,8 +287,8 @@ mod tests {
             ),
             (
                 "FRITH__HOST_ID",
-                "7",
-                "`host_id` must be text (in quotes), not a number",
+                "[7]",
+                "`host_id` must be text, not a list",
             ),
             (
                 "FRITH__AUDIT__SYNC",

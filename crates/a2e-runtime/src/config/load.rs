@@ -51,7 +51,7 @@ impl Config {
         };
         // Made absolute once: the sandbox mounts no relative path.
         let folder = std::path::absolute(file.unwrap_or_else(|| Path::new("."))).map(|path| {
-            match file.and(path.parent()) {
+            match file.and_then(|_| path.parent()) {
                 Some(folder) => folder.to_owned(),
                 None => path,
             }

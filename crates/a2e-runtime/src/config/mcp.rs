@@ -522,7 +522,7 @@ mod tests {
             let server = servers.iter().find(|server| server.name == name).unwrap();
             match &server.place {
                 McpPlace::Command(command) => command,
-                other => panic!("{other:?}"),
+                other @ (McpPlace::Http(_) | McpPlace::Sse(_)) => panic!("{other:?}"),
             }
         };
         let on = command("on");

@@ -21,6 +21,7 @@ pub(super) struct Problems {
 static NOTHING: Node = Node {
     at: Location { line: 1, column: 1 },
     kind: Kind::Null,
+    literal: None,
 };
 
 /// A section whose keys are taken one by one; what is left in the end is unknown.
@@ -224,7 +225,10 @@ impl<'a> Field<'a> {
         match &self.node.kind {
             Kind::Text(text) => Some(text),
             Kind::Integer(_) | Kind::Real(_) | Kind::Bool(_) | Kind::Date => {
-                self.must_be("text (in quotes)")
+                match &self.node.literal {
+                    Some(text) => Some(text),
+                    None => self.must_be("text (in quotes)"),
+                }
             }
             Kind::Null | Kind::List(_) | Kind::Table(_) => self.must_be("text"),
         }

@@ -12,6 +12,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
         Ok(table) => Ok(Node {
             at: Location { line: 1, column: 1 },
             kind: entries(text, table.get_ref()),
+            literal: None,
         }),
         Err(error) => Err(problem(text, &error)),
     }
@@ -39,6 +40,7 @@ fn node(text: &str, value: &Spanned<DeValue<'_>>) -> Node {
     Node {
         at: location(text, value.span().start),
         kind,
+        literal: None,
     }
 }
 

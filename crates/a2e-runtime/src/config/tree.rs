@@ -16,6 +16,9 @@ pub struct Location {
 pub(super) struct Node {
     pub(super) at: Location,
     pub(super) kind: Kind,
+    /// The text of a number or boolean that was given beside the file, where nothing has quotes: a
+    /// key that takes text takes it as it is.
+    pub(super) literal: Option<String>,
 }
 
 #[derive(Debug)]

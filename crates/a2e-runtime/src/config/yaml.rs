@@ -44,6 +44,7 @@ impl From<Spanned<AnyKind>> for Node {
         Self {
             at: location(value.referenced),
             kind: value.value.0,
+            literal: None,
         }
     }
 }

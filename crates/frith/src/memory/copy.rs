@@ -10,9 +10,11 @@ use a2e_wire::messages::memory::{MemoryEntry, MemoryRetrieveRequest, MemoryStore
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Object, Timestamp};
 use anyhow::{Context, Result};
+use serde_json::json;
 
 use super::{Opened, Tier};
 use crate::Outcome;
+use crate::agent::print;
 use crate::progress::Counted;
 use crate::screen::plain;
 
@@ -74,6 +76,7 @@ pub(super) async fn import(
     opened: &Opened<'_>,
     file: &Path,
     tier: Option<Tier>,
+    as_json: bool,
 ) -> Result<Outcome> {
     let text = || format!("cannot read {}", file.display());
     let (lines, bytes): (Box<dyn BufRead>, Option<u64>) = match file == Path::new("-") {
@@ -103,6 +106,9 @@ pub(super) async fn import(
     }
     import.send().await?;
     import.progress.end("remembered");
+    if as_json {
+        print(&json!({"stored": import.sent.entries, "refused": import.problems}))?;
+    }
     Ok(match import.problems {
         0 => Outcome::Good,
         problems => {

@@ -1,6 +1,6 @@
 //! The node among other agents: its A2A port, and the client that calls from here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -93,8 +93,8 @@ impl Agents {
         let listeners = Listeners::bind(&[a2a.listen]).await?;
         let exposure = listeners.exposure();
         let papers = tokio::task::spawn_blocking({
-            let a2a = a2a.clone();
-            move || papers(&a2a, exposure)
+            let (a2a, data) = (a2a.clone(), needs.data.clone());
+            move || papers(&a2a, &data, exposure)
         });
         let address = listeners.addresses().first().copied();
         let address = address.context("the A2A port has no address")?;
@@ -195,6 +195,14 @@ impl Agents {
         self.client.trust_changed();
     }
 
+    /// The sessions of other agents, but for those that are blocked: nothing is done in those.
+    pub(crate) fn served(&self, pages: &Pages) -> BTreeSet<String> {
+        let blocked = pages.blocked();
+        let sessions = self.server.sessions().into_iter();
+        let served = sessions.filter(|session| !blocked.contains(&session.peer.did));
+        served.map(|session| session.session_id).collect()
+    }
+
     /// Takes over another configuration, with these books.
     pub(super) fn configure(
         &self,
@@ -281,12 +289,11 @@ impl Policies {
 }
 
 /// Reads or makes what TLS goes by. Reads files.
-fn papers(a2a: &A2a, exposure: Exposure) -> Result<Papers> {
+fn papers(a2a: &A2a, data: &DataDir, exposure: Exposure) -> Result<Papers> {
     let development = match (exposure, &a2a.tls) {
         (Exposure::Public, Some(_)) => None,
         (Exposure::Loopback, _) | (Exposure::Public, None) => {
-            let folder = DataDir::of_user()?.path().join("ca");
-            Some(DevelopmentCa::open(folder)?)
+            Some(DevelopmentCa::open(data.development_ca())?)
         }
     };
     let certificate = match (&a2a.tls, &development) {

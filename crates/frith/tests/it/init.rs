@@ -1,5 +1,6 @@
 //! `frith init`: from a folder with what other programs left there to a node's configuration.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
@@ -89,7 +90,8 @@ fn other_peoples_files_are_left_alone() {
     );
     assert!(out.contains(".mcp.json: it is no JSON"), "{out}");
     assert!(!out.contains("Imported"), "{out}");
-    assert!(out.ends_with("Next: frith up --data data\n"), "{out}");
+    let next = format!("Next: frith up --data {}\n", folder.join("data").display());
+    assert!(out.ends_with(&next), "{out}");
     assert_eq!(frith_in(folder, &["config", "check"], "").0, 0);
 }
 
@@ -189,4 +191,60 @@ fn the_first_files_of_a_user_are_closed_to_others() {
     let used = run(&["call", "echo", "{}"]);
     let error = String::from_utf8_lossy(&used.stderr).into_owned();
     assert!(used.status.success(), "{error}");
+}
+
+/// The commands that are printed to be pasted work as they stand, also without a home folder.
+#[test]
+fn printed_commands_can_be_pasted() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("it's data");
+    let binary = env!("CARGO_BIN_EXE_frith");
+    let bare = |program: &str| {
+        let mut command = std::process::Command::new(program);
+        command.current_dir(folder.path());
+        command.env_remove("HOME").env_remove("XDG_DATA_HOME");
+        command
+    };
+    let paste = |line: &str| {
+        let line = line.replace("frith ", &format!("{binary} "));
+        let output = bare("sh").arg("-c").arg(&line).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{line}: {error}");
+    };
+    std::fs::create_dir(folder.path().join("my node")).unwrap();
+    let output = bare(binary)
+        .args(["init", "my node", "--data"])
+        .arg(&data)
+        .output()
+        .unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    let next = out.lines().find_map(|line| line.strip_prefix("Next: "));
+    paste(&format!("{} --help", next.expect(&error)));
+
+    let mut node = bare(binary)
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--a2a-listen",
+            "127.0.0.1:0",
+            "--data",
+        ])
+        .arg(&data)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(node.stdout.take().unwrap()).lines();
+    let lines = lines.map(Result::unwrap);
+    let shown: Vec<String> = lines
+        .take_while(|line| !line.contains("Ctrl-C"))
+        .filter(|line| line.starts_with("  frith "))
+        .collect();
+    assert!(shown.len() >= 2, "{shown:?}");
+    for line in &shown {
+        paste(line.trim());
+    }
+    node.kill().unwrap();
+    node.wait().unwrap();
 }

@@ -239,6 +239,29 @@ fn stops_with_grace_and_at_once() {
     assert_eq!(node.wait(), Some(0));
 }
 
+/// Probes that ask for the head alone get the status and the headers of GET, and no body.
+#[test]
+fn head_is_answered_like_get_without_a_body() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "{}");
+    for path in ["health", "healthz", "readyz", "metrics"] {
+        let url = format!("{}/{path}", node.at("http"));
+        let heads = ["-I", "-i"].map(|option| {
+            let output = Command::new("curl")
+                .args(["-s", option, &url])
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert_eq!(option == "-I", body.is_empty(), "{path}: {text}");
+            let status = head.lines().next().unwrap().to_owned();
+            let kind = head.lines().find(|line| line.starts_with("content-type"));
+            (status, kind.map(str::to_owned))
+        });
+        assert_eq!(heads[0], heads[1], "{path}");
+    }
+}
+
 #[test]
 fn reads_its_configuration_again() {
     let folder = tempfile::tempdir().unwrap();

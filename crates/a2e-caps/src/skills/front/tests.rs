@@ -101,3 +101,13 @@ fn a_front_has_a_size() {
     assert!(of(MAX_FRONT).is_ok());
     assert!(of(MAX_FRONT + 1).unwrap_err().contains("bytes"));
 }
+
+/// YAML makes a number of a version; its text is what the author wrote.
+#[test]
+fn a_version_is_what_is_written() {
+    for version in ["1.10", "1.0", "2", "1.10.0", "01.20", "1e3", "'1.10'"] {
+        let text = format!("---\nname: x\ndescription: d\nversion: {version}\n---\n");
+        let (front, _) = plain(&text).unwrap();
+        assert_eq!(front.version, version.trim_matches('\''));
+    }
+}

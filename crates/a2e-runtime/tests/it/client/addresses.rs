@@ -177,7 +177,9 @@ async fn silent_hosts_time_out() {
         let dialing = tokio::spawn(Arc::new(address).dial_in_time());
         streams.push(listener.accept().await.unwrap());
         tokio::time::pause();
-        let error = dialing.await.unwrap().err().expect(scheme);
+        let Err(error) = dialing.await.unwrap() else {
+            panic!("{scheme}");
+        };
         tokio::time::resume();
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut, "{scheme}");
     }
