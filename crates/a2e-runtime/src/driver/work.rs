@@ -576,7 +576,10 @@ pub(crate) struct Crashed;
 impl From<Crashed> for Failure {
     fn from(_: Crashed) -> Self {
         let text = "the plugin crashed; the host's log says more";
-        Self::new(ErrorCode::RuntimeError, Namespace::Base, text)
+        let mut failure = Self::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        // How far it came is not known.
+        failure.retryable = false;
+        failure
     }
 }
 
