@@ -16,7 +16,6 @@ mod expression;
 mod journal;
 mod keeper;
 mod machine;
-pub mod messages;
 mod offered;
 mod plan;
 mod run;

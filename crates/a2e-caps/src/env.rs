@@ -12,7 +12,6 @@ mod failures;
 mod gridworld;
 mod history;
 mod html;
-mod list;
 mod picture;
 mod png;
 mod pusher;
@@ -29,10 +28,10 @@ use std::sync::Arc;
 
 use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Resolution, Serves, Session};
 use a2e_wire::messages::env::{
-    EnvBatchStepRequest, EnvBatchStepResponse, EnvCloseRequest, EnvCloseResponse, EnvObservation,
-    EnvObserveRequest, EnvObserveResponse, EnvPlanRequest, EnvPlanResponse, EnvRenderMode,
-    EnvRenderRequest, EnvRenderResponse, EnvResetRequest, EnvResetResponse, EnvSpaceRequest,
-    EnvSpaceResponse, EnvStepRequest, EnvStepResponse,
+    EnvBatchStepRequest, EnvBatchStepResponse, EnvCloseRequest, EnvCloseResponse, EnvListResponse,
+    EnvObservation, EnvObserveRequest, EnvObserveResponse, EnvPlanRequest, EnvPlanResponse,
+    EnvRenderMode, EnvRenderRequest, EnvRenderResponse, EnvResetRequest, EnvResetResponse,
+    EnvSpaceRequest, EnvSpaceResponse, EnvStepRequest, EnvStepResponse, EnvSummary,
 };
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, Capability, Envelope, EpisodeId, Message, MessageId, Object, Raw, Tag};
@@ -50,7 +49,6 @@ pub use counter::Counter;
 pub use environment::{Action, Change, EnvError, Environment, Opened, Opening, Spaces, World};
 pub use gridworld::{GridWorld, MAX_SIDE};
 pub use history::{MAX_EPISODE_BYTES, MAX_SESSION_BYTES};
-pub use list::List;
 pub use picture::{Colour, Picture};
 pub use pusher::{Push, Pusher};
 pub use random::Random;
@@ -216,6 +214,19 @@ impl Environments {
         Ok(Outcome::answer(EnvCloseResponse { closed: true }))
     }
 
+    fn list(&self) -> EnvListResponse<'static> {
+        let environments = self.environments.iter().map(|environment| EnvSummary {
+            name: environment.name().to_owned().into(),
+            description: environment.description().to_owned().into(),
+            max_steps: environment
+                .max_steps()
+                .and_then(|it| i64::try_from(it).ok()),
+        });
+        EnvListResponse {
+            environments: environments.collect(),
+        }
+    }
+
     fn space(&self, request: &EnvSpaceRequest<'_>) -> Outcome {
         let Some(environment) = self.find(&request.env_name) else {
             return Outcome::Pass;
@@ -307,6 +318,7 @@ impl Plugin for Environments {
             Tag::EnvRenderRequest,
             Tag::EnvPlanRequest,
             Tag::EnvExpListRequest,
+            Tag::EnvListRequest,
         ])
     }
 
@@ -356,6 +368,7 @@ impl Plugin for Environments {
                 Body::EnvObserveRequest(request) => self.observe(request, session).await,
                 Body::EnvCloseRequest(request) => self.close(request, session).await,
                 Body::EnvSpaceRequest(request) => Ok(self.space(&request)),
+                Body::EnvListRequest(_) => Ok(Outcome::answer(self.list())),
                 Body::EnvRenderRequest(request) => self.render(request, session).await,
                 Body::EnvPlanRequest(request) => self.plan(request, &context).await,
                 Body::EnvExpListRequest(request) => recorded::list(request, &context).await,

@@ -41,7 +41,7 @@ pub use ledger::{MAX_KNOWN, MAX_PLANNED};
 pub use ledgers::Ledgers;
 pub use samples::{MAX_AT_ONCE, MAX_COMPONENT_NAME, MAX_COMPONENTS, MAX_SAMPLE};
 pub use strategy::Strategy;
-pub use transcript::{MAX_PAGE, Transcript};
+pub use transcript::MAX_PAGE;
 
 /// How it is learned.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,12 +90,6 @@ impl Learning {
             settings,
             ledgers,
         }
-    }
-
-    /// The plugin that gives an agent its own samples, which goes with this one.
-    #[must_use]
-    pub fn transcript(&self) -> Transcript {
-        Transcript::new(Arc::clone(&self.ledgers))
     }
 
     async fn feedback(
@@ -252,6 +246,7 @@ impl Plugin for Learning {
             Tag::LearnRefinementApplyRequest,
             Tag::LearnRefinementRollbackRequest,
             Tag::LearnRefinementHistoryRequest,
+            Tag::LearnSamplesRequest,
         ])
     }
 
@@ -309,6 +304,9 @@ impl Plugin for Learning {
                 }
                 Body::LearnRefinementHistoryRequest(_) => {
                     Outcome::answer(Self::history(ledger).await?)
+                }
+                Body::LearnSamplesRequest(it) => {
+                    Outcome::answer(transcript::page(it, ledger).await?)
                 }
                 _ => Outcome::Pass,
             })

@@ -74,7 +74,6 @@ pub mod mcp;
 pub mod memory;
 pub mod model;
 pub mod openapi;
-mod own_type;
 pub mod peers;
 pub mod permissions;
 mod placement;

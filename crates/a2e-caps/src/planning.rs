@@ -5,7 +5,6 @@
 //! has changed since it was seen is told how it is now.
 
 mod checks;
-mod removal;
 mod view;
 
 use std::borrow::Cow;
@@ -15,8 +14,8 @@ use std::sync::Arc;
 use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Resolution, Serves, Session};
 use a2e_wire::messages::planning::{
     DEFAULT_COLUMNS, PlanBoardRequest, PlanBoardResponse, PlanCreateRequest, PlanCreateResponse,
-    PlanListResponse, TaskAddRequest, TaskAddResponse, TaskListRequest, TaskListResponse,
-    TaskUpdateRequest, TaskUpdateResponse,
+    PlanListResponse, PlanRemoveRequest, PlanRemoveResponse, TaskAddRequest, TaskAddResponse,
+    TaskListRequest, TaskListResponse, TaskUpdateRequest, TaskUpdateResponse,
 };
 use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Tag};
 use store::{AgentId, Author, Changed, NewTask, Plan, Plans, Store, TaskChange};
@@ -30,7 +29,6 @@ pub use checks::{
     MAX_ASSIGNEE, MAX_COLUMN, MAX_COLUMNS, MAX_DEPS, MAX_DESCRIPTION, MAX_METADATA,
     MAX_PLAN_DESCRIPTION, MAX_PLAN_NAME, MAX_TITLE,
 };
-pub use removal::Removal;
 
 /// Whose plans an agent sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,12 +82,6 @@ impl Planning {
             placement,
             shelf: Arc::new(Shelf { store, sharing }),
         }
-    }
-
-    /// The plugin that removes plans, which goes with this one.
-    #[must_use]
-    pub fn removal(&self) -> Removal {
-        Removal::new(Arc::clone(&self.shelf))
     }
 }
 
@@ -286,6 +278,19 @@ impl Desk {
         Ok(PlanBoardResponse { boards })
     }
 
+    async fn remove(
+        &self,
+        request: PlanRemoveRequest<'static>,
+    ) -> Result<PlanRemoveResponse<'static>, Failure> {
+        let removed = self.plans.remove(request.plan_id.as_str()).await;
+        let success = removed.map_err(failed)?;
+        Ok(PlanRemoveResponse {
+            success,
+            plan_id: request.plan_id,
+            error: if success { "" } else { "there is no such plan" }.into(),
+        })
+    }
+
     async fn listed(&self, plan: &str) -> Result<Listed, Failure> {
         match self.plans.get(plan).await.map_err(failed)? {
             Some(plan) => self.listed_of(plan).await,
@@ -381,6 +386,7 @@ impl Plugin for Planning {
             Tag::TaskUpdateRequest,
             Tag::TaskListRequest,
             Tag::PlanBoardRequest,
+            Tag::PlanRemoveRequest,
         ])
     }
 
@@ -425,6 +431,7 @@ impl Plugin for Planning {
                 Body::TaskUpdateRequest(it) => Outcome::answer(desk.update(it).await?),
                 Body::TaskListRequest(it) => Outcome::answer(desk.tasks(it, decided).await?),
                 Body::PlanBoardRequest(it) => Outcome::answer(desk.board(it, decided).await?),
+                Body::PlanRemoveRequest(it) => Outcome::answer(desk.remove(it).await?),
                 _ => Outcome::Pass,
             })
         })

@@ -5,7 +5,6 @@
 
 mod output;
 mod process;
-mod resize;
 mod signal;
 mod table;
 
@@ -16,8 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, Session};
 use a2e_wire::messages::proc::{
-    ProcKillRequest, ProcKillResponse, ProcSpawnRequest, ProcSpawnResponse, ProcStatusRequest,
-    ProcStatusResponse, ProcStatusValue, ProcStdinMode, ProcWriteRequest, ProcWriteResponse,
+    ProcKillRequest, ProcKillResponse, ProcResizeRequest, ProcResizeResponse, ProcSpawnRequest,
+    ProcSpawnResponse, ProcStatusRequest, ProcStatusResponse, ProcStatusValue, ProcStdinMode,
+    ProcWriteRequest, ProcWriteResponse,
 };
 use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, Capability, Message, ProcId, Raw, Tag, Timestamp};
@@ -30,7 +30,6 @@ use process::Process;
 use table::Table;
 
 pub use process::MAX_LISTED_COMMAND;
-pub use resize::Resize;
 
 /// What processes may be.
 #[derive(Debug, Clone)]
@@ -307,6 +306,7 @@ impl Plugin for Procs {
             Tag::ProcWriteRequest,
             Tag::ProcKillRequest,
             Tag::ProcStatusRequest,
+            Tag::ProcResizeRequest,
         ])
     }
 
@@ -329,6 +329,7 @@ impl Plugin for Procs {
                     Outcome::answer(self.kill(request, &session).await)
                 }
                 Body::ProcStatusRequest(request) => Outcome::answer(self.status(request, &session)),
+                Body::ProcResizeRequest(request) => Outcome::answer(resize(request, &session)),
                 _ => Outcome::Pass,
             })
         })
@@ -348,6 +349,24 @@ impl Plugin for Procs {
         if let Some(table) = session.existing::<Table>() {
             table.kill_all();
         }
+    }
+}
+
+/// Changes the size of a terminal.
+fn resize(request: ProcResizeRequest<'static>, session: &Session) -> ProcResizeResponse<'static> {
+    let resized = match (u16::try_from(request.rows), u16::try_from(request.cols)) {
+        (Ok(rows @ 1..), Ok(columns @ 1..)) => {
+            match session.state::<Table>().find(&request.proc_id) {
+                Some(process) => process.resize(Size { rows, columns }),
+                None => Err("there is no such process in this session".into()),
+            }
+        }
+        _ => Err("`rows` and `cols` must be numbers from 1 to 65535".into()),
+    };
+    ProcResizeResponse {
+        proc_id: request.proc_id,
+        ok: resized.is_ok(),
+        error: resized.err().unwrap_or_default(),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::auth::Identity;
 use crate::policies::CUSTOM;
 
 pub(crate) use asked::{Asked, content};
-pub use listing::{Listed, PERMITTED_REQUEST, PERMITTED_RESPONSE, Permissions};
+pub use listing::{Listed, Permissions};
 pub(crate) use listing::{is_listing, listings, retain_usable};
 
 /// What is counted of agents, whatever their rules are at the moment.

@@ -109,7 +109,7 @@ pub use client::{
     Reconnect, Reply, Roots, Skills, Tools, custom_body, read_custom,
 };
 pub use data_dir::{Claim, DataDir, DataError};
-pub use decision::{Listed, PERMITTED_REQUEST, PERMITTED_RESPONSE, Permissions};
+pub use decision::{Listed, Permissions};
 pub use dispatch::{Errand, MAX_DEPTH, StandIn};
 pub use host::{Host, HostBuilder};
 pub use http::{Connection, Guard, Guest, HttpServer, Route};

@@ -20,7 +20,6 @@ use crate::client::{Address, CallOptions, Client, ClientError, Connector, Handle
 use crate::decision::changed;
 use crate::definitions::Definitions;
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
-use crate::registry::ENV_LIST_REQUEST;
 use crate::resolution::Resolution;
 use crate::secret::Secret;
 use crate::session::Session;
@@ -399,11 +398,12 @@ impl Plugin for Mounted {
 
     fn serves(&self) -> Serves {
         let Part::Capability(capability) = &self.part else {
-            return Serves::Types(vec![ENV_LIST_REQUEST.to_owned()]);
+            return Serves::Tags(vec![Tag::EnvListRequest]);
         };
         let served = Tag::ALL.iter().filter(|tag| {
             tag.kind() == MessageKind::Request
                 && tag.may_be_sent_by(Sender::Agent)
+                && **tag != Tag::EnvListRequest
                 && tag.namespace().capability().as_ref() == Some(capability)
         });
         Serves::Tags(served.copied().collect())
@@ -429,7 +429,7 @@ impl Plugin for Mounted {
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         match &self.part {
             Part::Capability(_) => Box::pin(self.serve(request, context)),
-            Part::Environments(list) => Box::pin(std::future::ready(list.answer(&request))),
+            Part::Environments(list) => Box::pin(std::future::ready(Ok(list.answer()))),
         }
     }
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use a2e_session::{Failure, Offer, OfferedCapability, failures};
 use a2e_wire::messages::proc::ProcSpawnRequest;
-use a2e_wire::{Body, EpisodeId, ErrorCode, Message, Namespace, Raw, Tag, Unknown};
-use serde::{Deserialize, Serialize};
+use a2e_wire::{Body, EpisodeId, ErrorCode, Message, Namespace, Tag};
 
 use crate::decision::is_listing;
 use crate::plugin::{Context, Outcome, Plugin, Serves};
@@ -248,6 +247,11 @@ const fn only_reads(tag: Tag) -> bool {
             | Tag::PlanListRequest
             | Tag::TaskListRequest
             | Tag::PlanBoardRequest
+            | Tag::ChainListRequest
+            | Tag::ChainShowRequest
+            | Tag::EnvListRequest
+            | Tag::LearnSamplesRequest
+            | Tag::PolicyPermittedRequest
     )
 }
 
@@ -301,19 +305,14 @@ impl From<Unserved> for Failure {
     }
 }
 
-/// Which environments there are: types of our own, since the catalogue has none for it.
-pub(crate) const ENV_LIST_REQUEST: &str = "env/list/req";
-/// Answers it.
-pub(crate) const ENV_LIST_RESPONSE: &str = "env/list/resp";
-
 /// Whether all plugins have a part in such an answer.
-fn is_list(body: &Body<'_>) -> bool {
-    if let Body::Unknown(unknown) = body {
-        return unknown.type_name == ENV_LIST_RESPONSE;
-    }
+const fn is_list(body: &Body<'_>) -> bool {
     matches!(
         body,
-        Body::ToolListResponse(_) | Body::ToolkitListResponse(_) | Body::SkillDiscoverResponse(_)
+        Body::ToolListResponse(_)
+            | Body::ToolkitListResponse(_)
+            | Body::SkillDiscoverResponse(_)
+            | Body::EnvListResponse(_)
     )
 }
 
@@ -332,29 +331,12 @@ fn merge(earlier: Body<'static>, body: Body<'static>) -> Body<'static> {
             list.skills.extend(more.skills);
             list.into()
         }
-        (Body::Unknown(list), Body::Unknown(more)) => {
-            Body::Unknown(merge_environments(list, &more))
+        (Body::EnvListResponse(mut list), Body::EnvListResponse(more)) => {
+            list.environments.extend(more.environments);
+            list.into()
         }
         (_, body) => body,
     }
-}
-
-fn merge_environments(list: Unknown<'static>, more: &Unknown<'static>) -> Unknown<'static> {
-    let read = |list: &Unknown<'_>| list.raw.deserialize::<EnvList>().unwrap_or_default();
-    let mut all = read(&list);
-    all.environments.extend(read(more).environments);
-    Unknown {
-        raw: Raw::from_serialize(&all).unwrap_or(list.raw),
-        type_name: list.type_name,
-    }
-}
-
-#[derive(Default, Serialize, Deserialize)]
-struct EnvList {
-    environments: Vec<serde_json::Value>,
-    /// What the message has beside.
-    #[serde(flatten)]
-    others: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Whether the catalogue has no response to such a request.

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use a2e_wire::messages::base::{HandshakeRequest, Resume, Shutdown};
 use a2e_wire::{
-    Body, Charset, Decoder, Envelope, LineTooLong, Message, MessageId, Object, Sender, SessionId,
-    Tag, Unknown,
+    Body, Charset, Decoder, Envelope, LineTooLong, Message, MessageId, Sender, SessionId, Tag,
 };
 
 pub use self::config::AgentConfig;
@@ -345,11 +344,6 @@ impl AgentSession {
         body: Body<'static>,
     ) -> Message<'static> {
         let envelope = Envelope::new(self.id(number), now.unix).in_reply_to(req_id);
-        if let Body::Unknown(unknown) = body {
-            let members = Object::new(unknown.raw).unwrap_or_default();
-            let body = Body::Unknown(Unknown::new(&envelope, &unknown.type_name, &members));
-            return Message { envelope, body };
-        }
         Message { envelope, body }
     }
 

@@ -45,11 +45,11 @@ pub fn structs() -> Vec<Struct> {
         ToolParameter ToolDefinition ToolResult ToolkitDefinition
         LlmConfig SkillDefinition SkillResult SkillTransportError
         MemoryEntry
-        EnvAction EnvObservation EnvEvent
+        EnvAction EnvObservation EnvEvent EnvSummary
         ProcStatus ProcReadData
         RatedTurn Feedback Experience ComponentPerformanceRecord RefinementEdit RefinementProposal
         RefinementHistoryEntry
-        ChainNode ChainError
+        ChainNode ChainError ChainSummary ChainNodeProgress ChainDetails
         McpServerConfig McpServerInfo McpResource McpResourceContent McpPrompt McpPromptArgument
         McpPromptMessage McpRoot
         SourceRef SubagentConfig TaskDefinition SubagentInfo SubagentMessagePayload
@@ -67,7 +67,8 @@ pub fn enumerations() -> Vec<Enumeration> {
         ProcStdinMode ProcSignal ProcStreamType ProcStatusValue ProcState
         FeedbackPolarity FeedbackDimension FeedbackSource AdaptStrategy RefinementScope
         RefinementPlanStatus RiskLevel RefinementTarget RefinementOp
-        ChainNodeKind ChainPhase ChainOnError
+        LearnSampleKind
+        ChainNodeKind ChainPhase ChainOnError ChainState ChainNodeState
         McpTransport McpServerStatus McpIncludeContext McpStopReason McpContentType McpNotification
         SubagentStatus MemoryScope ToolScope MergeStrategy
     }

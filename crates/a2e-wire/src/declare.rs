@@ -172,7 +172,7 @@ macro_rules! messages {
             fn encode(&self, out: &mut Writer<'_>) {
                 match &self.body {
                     $($(Body::$body(body) => encode(&self.envelope, body, out),)*)*
-                    Body::Unknown(unknown) => out.checked(unknown.raw.checked()),
+                    Body::Unknown(unknown) => unknown.write(&self.envelope, out),
                 }
             }
         }

@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
-use strict_json::{Charset, Cursor, Limits, Raw};
+use strict_json::{Charset, Cursor, Raw};
 
 use crate::envelope::EnvelopeReader;
 use crate::wire::{
     Decode, Describe, Encode, FromMembers, MemberSource, Reader, ToStatic, WriteMembers, Writer,
 };
-use crate::{Body, Envelope, Invalid, Object, Tag, Timestamp};
+use crate::{Body, Envelope, Invalid, Tag, Timestamp};
 
 /// Who may send a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,12 +54,13 @@ pub struct Message<'a, B = Body<'a>> {
     pub body: B,
 }
 
-/// A message of a type that the catalogue does not have, as it came.
+/// A message of a type that the table does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown<'a> {
     /// Its `type`.
     pub type_name: Cow<'a, str>,
-    /// The whole message, a JSON object.
+    /// Its members, a JSON object. Those of the envelope may be among them; the [`Message`]'s own envelope
+    /// is what is sent.
     pub raw: Raw<'a>,
 }
 
@@ -86,14 +87,11 @@ pub trait Spoken {
 }
 
 impl Unknown<'_> {
-    /// A message of a type beside the catalogue: these members in this envelope. Members that are
-    /// the envelope's are left out, so that nothing can stand twice.
-    #[must_use]
-    pub fn new(envelope: &Envelope<'_>, type_name: &str, members: &Object<'_>) -> Unknown<'static> {
-        let mut json = Vec::new();
-        let out = &mut Writer::new(&mut json, Charset::Utf8);
-        envelope.write(out, type_name, !envelope.req_id.is_empty());
-        let mut cursor = Cursor::new(members.raw().checked());
+    /// Writes the message in an envelope. Members of its own that have a name of the envelope's are left
+    /// out, so that no name is written twice.
+    pub(crate) fn write(&self, envelope: &Envelope<'_>, out: &mut Writer<'_>) {
+        envelope.write(out, &self.type_name, !envelope.req_id.is_empty());
+        let mut cursor = Cursor::new(self.raw.checked());
         if let Some(mut open) = cursor.begin_object() {
             while let Some(name) = cursor.next_member(&mut open) {
                 let value = cursor.raw();
@@ -106,13 +104,6 @@ impl Unknown<'_> {
             }
         }
         out.push(b'}');
-        // Its parts are checked and no name stands twice, so only a limit on size could refuse it.
-        let json = String::from_utf8_lossy(&json);
-        let raw = Raw::parse(&json, Limits::default()).unwrap_or(Raw::EMPTY_OBJECT);
-        Unknown {
-            type_name: type_name.to_owned().into(),
-            raw: raw.into_owned(),
-        }
     }
 }
 

@@ -11,6 +11,7 @@ pub mod mcp;
 pub mod memory;
 pub mod multi_agent;
 pub mod planning;
+pub mod policy;
 pub mod proc;
 pub mod skill;
 pub mod subagent;

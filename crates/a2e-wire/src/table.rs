@@ -12,8 +12,8 @@ use crate::message::{
     Direction, Message, MessageKind, Of, Payload, Request, Spoken, Unknown, encode,
 };
 use crate::messages::{
-    base::*, chain::*, env::*, learn::*, mcp::*, memory::*, multi_agent::*, planning::*, proc::*,
-    skill::*, subagent::*, tool::*, toolkit::*,
+    base::*, chain::*, env::*, learn::*, mcp::*, memory::*, multi_agent::*, planning::*, policy::*,
+    proc::*, skill::*, subagent::*, tool::*, toolkit::*,
 };
 use crate::record::{Shape, Shaped};
 use crate::wire::{Encode, FromMembers, MemberSource, ToStatic, Writer};
@@ -90,6 +90,8 @@ messages! {
         EnvBatchStepResponse<'a> = "env/batch_step/resp" HostToAgent Response;
         EnvExpListRequest<'a> = "env/exp/list/req" AgentToHost Request -> EnvExpListResponse;
         EnvExpListResponse<'a> = "env/exp/list/resp" HostToAgent Response;
+        EnvListRequest = "env/list/req" AgentToHost Request -> EnvListResponse;
+        EnvListResponse<'a> = "env/list/resp" HostToAgent Response;
     }
     /// Processes: spawn, write, read, kill.
     Proc = "proc" for Proc {
@@ -103,6 +105,8 @@ messages! {
         ProcKillResponse<'a> = "proc/kill/resp" HostToAgent Response;
         ProcStatusRequest<'a> = "proc/status/req" AgentToHost Request -> ProcStatusResponse;
         ProcStatusResponse<'a> = "proc/status/resp" HostToAgent Response;
+        ProcResizeRequest<'a> = "proc/resize/req" AgentToHost Request -> ProcResizeResponse;
+        ProcResizeResponse<'a> = "proc/resize/resp" HostToAgent Response;
     }
     /// Learning: feedback, experience, and refinements that follow from them.
     Learn = "learn" for Learning {
@@ -124,6 +128,8 @@ messages! {
         LearnRefinementReviewResponse<'a> = "learn/refinement/review/resp" HostToAgent Response;
         LearnRefinementHistoryRequest = "learn/refinement/history/req" AgentToHost Request -> LearnRefinementHistoryResponse;
         LearnRefinementHistoryResponse<'a> = "learn/refinement/history/resp" HostToAgent Response;
+        LearnSamplesRequest<'a> = "learn/samples/req" AgentToHost Request -> LearnSamplesResponse;
+        LearnSamplesResponse<'a> = "learn/samples/resp" HostToAgent Response;
     }
     /// Chains: nodes that run one after another, or as a graph.
     Chain = "chain" for Chains {
@@ -131,6 +137,14 @@ messages! {
             also "chain/execute" "chain/execute/req";
         ChainEvent<'a> = "chain/event" HostToAgent Event;
         ChainResponse<'a> = "chain/resp" HostToAgent Response;
+        ChainListRequest = "chain/list/req" AgentToHost Request -> ChainListResponse;
+        ChainListResponse<'a> = "chain/list/resp" HostToAgent Response;
+        ChainShowRequest = "chain/show/req" AgentToHost Request -> ChainShowResponse;
+        ChainShowResponse<'a> = "chain/show/resp" HostToAgent Response;
+        ChainResumeRequest = "chain/resume/req" AgentToHost Request -> ChainResumeResponse;
+        ChainResumeResponse<'a> = "chain/resume/resp" HostToAgent Response;
+        ChainCancelRequest = "chain/cancel/req" AgentToHost Request -> ChainCancelResponse;
+        ChainCancelResponse<'a> = "chain/cancel/resp" HostToAgent Response;
     }
     /// MCP servers behind the host.
     Mcp = "mcp" for Mcp {
@@ -194,6 +208,10 @@ messages! {
         MultiAgentAwaitResponse<'a> = "multi_agent/await/resp" HostToAgent Response;
         MultiAgentListResponse<'a> = "multi_agent/list/resp" HostToAgent Response;
         MultiAgentTerminateResponse<'a> = "multi_agent/terminate/resp" HostToAgent Response;
+        MultiAgentResultRequest<'a> = "multi_agent/result" AgentToHost Request -> MultiAgentResultResponse;
+        MultiAgentResultResponse = "multi_agent/result/resp" HostToAgent Response;
+        MultiAgentMessagesRequest = "multi_agent/messages" AgentToHost Request -> MultiAgentMessagesResponse;
+        MultiAgentMessagesResponse<'a> = "multi_agent/messages/resp" HostToAgent Response;
     }
     /// Plans: tasks in columns.
     Planning = "planning" for Planning {
@@ -215,5 +233,13 @@ messages! {
         TaskUpdateResponse<'a> = "planning/task/update/resp" HostToAgent Response;
         TaskListResponse<'a> = "planning/task/list/resp" HostToAgent Response;
         PlanBoardResponse<'a> = "planning/plan/board/resp" HostToAgent Response;
+        PlanRemoveRequest<'a> = "planning/plan/remove" AgentToHost Request -> PlanRemoveResponse
+            also "planning/plan/remove/req";
+        PlanRemoveResponse<'a> = "planning/plan/remove/resp" HostToAgent Response;
+    }
+    /// Policy: what the agent may do.
+    Policy = "policy" {
+        PolicyPermittedRequest<'a> = "policy/permitted/req" AgentToHost Request -> PolicyPermittedResponse;
+        PolicyPermittedResponse<'a> = "policy/permitted/resp" HostToAgent Response;
     }
 }

@@ -251,7 +251,7 @@ impl Capabilities {
         let learning = learning::plugin(ledgers, Learning::default(), Placement::named("learning"));
         let placement = Placement::named("chains");
         let builder = chains(builder, keeper, Chains::default(), placement);
-        let builder = learning::add(builder, learning);
+        let builder = builder.plugin(learning);
         let builder = self.env(builder, Placement::named("env"), &Env::default(), None);
         let builder = self.proc(builder, &Proc::default());
         let skills = Placement::named("skills");

@@ -9,7 +9,7 @@ use a2e_wire::{
     Body, DecodeError, Decoder, ErrorCode, Framer, LineTooLong, Message, Sender, Tag, Timestamp,
 };
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::screen::plain;
 use crate::{Outcome, is_broken_pipe};
@@ -177,14 +177,16 @@ fn decode<'a>(
     decoder.decode(line, sender, Timestamp::default())
 }
 
-/// What is legal, but probably a mistake.
+/// What a host accepts, but the specification does not have.
 fn notes(message: &Message<'_>, line: &[u8]) -> Vec<String> {
+    let members: Map<String, Value> = serde_json::from_slice(line).unwrap_or_default();
+    let mut notes = missing_base_members(&members);
     let Some(tag) = message.body.tag() else {
-        let Body::Unknown(unknown) = &message.body else {
-            return Vec::new();
-        };
-        let near = nearest(&unknown.type_name, Tag::ALL.iter().map(|tag| tag.as_str()));
-        return vec![unknown_word("type", &unknown.type_name, near)];
+        if let Body::Unknown(unknown) = &message.body {
+            let near = nearest(&unknown.type_name, Tag::ALL.iter().map(|tag| tag.as_str()));
+            notes.push(unknown_word("type", &unknown.type_name, near));
+        }
+        return notes;
     };
     let shape = tag.shape();
     let mut known = vec!["a2e", "version", "type", "id", "ts", "req_id", "eid"];
@@ -193,14 +195,23 @@ fn notes(message: &Message<'_>, line: &[u8]) -> Vec<String> {
         known.extend(field.mirror);
         known.extend(field.aliases);
     }
-    let members: Value = serde_json::from_slice(line).unwrap_or_default();
-    members
-        .as_object()
-        .into_iter()
-        .flat_map(|object| object.keys())
-        .filter(|name| !known.contains(&name.as_str()))
-        .map(|name| unknown_word("field", name, nearest(name, known.iter().copied())))
-        .map(|note| format!("{}: {note}", tag.as_str()))
+    let unknown = members.keys().filter(|name| !known.contains(&&***name));
+    notes.extend(unknown.map(|name| {
+        let note = unknown_word("field", name, nearest(name, known.iter().copied()));
+        format!("{}: {note}", tag.as_str())
+    }));
+    notes
+}
+
+/// The members of the base schema that a message lacks; of any type.
+fn missing_base_members(members: &Map<String, Value>) -> Vec<String> {
+    let lacks = |name: &&str| {
+        let stands_for = if *name == "a2e" { "version" } else { name };
+        !members.contains_key(*name) && !members.contains_key(stands_for)
+    };
+    let missing = ["a2e", "id", "ts"].into_iter().filter(lacks);
+    missing
+        .map(|name| format!("`{name}` is missing, which every message has"))
         .collect()
 }
 

@@ -4,13 +4,13 @@ mod actions;
 mod keys;
 mod play;
 
-use a2e_runtime::{CallOptions, CustomMessage, CustomRequest};
+use a2e_wire::messages::env::{EnvListRequest, EnvSummary};
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Outcome;
-use crate::agent::{block_on, print, print_json};
+use crate::agent::{block_on, print};
+use crate::plan::print_all;
 use crate::{connect, screen};
 
 #[derive(Debug, clap::Args)]
@@ -36,34 +36,6 @@ enum Action {
     Play(play::Arguments),
 }
 
-#[derive(Serialize, Deserialize)]
-struct List {}
-
-#[derive(Serialize, Deserialize)]
-struct Listed {
-    environments: Vec<Environment>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Environment {
-    name: String,
-    #[serde(default)]
-    description: String,
-    max_steps: Option<u64>,
-}
-
-impl CustomMessage for List {
-    const TYPE: &'static str = "env/list/req";
-}
-
-impl CustomMessage for Listed {
-    const TYPE: &'static str = "env/list/resp";
-}
-
-impl CustomRequest for List {
-    type Response = Listed;
-}
-
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     match &arguments.action {
         Action::List { host } => list(host, as_json),
@@ -74,24 +46,22 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 fn list(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
         let connection = host.connect(&["env"]).await?;
-        let asked = connection
-            .client
-            .rpc_custom(&List {}, CallOptions::default());
+        let asked = connection.client.request(EnvListRequest {});
         let listed = asked
             .await
             .context("the host does not list its environments")?;
         connection.close().await;
         let environments = &listed.environments;
         match as_json {
-            true => print_json(environments)?,
+            true => print_all(environments)?,
             false => environments.iter().try_for_each(|it| print(&line(it)))?,
         }
         Ok(Outcome::Good)
     })
 }
 
-fn line(environment: &Environment) -> String {
-    let Environment {
+fn line(environment: &EnvSummary<'_>) -> String {
+    let EnvSummary {
         name,
         description,
         max_steps,

@@ -3,15 +3,14 @@
 mod board;
 mod show;
 
-use a2e_runtime::{CallOptions, Client, CustomMessage, CustomRequest, nearest};
+use a2e_runtime::{Client, nearest};
 use a2e_wire::messages::planning::{
-    PlanBoardRequest, PlanCreateRequest, PlanListRequest, PlanSummary, TaskAddRequest,
-    TaskListRequest, TaskSummary, TaskUpdateRequest,
+    PlanBoardRequest, PlanCreateRequest, PlanListRequest, PlanRemoveRequest, PlanSummary,
+    TaskAddRequest, TaskListRequest, TaskSummary, TaskUpdateRequest,
 };
 use a2e_wire::{Object, PlanId};
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -114,29 +113,6 @@ enum Action {
     },
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Remove {
-    plan_id: String,
-}
-
-impl CustomMessage for Remove {
-    const TYPE: &'static str = "planning/plan/remove";
-}
-
-impl CustomRequest for Remove {
-    type Response = Removed;
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Removed {
-    success: bool,
-    error: String,
-}
-
-impl CustomMessage for Removed {
-    const TYPE: &'static str = "planning/plan/remove/resp";
-}
-
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
         let connection = arguments.host.connect_elsewhere(&["planning"]).await?;
@@ -198,9 +174,8 @@ async fn act(action: &Action, client: &Client, as_json: bool) -> Result<()> {
         }
         Action::Remove { plan } => {
             let plan = find_plan(client, plan).await?;
-            let plan_id = plan.plan_id.to_string();
-            let options = CallOptions::default();
-            let removed = client.rpc_custom(&Remove { plan_id }, options).await?;
+            let plan_id = plan.plan_id.clone();
+            let removed = client.request(PlanRemoveRequest { plan_id }).await?;
             succeeded(removed.success, Some(&removed.error))?;
             match as_json {
                 true => print(&json!({"removed": plan.plan_id.as_str()})),

@@ -35,6 +35,35 @@ pub fn vectors(name: &str) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// The catalogue of A2E with our own messages: `vectors/a2e/a2e-wire.json` and `frith-wire.json` as one.
+///
+/// # Panics
+/// If they cannot be read, or both have the same message.
+#[must_use]
+pub fn a2e_catalogue() -> Value {
+    let mut all = vectors("a2e/a2e-wire.json");
+    let ours = vectors("a2e/frith-wire.json");
+    let added = ours["messages"].as_array().expect("a list of messages");
+    let messages = all["messages"].as_array_mut().expect("a list of messages");
+    let is_known = |message: &Value| messages.iter().any(|it| it["type"] == message["type"]);
+    assert!(!added.iter().any(is_known), "a message is in both");
+    messages.extend(added.iter().cloned());
+    for section in ["structs", "enums"] {
+        for (name, object) in ours[section].as_object().expect("an object") {
+            all[section][name] = object.clone();
+        }
+    }
+    for (name, namespace) in ours["namespaces"].as_object().expect("an object") {
+        let known = &mut all["namespaces"][name];
+        let count = known["messages"].as_u64().unwrap_or_default();
+        if known.is_null() {
+            *known = namespace.clone();
+        }
+        known["messages"] = (count + namespace["messages"].as_u64().unwrap_or_default()).into();
+    }
+    all
+}
+
 /// Python with the packages of `conformance/requirements.txt`.
 ///
 /// # Panics

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use a2e_runtime::{BoxFuture, Context, Failure, Host, Outcome, Plugin, Serves, Source};
-use a2e_wire::{
-    Body, Capability, ErrorCode, Message, MessageKind, Namespace, Raw, Sender, Tag, Unknown,
+use a2e_wire::messages::multi_agent::{
+    MultiAgentMessagesResponse, MultiAgentResultRequest, MultiAgentResultResponse,
 };
+use a2e_wire::{Body, Capability, ErrorCode, Message, MessageKind, Namespace, Raw, Sender, Tag};
 use sandbox::{Command, Input, Status};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::tree::MAX_MESSAGE;
@@ -19,9 +19,8 @@ use super::work::Work;
 /// The variable that has the task.
 const TASK: &str = "A2E_TASK";
 
-/// Types of our own: what the program has found out, and what others tell it.
-const RESULT: &str = "multi_agent/result";
-const MESSAGES: &str = "multi_agent/messages";
+/// Requests of a sub-agent about its own task.
+const OWN: [Tag; 2] = [Tag::MultiAgentResultRequest, Tag::MultiAgentMessagesRequest];
 
 /// Bytes of a result.
 const MAX_RESULT: usize = 16 * MAX_MESSAGE;
@@ -42,13 +41,8 @@ struct Window {
     name: String,
 }
 
-/// The types of our own.
+/// Serves [`OWN`].
 struct Own(Arc<Desk>);
-
-#[derive(Deserialize)]
-struct Found {
-    result: Map<String, Value>,
-}
 
 /// Runs a program until it ends; gives what it said its result is.
 pub(super) async fn run(work: &Work, words: &[String]) -> Result<Value, String> {
@@ -94,7 +88,7 @@ pub(super) async fn run(work: &Work, words: &[String]) -> Result<Value, String> 
         .take();
     match (exit.status, result) {
         (Status::Code(0), Some(result)) => Ok(result),
-        (Status::Code(0), None) => Err(format!("it ended without a `{RESULT}`")),
+        (Status::Code(0), None) => Err(format!("it ended without a `multi_agent/result`")),
         (Status::Code(code), _) => Err(format!("it ended with exit code {code}")),
         (Status::Signal(signal), _) => Err(format!("it was ended by signal {signal}")),
     }
@@ -198,6 +192,7 @@ impl Plugin for Window {
         let served = Tag::ALL.iter().filter(|tag| {
             tag.kind() == MessageKind::Request
                 && tag.may_be_sent_by(Sender::Agent)
+                && !OWN.contains(tag)
                 && tag.namespace().capability().as_ref() == Some(&self.capability)
         });
         Serves::Tags(served.copied().collect())
@@ -222,7 +217,7 @@ impl Plugin for Own {
     }
 
     fn serves(&self) -> Serves {
-        Serves::Types(vec![RESULT.to_owned(), MESSAGES.to_owned()])
+        Serves::Tags(OWN.to_vec())
     }
 
     fn handle(
@@ -230,39 +225,32 @@ impl Plugin for Own {
         request: Box<Message<'static>>,
         _: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        let wrong =
+            |text: String| Failure::new(ErrorCode::SchemaViolation, Namespace::MultiAgent, text);
         Box::pin(async move {
-            let Body::Unknown(unknown) = &request.body else {
-                return Ok(Outcome::Pass);
-            };
-            let wrong = |text: String| {
-                Failure::new(ErrorCode::SchemaViolation, Namespace::MultiAgent, text)
-            };
-            let (kind, answer) = match unknown.type_name == RESULT {
-                true => {
-                    if unknown.raw.as_str().len() > MAX_RESULT {
+            #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
+            match request.body {
+                Body::MultiAgentResultRequest(MultiAgentResultRequest { result }) => {
+                    if result.raw().as_str().len() > MAX_RESULT {
                         return Err(wrong(format!("a result may have {MAX_RESULT} bytes")));
                     }
-                    let found: Result<Found, _> = unknown.raw.deserialize();
-                    let found = found.map_err(|error| wrong(format!("`{RESULT}`: {error}")))?;
+                    let result = result
+                        .raw()
+                        .deserialize()
+                        .map_err(|it| wrong(it.to_string()))?;
                     let mut slot = self.0.result.lock().unwrap_or_else(PoisonError::into_inner);
-                    *slot = Some(Value::Object(found.result));
-                    ("multi_agent/result/resp", json!({"success": true}))
+                    *slot = Some(Value::Object(result));
+                    Ok(Outcome::answer(MultiAgentResultResponse { success: true }))
                 }
-                false => {
+                Body::MultiAgentMessagesRequest(_) => {
                     let messages = self.0.work.sub.take_messages();
-                    ("multi_agent/messages/resp", json!({ "messages": messages }))
+                    let messages = messages.iter().map(Raw::from_serialize).collect();
+                    let messages: Result<Vec<_>, _> = messages;
+                    let messages = messages.map_err(|it| wrong(it.to_string()))?;
+                    Ok(Outcome::answer(MultiAgentMessagesResponse { messages }))
                 }
-            };
-            let mut answer = answer;
-            if let Some(members) = answer.as_object_mut() {
-                members.insert("type".into(), json!(kind));
-                members.insert("req_id".into(), json!(request.envelope.id.as_str()));
+                _ => Ok(Outcome::Pass),
             }
-            let raw = Raw::from_serialize(&answer).map_err(|error| wrong(error.to_string()))?;
-            Ok(Outcome::answer(Body::Unknown(Unknown {
-                type_name: kind.into(),
-                raw,
-            })))
         })
     }
 }

@@ -1,11 +1,12 @@
 //! The chains that are kept, and which of them run in this process.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use a2e_runtime::{Context, Host, Identity, StandIn, custom_body};
+use a2e_runtime::{Context, Host, Identity, StandIn};
 use a2e_wire::Body;
-use a2e_wire::messages::chain::ChainRequest;
+use a2e_wire::messages::chain::{ChainRequest, ChainResumeRequest};
 use canonical::Digest;
 use store::{AgentId, ChainState, Chains, Error, Moment, Store, Uptime};
 use tokio::sync::Semaphore;
@@ -14,7 +15,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::journal::Wanted;
-use super::messages::{Resume, Resumed};
 use crate::fresh;
 use crate::turns::Turns;
 
@@ -270,26 +270,20 @@ impl LeftOpen {
 
     async fn resume(&self) {
         let number = self.number;
-        let request = Resume {
+        let request = ChainResumeRequest {
             number,
             by_itself: true,
-        };
-        let Ok(body) = custom_body(&request) else {
-            return;
         };
         let agent = self.stand_in.agent();
         tracing::info!(number, agent, "a chain goes on");
         let id = format!("chain-{number}");
-        let why = match self.stand_in.ask(id, body, None).await {
-            Ok(Body::Unknown(answer)) => match answer.raw.deserialize::<Resumed>() {
-                Ok(Resumed { error, .. }) => error,
-                Err(error) => error.to_string(),
-            },
-            Ok(_) => String::new(),
-            Err(failure) => failure.message,
+        let why = match self.stand_in.ask(id, request, None).await {
+            Ok(Body::ChainResumeResponse(response)) => response.error,
+            Ok(_) => Cow::Borrowed(""),
+            Err(failure) => failure.message.into(),
         };
         if !why.is_empty() {
-            tracing::warn!(number, why, "a chain does not go on");
+            tracing::warn!(number, %why, "a chain does not go on");
         }
     }
 }

@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::{
-    BoxFuture, Context, CustomMessage, Failure, Outcome, Plugin, Serves, read_custom,
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves};
+use a2e_wire::messages::chain::{
+    self, ChainCancelResponse, ChainDetails, ChainListResponse, ChainRequest, ChainResponse,
+    ChainResumeRequest, ChainResumeResponse, ChainShowResponse, ChainSummary,
 };
-use a2e_wire::messages::chain::{ChainRequest, ChainResponse};
 use a2e_wire::wire::ToStatic;
-use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Object, Raw, Timestamp, Unknown};
+use a2e_wire::{Body, Capability, ErrorCode, Message, Namespace, Object, Raw, Tag, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use store::{Chain, ChainHead, ChainState, Chains, Error};
 
 use super::Settings;
-use super::answer::{Broken, as_json};
+use super::answer::Broken;
 use super::journal::{Fate, Journal, Recalled, Wanted};
 use super::keeper::{CANCELLED, Keeper};
-use super::messages::{
-    Cancel, Cancelled, Details, Head, List, Listed, Resume, Resumed, Show, Shown,
-};
 use super::run::Run;
 use super::shown::ShownChain;
 use crate::fresh;
@@ -51,30 +49,51 @@ impl Runs {
         self.keeper.chains(context).map_err(failed)
     }
 
-    async fn list(&self, context: &Context) -> Result<Listed, Failure> {
+    async fn list(&self, context: &Context) -> Result<ChainListResponse<'static>, Failure> {
         let chains = self.chains(context)?;
         let heads = chains.list(fresh::now(), LISTED).await.map_err(failed)?;
-        let heads = heads.into_iter().map(|head| self.head(head));
-        Ok(Listed {
+        let heads = heads.into_iter().map(|head| self.summary(head));
+        Ok(ChainListResponse {
             chains: heads.collect(),
         })
     }
 
-    async fn show(&self, number: i64, context: &Context) -> Result<Shown, Failure> {
+    async fn show(
+        &self,
+        number: i64,
+        context: &Context,
+    ) -> Result<ChainShowResponse<'static>, Failure> {
         let chains = self.chains(context)?;
         let read = tokio::task::spawn_blocking(move || ShownChain::read(&*chains, number));
         let read = read.await.unwrap_or(Err(Error::Closed)).map_err(failed)?;
-        let details = read.map(|shown| Details {
-            head: self.head(shown.head),
-            request: shown.request,
+        let Some(shown) = read else {
+            return Ok(ChainShowResponse { chain: None });
+        };
+        let head = self.summary(shown.head);
+        let response = shown.response.as_ref().map(Object::from_serialize);
+        let left_out = shown.left_out.into_iter().map(Into::into).collect();
+        let details = ChainDetails {
+            number: head.number,
+            chain_id: head.chain_id,
+            state: head.state,
+            begun: head.begun,
+            ended: head.ended,
+            resumed: head.resumed,
+            request: Raw::from_serialize(&shown.request).map_err(unreadable)?,
             nodes: shown.nodes,
-            response: shown.response,
-            left_out: shown.left_out,
-        });
-        Ok(Shown { chain: details })
+            response: response.transpose().map_err(unreadable)?,
+            left_out: Some(left_out).filter(|it: &Vec<_>| !it.is_empty()),
+        };
+        Ok(ChainShowResponse {
+            chain: Some(details),
+        })
     }
 
-    async fn cancel(&self, number: i64, context: &Context) -> Result<Cancelled, Failure> {
+    async fn cancel(
+        &self,
+        number: i64,
+        context: &Context,
+    ) -> Result<ChainCancelResponse<'static>, Failure> {
         let chains = self.chains(context)?;
         let found = chains.head(fresh::now(), number).await.map_err(failed)?;
         let error = match found {
@@ -91,19 +110,23 @@ impl Runs {
                 String::new()
             }
         };
-        Ok(Cancelled {
+        Ok(ChainCancelResponse {
             success: error.is_empty(),
-            error,
+            error: error.into(),
         })
     }
 
-    async fn resume(&self, wanted: Resume, context: Context) -> Result<Resumed, Failure> {
+    async fn resume(
+        &self,
+        wanted: ChainResumeRequest,
+        context: Context,
+    ) -> Result<ChainResumeResponse<'static>, Failure> {
         let chains = self.chains(&context)?;
         let number = wanted.number;
         let found = chains.find(fresh::now(), number).await.map_err(failed)?;
-        let refused = |error: String| Resumed {
+        let refused = |error: String| ChainResumeResponse {
             response: None,
-            error,
+            error: error.into(),
         };
         let chain = match found {
             Some(chain) if chain.head.state == ChainState::Open => chain,
@@ -114,15 +137,13 @@ impl Runs {
         if let Some(error) = hindrance(&chain, &asked, wanted, &context) {
             return Ok(refused(error));
         }
-        Ok(
-            match self.go_on(number, &asked, context, Fate::Open).await? {
-                Some(response) => Resumed {
-                    response: Some(as_json(&response)),
-                    error: String::new(),
-                },
-                None => refused(format!("chain {number} runs")),
-            },
-        )
+        match self.go_on(number, &asked, context, Fate::Open).await? {
+            Some(response) => Ok(ChainResumeResponse {
+                response: Some(Object::from_record(&response).map_err(unreadable)?),
+                ..ChainResumeResponse::new()
+            }),
+            None => Ok(refused(format!("chain {number} runs"))),
+        }
     }
 
     /// Goes on with a chain that is open; nothing if somebody does already.
@@ -190,22 +211,22 @@ impl Runs {
         }
     }
 
-    fn head(&self, head: ChainHead) -> Head {
+    fn summary(&self, head: ChainHead) -> ChainSummary<'static> {
         let state = match head.state {
-            ChainState::Open if self.keeper.is_running(head.number) => "running",
-            ChainState::Open => "cut_off",
-            ChainState::Done => "done",
-            ChainState::Failed => "failed",
-            ChainState::Cancelled => "cancelled",
-            ChainState::Interrupted => "interrupted",
+            ChainState::Open if self.keeper.is_running(head.number) => chain::ChainState::Running,
+            ChainState::Open => chain::ChainState::CutOff,
+            ChainState::Done => chain::ChainState::Done,
+            ChainState::Failed => chain::ChainState::Failed,
+            ChainState::Cancelled => chain::ChainState::Cancelled,
+            ChainState::Interrupted => chain::ChainState::Interrupted,
         };
-        Head {
+        ChainSummary {
             number: head.number,
-            chain_id: head.name,
-            state: state.to_owned(),
+            chain_id: head.name.into(),
+            state,
             begun: head.begun.0,
             ended: head.ended.map(|ended| ended.0),
-            resumed: head.resumed,
+            resumed: head.resumed.into(),
         }
     }
 }
@@ -220,12 +241,12 @@ impl Plugin for Runs {
     }
 
     fn serves(&self) -> Serves {
-        let types = [List::TYPE, Show::TYPE, Resume::TYPE, Cancel::TYPE];
-        Serves::Types(types.map(str::to_owned).to_vec())
-    }
-
-    fn outlives(&self, request: &Message<'_>) -> bool {
-        ![List::TYPE, Show::TYPE].contains(&request.type_name())
+        Serves::Tags(vec![
+            Tag::ChainListRequest,
+            Tag::ChainShowRequest,
+            Tag::ChainResumeRequest,
+            Tag::ChainCancelRequest,
+        ])
     }
 
     fn handle(
@@ -234,24 +255,21 @@ impl Plugin for Runs {
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {
-            match request.type_name() {
-                List::TYPE => answer(&context, &self.list(&context).await?),
-                Show::TYPE => {
-                    let Show { number } = read(&request)?;
+            #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is served")]
+            Ok(match request.body {
+                Body::ChainListRequest(_) => Outcome::answer(self.list(&context).await?),
+                Body::ChainShowRequest(request) => {
                     let _turn = self.keeper.reading.take(&context.identity().agent).await;
-                    answer(&context, &self.show(number, &context).await?)
+                    Outcome::answer(self.show(request.number, &context).await?)
                 }
-                Cancel::TYPE => {
-                    let Cancel { number } = read(&request)?;
-                    answer(&context, &self.cancel(number, &context).await?)
+                Body::ChainCancelRequest(request) => {
+                    Outcome::answer(self.cancel(request.number, &context).await?)
                 }
-                Resume::TYPE => {
-                    let wanted = read(&request)?;
-                    let resumed = Box::pin(self.resume(wanted, context.clone())).await?;
-                    answer(&context, &resumed)
+                Body::ChainResumeRequest(request) => {
+                    Outcome::answer(Box::pin(self.resume(request, context.clone())).await?)
                 }
-                _ => Ok(Outcome::Pass),
-            }
+                _ => Outcome::Pass,
+            })
         })
     }
 }
@@ -284,7 +302,12 @@ fn unknown(number: i64) -> String {
     format!("there is no chain {number}; `chain/list/req` has those there are")
 }
 
-fn hindrance(chain: &Chain, asked: &Wanted, wanted: Resume, context: &Context) -> Option<String> {
+fn hindrance(
+    chain: &Chain,
+    asked: &Wanted,
+    wanted: ChainResumeRequest,
+    context: &Context,
+) -> Option<String> {
     let number = wanted.number;
     if asked.proven && context.identity().proven.is_none() {
         return Some(format!(
@@ -296,25 +319,6 @@ fn hindrance(chain: &Chain, asked: &Wanted, wanted: Resume, context: &Context) -
     (wanted.by_itself && resumed >= MAX_RESUMED).then(|| {
         format!("chain {number} was cut off {resumed} times; it goes on when its agent asks for it")
     })
-}
-
-fn read<M: CustomMessage>(request: &Message<'_>) -> Result<M, Failure> {
-    read_custom(request).map_err(|error| {
-        let text = format!("`{}` needs `number`: {error}", M::TYPE);
-        Failure::new(ErrorCode::SchemaViolation, Namespace::Chain, text)
-    })
-}
-
-fn answer<M: CustomMessage>(context: &Context, message: &M) -> Result<Outcome, Failure> {
-    let mut answer = serde_json::to_value(message).map_err(unreadable)?;
-    if let Some(members) = answer.as_object_mut() {
-        members.insert("type".into(), M::TYPE.into());
-        members.insert("req_id".into(), context.id().as_str().into());
-    }
-    Ok(Outcome::answer(Body::Unknown(Unknown {
-        type_name: M::TYPE.into(),
-        raw: Raw::from_serialize(&answer).map_err(unreadable)?,
-    })))
 }
 
 fn failed(error: Error) -> Failure {

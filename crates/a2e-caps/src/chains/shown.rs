@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use a2e_wire::messages::chain::{ChainNodeProgress, ChainNodeState};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use store::{ChainHead, ChainView, Chains, Error, json_length};
 
 use super::journal::Recalled;
-use super::messages::NodeState;
 use crate::fresh;
 use crate::truncate::truncate;
 
@@ -21,16 +21,13 @@ const MAX_ERROR: usize = 1024;
 /// Bytes of a node in an answer beside its texts.
 const NODE_MEMBERS: usize = 80;
 
-/// Of a node of which something has begun.
-const STARTED: &str = "started";
-
 /// A chain that was read.
 #[derive(Debug)]
 pub(super) struct ShownChain {
     pub(super) head: ChainHead,
     /// The `chain/req`; null if it is left out.
     pub(super) request: Value,
-    pub(super) nodes: Vec<NodeState>,
+    pub(super) nodes: Vec<ChainNodeProgress<'static>>,
     /// What a `chain/resp` has, if it has ended.
     pub(super) response: Option<Value>,
     /// What is left out.
@@ -167,7 +164,10 @@ impl Stored {
 
     /// As much as fits: first how its nodes stand, then its response, then what was asked for, which its
     /// agent may know.
-    fn fit(self, mut nodes: Vec<NodeState>) -> Result<ShownChain, serde_json::Error> {
+    fn fit(
+        self,
+        mut nodes: Vec<ChainNodeProgress<'static>>,
+    ) -> Result<ShownChain, serde_json::Error> {
         let (mut left, mut left_out) = (MAX_SHOWN, Vec::new());
         let mut has_room = |size: usize| match left.checked_sub(size) {
             Some(rest) => {
@@ -176,8 +176,9 @@ impl Stored {
             }
             None => false,
         };
-        let size =
-            |node: &NodeState| NODE_MEMBERS + json_length(&node.node_id) + json_length(&node.error);
+        let size = |node: &ChainNodeProgress<'_>| {
+            NODE_MEMBERS + json_length(node.node_id.as_str()) + json_length(&node.error)
+        };
         if let Some(last) = nodes.iter().position(|node| !has_room(size(node))) {
             nodes.truncate(last);
             left_out.push("nodes".to_owned());
@@ -209,7 +210,7 @@ impl Stored {
     }
 }
 
-fn ended_nodes(names: &[NodeName], ending: &Ending) -> Vec<NodeState> {
+fn ended_nodes(names: &[NodeName], ending: &Ending) -> Vec<ChainNodeProgress<'static>> {
     let outputs = ending.response.as_ref().map(|it| &it.outputs);
     let nodes = names.iter().map(|NodeName { node_id }| {
         let error = ending.failed.get(node_id);
@@ -219,9 +220,12 @@ fn ended_nodes(names: &[NodeName], ending: &Ending) -> Vec<NodeState> {
     nodes.collect()
 }
 
-fn open_nodes(names: &[NodeName], recalled: &Recalled<IgnoredAny, ErrorStart>) -> Vec<NodeState> {
+fn open_nodes(
+    names: &[NodeName],
+    recalled: &Recalled<IgnoredAny, ErrorStart>,
+) -> Vec<ChainNodeProgress<'static>> {
     let names = names.iter();
-    let mut nodes: Vec<NodeState> = names
+    let mut nodes: Vec<ChainNodeProgress<'static>> = names
         .map(|NodeName { node_id }| node_state(node_id, None, false))
         .collect();
     for (place, outcome) in &recalled.0 {
@@ -230,29 +234,30 @@ fn open_nodes(names: &[NodeName], recalled: &Recalled<IgnoredAny, ErrorStart>) -
         };
         match (place.item, outcome) {
             (None, Some(outcome)) => {
-                *node = node_state(&node.node_id, outcome.as_ref().err(), true)
+                *node = node_state(node.node_id.as_str(), outcome.as_ref().err(), true)
             }
             (Some(_), Some(_)) => {
                 node.items = node.items.saturating_add(1);
-                STARTED.clone_into(&mut node.state);
+                node.state = ChainNodeState::Started;
             }
-            (_, None) => STARTED.clone_into(&mut node.state),
+            (_, None) => node.state = ChainNodeState::Started,
         }
     }
     nodes
 }
 
-fn node_state(id: &str, error: Option<&ErrorStart>, is_done: bool) -> NodeState {
+fn node_state(id: &str, error: Option<&ErrorStart>, is_done: bool) -> ChainNodeProgress<'static> {
     let state = match (error, is_done) {
-        (Some(_), _) => "failed",
-        (None, true) => "done",
-        (None, false) => "waiting",
+        (Some(_), _) => ChainNodeState::Failed,
+        (None, true) => ChainNodeState::Done,
+        (None, false) => ChainNodeState::Waiting,
     };
-    NodeState {
-        node_id: id.to_owned(),
-        state: state.to_owned(),
+    let error = error.map(|error| error.0.clone()).unwrap_or_default();
+    ChainNodeProgress {
+        node_id: id.to_owned().into(),
+        state,
         items: 0,
-        error: error.map(|error| error.0.clone()).unwrap_or_default(),
+        error: error.into(),
     }
 }
 
@@ -304,7 +309,7 @@ mod tests {
         ] {
             let shown = stored(&request(&["a", "b"], asked), &outcome(output, &json!({})));
             assert_eq!(shown.left_out, left_out);
-            let states: Vec<&str> = shown.nodes.iter().map(|node| &*node.state).collect();
+            let states: Vec<&str> = shown.nodes.iter().map(|node| node.state.as_str()).collect();
             assert_eq!(states, ["done", "waiting"]);
             assert_eq!(shown.request.is_null(), asked == large);
             let response = shown.response.unwrap();

@@ -4,8 +4,8 @@
 use std::sync::{Arc, Weak};
 
 use a2e_caps::env::{
-    EnvError, Environment, Environments, List, Opened, Opening, PushSpellings, Settings, Spaces,
-    World, built_in,
+    EnvError, Environment, Environments, Opened, Opening, PushSpellings, Settings, Spaces, World,
+    built_in,
 };
 use a2e_runtime::{BoxFuture, Host};
 use a2e_wire::Object;
@@ -17,7 +17,6 @@ use crate::wire::Agent;
 fn host_with(settings: Settings) -> Host {
     Host::builder()
         .plugin(Environments::new(built_in(), settings))
-        .plugin(List::new(built_in()))
         .build()
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use a2e_caps::Placement;
-use a2e_caps::env::{Environments, List, Settings as EnvSettings, built_in};
+use a2e_caps::env::{Environments, Settings as EnvSettings, built_in};
 use a2e_caps::learning::{Learning, Ledgers, Settings as LearningSettings};
 use a2e_caps::memory::{Memory, Settings as MemorySettings};
 use a2e_caps::planning::{Planning, Sharing};
@@ -30,15 +30,11 @@ fn host() -> Host {
     let ledgers = Arc::new(Ledgers::new(store));
     let placement = Placement::named("learning");
     let learning = Learning::new(ledgers, LearningSettings::default(), placement);
-    let (removal, transcript) = (planning.removal(), learning.transcript());
     Host::builder()
         .plugin(memory)
         .plugin(planning)
-        .plugin(removal)
         .plugin(learning)
-        .plugin(transcript)
         .plugin(Environments::new(built_in(), EnvSettings::default()))
-        .plugin(List::new(built_in()))
         .authenticator(Named)
         .build()
 }
@@ -270,9 +266,8 @@ async fn all_verbs_are_tried() {
             && tag.kind() == MessageKind::Request
             && tag.direction() == Direction::AgentToHost
     };
-    let own = ["env/list/req", "learn/samples/req", "planning/plan/remove"];
     let all = Tag::ALL.iter().filter(asked).map(|tag| tag.as_str());
-    assert_eq!(tried, all.chain(own).collect());
+    assert_eq!(tried, all.collect());
 }
 
 #[tokio::test]

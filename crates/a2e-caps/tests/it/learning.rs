@@ -29,8 +29,7 @@ fn host_with(store: &Store, settings: Settings) -> (Host, Arc<Ledgers>) {
     let ledgers = Arc::new(Ledgers::new(store.clone()));
     let placement = Placement::named("learning");
     let learning = Learning::new(Arc::clone(&ledgers), settings, placement);
-    let transcript = learning.transcript();
-    let builder = Host::builder().plugin(learning).plugin(transcript);
+    let builder = Host::builder().plugin(learning);
     (builder.authenticator(Named).build(), ledgers)
 }
 

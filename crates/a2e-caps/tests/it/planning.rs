@@ -15,8 +15,7 @@ use crate::wire::Agent;
 
 fn host(store: &Store, sharing: Sharing) -> Host {
     let planning = Planning::new(store.clone(), sharing, Placement::named("planning"));
-    let removal = planning.removal();
-    let builder = Host::builder().plugin(planning).plugin(removal);
+    let builder = Host::builder().plugin(planning);
     builder.authenticator(Named).build()
 }
 

@@ -6,22 +6,22 @@
 
 use std::borrow::Cow;
 
+use a2e_wire::messages::env::EnvSummary;
 use a2e_wire::messages::mcp::{McpPrompt, McpResource, McpServerInfo};
 use a2e_wire::messages::planning::PlanSummary;
 use a2e_wire::messages::skill::SkillDefinition;
 use a2e_wire::messages::tool::ToolDefinition;
 use a2e_wire::messages::toolkit::ToolkitDefinition;
-use a2e_wire::{Body, Capability, Raw, Sender, Tag, Unknown};
+use a2e_wire::{Body, Capability, Sender, Tag};
 use policy::{Agent, Call, Effect, PartialCall, PartialName, Rules};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::asked::names_its_target;
 use super::{agent, rule_name};
 use crate::auth::Identity;
-use crate::registry::{ENV_LIST_REQUEST, ENV_LIST_RESPONSE};
 
-/// The requests of the catalogue that list what there is.
-const LISTINGS: [Tag; 9] = [
+/// The requests that list what there is.
+const LISTINGS: [Tag; 12] = [
     Tag::ToolListRequest,
     Tag::ToolkitListRequest,
     Tag::SkillDiscoverRequest,
@@ -31,19 +31,10 @@ const LISTINGS: [Tag; 9] = [
     Tag::SubagentListRequest,
     Tag::MultiAgentListRequest,
     Tag::PlanListRequest,
+    Tag::EnvListRequest,
+    Tag::ChainListRequest,
+    Tag::PolicyPermittedRequest,
 ];
-
-/// Those beside the catalogue.
-const CUSTOM_LISTINGS: [&str; 3] = [ENV_LIST_REQUEST, CHAIN_LIST_REQUEST, PERMITTED_REQUEST];
-
-/// The chains of an agent.
-const CHAIN_LIST_REQUEST: &str = "chain/list/req";
-const CHAIN_LIST_RESPONSE: &str = "chain/list/resp";
-
-/// Which types of requests an agent may send.
-pub const PERMITTED_REQUEST: &str = "policy/permitted/req";
-/// Answers it.
-pub const PERMITTED_RESPONSE: &str = "policy/permitted/resp";
 
 /// Requests whose arguments are all that conditions see of them.
 const CALLS: [Tag; 2] = [Tag::ToolCallRequest, Tag::SkillCallRequest];
@@ -51,9 +42,9 @@ const CALLS: [Tag; 2] = [Tag::ToolCallRequest, Tag::SkillCallRequest];
 /// What is done with a chain.
 const CHAIN_USES: [&str; 4] = [
     Tag::ChainRequest.as_str(),
-    "chain/show/req",
-    "chain/resume/req",
-    "chain/cancel/req",
+    Tag::ChainShowRequest.as_str(),
+    Tag::ChainResumeRequest.as_str(),
+    Tag::ChainCancelRequest.as_str(),
 ];
 
 /// What is done with a plan.
@@ -62,7 +53,7 @@ const PLAN_USES: [&str; 5] = [
     Tag::TaskUpdateRequest.as_str(),
     Tag::TaskListRequest.as_str(),
     Tag::PlanBoardRequest.as_str(),
-    "planning/plan/remove",
+    Tag::PlanRemoveRequest.as_str(),
 ];
 
 /// What is done with an MCP server, beside calls of its tools.
@@ -109,16 +100,12 @@ pub struct Permissions<'a> {
 
 /// Whether a request lists what there is.
 pub(crate) fn is_listing(body: &Body<'_>) -> bool {
-    if let Body::Unknown(unknown) = body {
-        return CUSTOM_LISTINGS.contains(&&*unknown.type_name);
-    }
     body.tag().is_some_and(|tag| LISTINGS.contains(&tag))
 }
 
 /// The requests that list what there is, as rules know them: by capability and type.
 pub(crate) fn listings() -> impl Iterator<Item = (String, &'static str)> {
     let types = LISTINGS.iter().map(|tag| tag.as_str());
-    let types = types.chain(CUSTOM_LISTINGS);
     types.map(|name| (rule_name(capability(name).as_ref()).to_owned(), name))
 }
 
@@ -142,25 +129,12 @@ pub(crate) fn retain_usable(list: &mut Body<'static>, by: &Permissions<'_>) {
         Body::PlanListResponse(list) => list.plans.retain(|it| it.is_usable(by)),
         Body::SubagentListResponse(list) => list.subagents.retain(|_| may_use_subagents()),
         Body::MultiAgentListResponse(list) => list.subagents.retain(|_| may_use_subagents()),
-        Body::Unknown(list) if list.type_name == ENV_LIST_RESPONSE => {
-            retain(list, "environments", |it| by.may_use_environment(it));
-        }
-        Body::Unknown(list) if list.type_name == CHAIN_LIST_RESPONSE => {
-            retain(list, "chains", |_| by.may_send_any(&CHAIN_USES, &[]));
+        Body::EnvListResponse(list) => list.environments.retain(|it| it.is_usable(by)),
+        Body::ChainListResponse(list) => {
+            list.chains.retain(|_| by.may_send_any(&CHAIN_USES, &[]));
         }
         _ => {}
     }
-}
-
-/// Leaves in a list of a type beside the catalogue what is wanted; nothing in one that cannot be read.
-fn retain(list: &mut Unknown<'static>, member: &str, is_wanted: impl Fn(&Value) -> bool) {
-    let mut read: Map<String, Value> = list.raw.deserialize().unwrap_or_default();
-    match read.get_mut(member) {
-        Some(Value::Array(entries)) => entries.retain(is_wanted),
-        Some(other) => *other = Value::Array(Vec::new()),
-        None => {}
-    }
-    list.raw = Raw::from_serialize(&read).unwrap_or(Raw::NULL);
 }
 
 impl<'a> Permissions<'a> {
@@ -177,7 +151,7 @@ impl<'a> Permissions<'a> {
         let tag = Tag::parse(type_name, Sender::Agent);
         let (type_name, is_listing) = match tag {
             Some(tag) => (tag.as_str(), LISTINGS.contains(&tag)),
-            None => (type_name, CUSTOM_LISTINGS.contains(&type_name)),
+            None => (type_name, false),
         };
         if is_listing {
             return self.may_list(type_name);
@@ -228,12 +202,6 @@ impl<'a> Permissions<'a> {
     fn may_send_any(&self, types: &[&str], members: &[(&str, &str)]) -> bool {
         types.iter().any(|name| self.may_send(name, members))
     }
-
-    fn may_use_environment(&self, listed: &Value) -> bool {
-        let name = listed.get("name").and_then(Value::as_str);
-        let reset = Tag::EnvResetRequest.as_str();
-        name.is_some_and(|name| self.may(reset, PartialName::Exact(name), &[("env_name", name)]))
-    }
 }
 
 impl Listed for ToolDefinition<'_> {
@@ -258,6 +226,13 @@ impl Listed for SkillDefinition<'_> {
     fn is_usable(&self, permissions: &Permissions<'_>) -> bool {
         let call = Tag::SkillCallRequest.as_str();
         permissions.may(call, PartialName::Exact(&self.name), &[])
+    }
+}
+
+impl Listed for EnvSummary<'_> {
+    fn is_usable(&self, permissions: &Permissions<'_>) -> bool {
+        let (reset, name) = (Tag::EnvResetRequest.as_str(), &*self.name);
+        permissions.may(reset, PartialName::Exact(name), &[("env_name", name)])
     }
 }
 

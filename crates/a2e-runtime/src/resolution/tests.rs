@@ -110,6 +110,12 @@ fn members(tag: Tag) -> Members {
         // A list has the summaries of all tasks of its plans.
         Tag::TaskListRequest => ("plan_id", "", "status task_id"),
         Tag::PlanBoardRequest => ("plan_id", "", ""),
+        Tag::PlanRemoveRequest => ("", "plan_id", ""),
+        Tag::ChainShowRequest | Tag::ChainCancelRequest => ("", "number", ""),
+        Tag::ChainResumeRequest => ("", "number", "by_itself"),
+        Tag::ProcResizeRequest => ("", "proc_id", "rows cols"),
+        Tag::LearnSamplesRequest => ("", "", "kind after limit"),
+        Tag::MultiAgentResultRequest => ("", "", "result"),
         _ => ("", "", ""),
     };
     Members { open, named, rest }

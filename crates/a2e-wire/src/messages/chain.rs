@@ -115,3 +115,132 @@ record! {
         error: Option<ChainError<'a>> = null,
     }
 }
+
+open_enum! {
+    /// The state of a chain. Ours alone.
+    ChainState {
+        Running = "running",
+        /// It was cut off by the end of its host and can go on.
+        CutOff = "cut_off",
+        Done = "done",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        /// It was cut off and cannot go on.
+        Interrupted = "interrupted",
+    }
+}
+
+open_enum! {
+    /// The state of a node of a chain. Ours alone.
+    ChainNodeState {
+        Waiting = "waiting",
+        Started = "started",
+        Done = "done",
+        Failed = "failed",
+    }
+}
+
+record! {
+    /// A chain, as it is listed. Ours alone.
+    ChainSummary<'a> {
+        number: i64,
+        chain_id: ChainId<'a>,
+        state: ChainState<'a>,
+        /// Milliseconds since 1970.
+        begun: i64,
+        ended: Option<i64>,
+        /// How often it was resumed.
+        resumed: i64,
+    }
+}
+
+record! {
+    /// A node of a chain, as it is shown. Ours alone.
+    ChainNodeProgress<'a> {
+        node_id: NodeId<'a>,
+        state: ChainNodeState<'a>,
+        /// Of a map that runs: the items that have ended.
+        items: i64,
+        error: Cow<'a, str>,
+    }
+}
+
+record! {
+    /// A chain with its nodes. Ours alone.
+    ///
+    /// `request` is a `chain/req`, `response` the fields of a `chain/resp`; `left_out` names what was too
+    /// large: `request`, `nodes` (the last of them) or `outputs` (of the response, with `final_output`).
+    ChainDetails<'a> {
+        number: i64,
+        chain_id: ChainId<'a>,
+        state: ChainState<'a>,
+        begun: i64,
+        ended: Option<i64>,
+        resumed: i64,
+        request: Raw<'a>,
+        nodes: Vec<ChainNodeProgress<'a>>,
+        response: Option<Object<'a>>,
+    }
+    sparse {
+        left_out: Vec<Cow<'a, str>>,
+    }
+}
+
+record! {
+    /// Lists the chains of the agent, the newest first. Ours alone.
+    ChainListRequest {
+    }
+}
+
+record! {
+    /// Answers [`ChainListRequest`].
+    ChainListResponse<'a> {
+        chains: Vec<ChainSummary<'a>> = [],
+    }
+}
+
+record! {
+    /// Shows a chain of the agent. Ours alone.
+    ChainShowRequest {
+        number: i64,
+    }
+}
+
+record! {
+    /// Answers [`ChainShowRequest`]; without a chain if there is none of that number.
+    ChainShowResponse<'a> {
+        chain: Option<ChainDetails<'a>> = null,
+    }
+}
+
+record! {
+    /// Resumes a chain that was cut off. It is answered when the chain has ended. Ours alone.
+    ChainResumeRequest {
+        number: i64,
+        /// Whether the host asks by itself, which it does a limited number of times.
+        by_itself: bool = false,
+    }
+}
+
+record! {
+    /// Answers [`ChainResumeRequest`]: the fields of a `chain/resp`, or why the chain is not resumed.
+    ChainResumeResponse<'a> {
+        response: Option<Object<'a>> = null,
+        error: Cow<'a, str> = "",
+    }
+}
+
+record! {
+    /// Cancels a chain of the agent. Ours alone.
+    ChainCancelRequest {
+        number: i64,
+    }
+}
+
+record! {
+    /// Answers [`ChainCancelRequest`].
+    ChainCancelResponse<'a> {
+        success: bool = false,
+        error: Cow<'a, str> = "",
+    }
+}

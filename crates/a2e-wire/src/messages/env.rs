@@ -214,3 +214,25 @@ record! {
         episodes: Vec<Object<'a>> = [],
     }
 }
+
+record! {
+    /// An environment, as it is listed. Ours alone.
+    EnvSummary<'a> {
+        name: Cow<'a, str>,
+        description: Cow<'a, str> = "",
+        max_steps: Option<i64> = null,
+    }
+}
+
+record! {
+    /// Lists the environments. Ours alone.
+    EnvListRequest {
+    }
+}
+
+record! {
+    /// Answers [`EnvListRequest`].
+    EnvListResponse<'a> {
+        environments: Vec<EnvSummary<'a>> = [],
+    }
+}

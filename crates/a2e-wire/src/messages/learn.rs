@@ -354,3 +354,28 @@ record! {
         entries: Vec<RefinementHistoryEntry<'a>> = [],
     }
 }
+
+open_enum! {
+    /// A kind of samples. Ours alone.
+    LearnSampleKind {
+        Feedback = "feedback",
+        Experience = "experience",
+    }
+}
+
+record! {
+    /// Reads the agent's own samples, page by page: those after a number, at most `limit`. Ours alone.
+    LearnSamplesRequest<'a> {
+        kind: LearnSampleKind<'a>,
+        after: i64 = 0,
+        limit: i64 = 1000,
+    }
+}
+
+record! {
+    /// Answers [`LearnSamplesRequest`]. `next` is the `after` of the next page, if there is one.
+    LearnSamplesResponse<'a> {
+        samples: Vec<Object<'a>> = [],
+        next: Option<i64> = null,
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use strict_json::Raw;
+
 use crate::messages::subagent::SubagentStatus;
 use crate::record::record;
 use crate::{Object, SubagentId};
@@ -85,5 +87,32 @@ record! {
     MultiAgentTerminateResponse<'a> {
         success: bool = false,
         subagent_id: SubagentId<'a> = "",
+    }
+}
+
+record! {
+    /// Reports the result of a sub-agent's task; sent by the sub-agent. Ours alone.
+    MultiAgentResultRequest<'a> {
+        result: Object<'a>,
+    }
+}
+
+record! {
+    /// Answers [`MultiAgentResultRequest`].
+    MultiAgentResultResponse {
+        success: bool = false,
+    }
+}
+
+record! {
+    /// Takes the messages to a sub-agent; sent by the sub-agent. Ours alone.
+    MultiAgentMessagesRequest {
+    }
+}
+
+record! {
+    /// Answers [`MultiAgentMessagesRequest`].
+    MultiAgentMessagesResponse<'a> {
+        messages: Vec<Raw<'a>> = [],
     }
 }

@@ -201,5 +201,21 @@ record! {
     }
 }
 
+record! {
+    /// Removes a plan with its tasks. Ours alone.
+    PlanRemoveRequest<'a> {
+        plan_id: PlanId<'a>,
+    }
+}
+
+record! {
+    /// Answers [`PlanRemoveRequest`].
+    PlanRemoveResponse<'a> {
+        success: bool = false,
+        plan_id: PlanId<'a> = "",
+        error: Cow<'a, str> = "",
+    }
+}
+
 /// The columns of a plan that is made without any.
 pub const DEFAULT_COLUMNS: [&str; 4] = ["backlog", "todo", "in_progress", "done"];

@@ -168,3 +168,21 @@ record! {
         procs: Vec<ProcStatus<'a>>,
     }
 }
+
+record! {
+    /// Changes the size of a process's terminal. Ours alone.
+    ProcResizeRequest<'a> {
+        proc_id: ProcId<'a>,
+        rows: i64,
+        cols: i64,
+    }
+}
+
+record! {
+    /// Answers [`ProcResizeRequest`].
+    ProcResizeResponse<'a> {
+        proc_id: ProcId<'a> = "",
+        ok: bool = false,
+        error: Cow<'a, str> = "",
+    }
+}

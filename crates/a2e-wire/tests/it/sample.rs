@@ -19,7 +19,7 @@ pub(crate) enum Extent {
 impl Samples {
     pub(crate) fn load() -> Self {
         Self {
-            catalogue: testkit::vectors("a2e/a2e-wire.json"),
+            catalogue: testkit::a2e_catalogue(),
         }
     }
 

@@ -126,7 +126,7 @@ fn base_and_tool_types() {
     generic.encode_to(&mut written, Charset::Utf8);
     assert_eq!(
         written,
-        br#"{"a2e":"1.0","type":"new/thing","id":"1f","ts":1.0,"req_id":"7","x":[1]}"#
+        br#"{"a2e":"1.0","version":"1.0","type":"new/thing","id":"1f","ts":1.0,"req_id":"7","x":[1]}"#
     );
 }
 

@@ -94,7 +94,7 @@ fn a2e_requests_are_exported_as_audit_entries() {
         (&second["success"], &second["correlation_id"]),
         (&json!(false), &json!("r-1"))
     );
-    let catalogue = testkit::vectors("a2e/a2e-wire.json");
+    let catalogue = testkit::a2e_catalogue();
     let fields = catalogue["config_structs"]["AuditEntry"]["fields"]
         .as_array()
         .unwrap();

@@ -20,9 +20,7 @@ pub(crate) fn planning(
         true => Sharing::All,
         false => Sharing::Own,
     };
-    let planning = Planning::new(store.clone(), sharing, placement);
-    let removal = planning.removal();
-    builder.plugin(planning).plugin(removal)
+    builder.plugin(Planning::new(store.clone(), sharing, placement))
 }
 
 /// Adds chains.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2e_caps::Placement;
-use a2e_caps::env::{Environments, List, PushSpellings, Settings, Terminal, WebPages, built_in};
+use a2e_caps::env::{Environments, PushSpellings, Settings, Terminal, WebPages, built_in};
 use a2e_runtime::config::Env;
 use a2e_runtime::{HostBuilder, Learner};
 
@@ -22,7 +22,7 @@ impl Capabilities {
         environments.push(Arc::new(Terminal::new(Arc::clone(&self.workplace))));
         environments.push(Arc::new(WebPages::new(Arc::clone(&self.web))));
         let plugin = Environments::new(
-            environments.clone(),
+            environments,
             Settings {
                 placement,
                 max_episodes: env.max_episodes,
@@ -36,6 +36,6 @@ impl Capabilities {
                 learner,
             },
         );
-        builder.plugin(plugin).plugin(List::new(environments))
+        builder.plugin(plugin)
     }
 }

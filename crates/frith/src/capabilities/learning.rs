@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use a2e_caps::Placement;
 use a2e_caps::learning::{Learning, Ledgers, Settings, Strategy};
-use a2e_runtime::HostBuilder;
 use a2e_runtime::config::{CustomStrategy, Learning as LearningConfig};
 
 /// The plugin, which is also whom environments tell.
@@ -28,10 +27,4 @@ pub(crate) fn plugin(
         },
     };
     Learning::new(Arc::clone(ledgers), settings, placement)
-}
-
-/// Adds learning, and what goes with it.
-pub(crate) fn add(builder: HostBuilder, learning: Learning) -> HostBuilder {
-    let transcript = learning.transcript();
-    builder.plugin(learning).plugin(transcript)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2e_caps::Placement;
-use a2e_caps::proc::{Procs, Resize, Settings};
+use a2e_caps::proc::{Procs, Settings};
 use a2e_caps::toolkits::{Filesystem, Git, Http, Sqlite, Toolkit, Toolkits};
 use a2e_runtime::HostBuilder;
 use a2e_runtime::config::{Plugin, Proc};
@@ -42,6 +42,6 @@ impl Capabilities {
             allowed_env: proc.allowed_env.clone(),
             max_running: proc.max_procs,
         });
-        builder.plugin(procs).plugin(Resize)
+        builder.plugin(procs)
     }
 }

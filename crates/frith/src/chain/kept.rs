@@ -2,18 +2,22 @@
 
 use std::time::Duration;
 
-use a2e_caps::chains::messages::{Cancel, Head, List, Resume, Show};
-use a2e_runtime::{CallOptions, Client};
+use a2e_runtime::Client;
+use a2e_wire::Object;
+use a2e_wire::messages::chain::{
+    ChainCancelRequest, ChainListRequest, ChainResumeRequest, ChainShowRequest, ChainSummary,
+};
 use anyhow::{Result, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Arguments, WANTED, show_response};
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
+use crate::plan::print_all;
 use crate::screen::{self, plain};
 
-/// Nobody waits longer for a chain to end.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How long a chain may take to end.
+const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Does something on a host that is not this process: that one keeps nothing.
 pub(super) fn run(
@@ -30,70 +34,73 @@ pub(super) fn run(
 }
 
 pub(super) async fn list(client: Client, as_json: bool) -> Result<Outcome> {
-    let listed = client.rpc_custom(&List {}, CallOptions::default()).await?;
+    let listed = client.request(ChainListRequest {}).await?;
     if as_json {
-        print_json(&listed.chains)?;
+        print_all(&listed.chains)?;
     } else if listed.chains.is_empty() {
         print(&"there are no chains; `frith chain run FILE` runs one")?;
     } else {
-        listed.chains.iter().try_for_each(show_head)?;
+        listed.chains.iter().try_for_each(show_summary)?;
     }
     Ok(Outcome::Good)
 }
 
 pub(super) async fn show(client: Client, number: i64, as_json: bool) -> Result<Outcome> {
-    let shown = client
-        .rpc_custom(&Show { number }, CallOptions::default())
-        .await?;
+    let shown = client.request(ChainShowRequest { number }).await?;
     let Some(chain) = shown.chain else {
         bail!("there is no chain {number}; `frith chain list` has those there are");
     };
     if as_json {
+        let chain: Value = Object::from_record(&chain)?.raw().deserialize()?;
         print_json(&chain)?;
         return Ok(Outcome::Good);
     }
-    show_head(&chain.head)?;
+    show_summary(&ChainSummary {
+        number: chain.number,
+        chain_id: chain.chain_id.clone(),
+        state: chain.state.clone(),
+        begun: chain.begun,
+        ended: chain.ended,
+        resumed: chain.resumed,
+    })?;
     for node in &chain.nodes {
         let items = match node.items {
             0 => String::new(),
             1 => "  1 item".to_owned(),
             count => format!("  {count} items"),
         };
-        let (id, error) = (plain(&node.node_id), plain(&node.error));
-        print(&format!("  {:8} {id}{items}  {error}", node.state).trim_end())?;
+        let (id, error) = (plain(node.node_id.as_str()), plain(&node.error));
+        let line = format!("  {:8} {id}{items}  {error}", plain(node.state.as_str()));
+        print(&line.trim_end())?;
     }
     if let Some(response) = &chain.response {
+        let response: Value = response.raw().deserialize()?;
         print(&screen::json(&response["final_output"].to_string()))?;
         if let Some(error) = response["error"]["message"].as_str() {
             print(&plain(error))?;
         }
     }
-    if !chain.left_out.is_empty() {
-        let parts = chain.left_out.join(", ");
+    if let Some(left_out) = &chain.left_out {
+        let parts = left_out.join(", ");
         tell!("too large to be shown: {}", plain(&parts));
     }
     Ok(Outcome::Good)
 }
 
 pub(super) async fn resume(client: Client, number: i64, as_json: bool) -> Result<Outcome> {
-    let options = CallOptions {
-        timeout: PATIENCE,
-        ..CallOptions::default()
-    };
-    let request = Resume {
+    let request = ChainResumeRequest {
         number,
         by_itself: false,
     };
-    let resumed = client.rpc_custom(&request, options).await?;
+    let resumed = client.request(request).timeout(TIMEOUT).await?;
     match resumed.response {
-        Some(response) => show_response(&response, as_json),
+        Some(response) => show_response(&response.raw().deserialize()?, as_json),
         None => bail!("{}", plain(&resumed.error)),
     }
 }
 
 pub(super) async fn cancel(client: Client, number: i64, as_json: bool) -> Result<Outcome> {
-    let request = Cancel { number };
-    let cancelled = client.rpc_custom(&request, CallOptions::default()).await?;
+    let cancelled = client.request(ChainCancelRequest { number }).await?;
     if !cancelled.success {
         bail!("{}", plain(&cancelled.error));
     }
@@ -104,17 +111,18 @@ pub(super) async fn cancel(client: Client, number: i64, as_json: bool) -> Result
     Ok(Outcome::Good)
 }
 
-fn show_head(head: &Head) -> Result<()> {
-    let took = head.ended.map(|ended| ended.saturating_sub(head.begun));
+fn show_summary(chain: &ChainSummary<'_>) -> Result<()> {
+    let took = chain.ended.map(|ended| ended.saturating_sub(chain.begun));
     let took = took.map_or_else(String::new, |took| format!("  {took} ms"));
-    let again = match head.resumed {
+    let resumed = match chain.resumed {
         0 => String::new(),
-        1 => "  taken up again once".to_owned(),
-        count => format!("  taken up again {count} times"),
+        1 => "  resumed once".to_owned(),
+        count => format!("  resumed {count} times"),
     };
-    let id = plain(&head.chain_id);
+    let id = plain(chain.chain_id.as_str());
+    let state = plain(chain.state.as_str());
     print(&format!(
-        "{:>6}  {:9} {id}{took}{again}",
-        head.number, head.state
+        "{:>6}  {state:9} {id}{took}{resumed}",
+        chain.number
     ))
 }

@@ -5,37 +5,13 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use a2e_caps::learning::export::{Pairs, lived, rated};
-use a2e_runtime::{CallOptions, Client, CustomMessage, CustomRequest};
+use a2e_runtime::Client;
+use a2e_wire::messages::learn::{LearnSampleKind, LearnSamplesRequest};
 use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Format;
 use crate::screen::{count, shown};
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Samples {
-    kind: String,
-    after: i64,
-}
-
-impl CustomMessage for Samples {
-    const TYPE: &'static str = "learn/samples/req";
-}
-
-impl CustomRequest for Samples {
-    type Response = Page;
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Page {
-    samples: Vec<Value>,
-    next: Option<i64>,
-}
-
-impl CustomMessage for Page {
-    const TYPE: &'static str = "learn/samples/resp";
-}
 
 /// Where lines go, and how many went there.
 struct Lines {
@@ -56,14 +32,23 @@ pub(super) async fn run(client: &Client, format: Format, output: Option<&Path>) 
     match format {
         Format::Dpo => {
             let mut pairs = Pairs::default();
-            each(client, "feedback", |it| lines.write(pairs.add(it))).await?;
+            each(client, LearnSampleKind::Feedback, |it| {
+                lines.write(pairs.add(it))
+            })
+            .await?;
             pairs
                 .finish()
                 .try_for_each(|pair| lines.write(Some(pair)))?;
         }
         Format::Reward => {
-            each(client, "feedback", |it| lines.write(rated(it))).await?;
-            each(client, "experience", |it| lines.write(lived(it))).await?;
+            each(client, LearnSampleKind::Feedback, |it| {
+                lines.write(rated(it))
+            })
+            .await?;
+            each(client, LearnSampleKind::Experience, |it| {
+                lines.write(lived(it))
+            })
+            .await?;
         }
     }
     lines.out.flush()?;
@@ -77,18 +62,20 @@ pub(super) async fn run(client: &Client, format: Format, output: Option<&Path>) 
 /// Calls a function with every sample of a kind.
 async fn each(
     client: &Client,
-    kind: &str,
+    kind: LearnSampleKind<'static>,
     mut take: impl FnMut(&Value) -> Result<()>,
 ) -> Result<()> {
     let mut after = 0;
     loop {
-        let request = Samples {
-            kind: kind.to_owned(),
+        let request = LearnSamplesRequest {
             after,
+            ..LearnSamplesRequest::new(kind.clone())
         };
-        let page = client.rpc_custom(&request, CallOptions::default()).await;
+        let page = client.request(request).await;
         let page = page.context("cannot read the samples")?;
-        page.samples.iter().try_for_each(&mut take)?;
+        for sample in &page.samples {
+            take(&sample.raw().deserialize()?)?;
+        }
         match page.next {
             Some(next) => after = next,
             None => return Ok(()),

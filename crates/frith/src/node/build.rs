@@ -100,7 +100,7 @@ impl Parts<'_> {
             PluginKind::Toolkits => capabilities.toolkits(builder, plugin, &shared.vault),
             PluginKind::Learning(learning) => {
                 let learning = learning::plugin(&shared.ledgers, *learning, placement);
-                learning::add(builder, learning)
+                builder.plugin(learning)
             }
             PluginKind::Planning(planning) => {
                 capabilities::planning(builder, &shared.store, *planning, placement)

@@ -55,6 +55,7 @@ mod sandboxed;
 mod secrets;
 mod seed004;
 mod selectors;
+mod served;
 mod skills;
 mod stateful;
 mod status;
@@ -347,9 +348,13 @@ fn check_names_what_is_wrong() {
         out,
         "line 1: schema_violation: ping: field `id` must be a string, not a number\n\
          line 3: parse_error: not JSON: expected a value at byte 0\n\
+         line 4: note: `a2e` is missing, which every message has\n\
+         line 4: note: `id` is missing, which every message has\n\
+         line 4: note: `ts` is missing, which every message has\n\
          3 messages, 2 wrong\n"
     );
-    let (status, out, _) = frith(&["check", "-", "--json"], "{\"type\":\"pong\"}\n");
+    let whole = "{\"a2e\":\"1.0\",\"type\":\"pong\",\"id\":\"1\",\"ts\":1.0}\n";
+    let (status, out, _) = frith(&["check", "-", "--json"], whole);
     assert_eq!(
         (status, out.as_str()),
         (0, "{\"messages\":1,\"wrong\":0}\n")
@@ -364,7 +369,8 @@ fn check_names_what_is_wrong() {
 
 #[test]
 fn check_notes_what_is_probably_misspelled() {
-    let input = "{\"type\":\"pingg\"}\n{\"type\":\"tool/call/req\",\"tool_nam\":\"x\"}\n";
+    let input = "{\"type\":\"pingg\",\"version\":\"1.0\",\"id\":\"1\",\"ts\":1}\n\
+        {\"type\":\"tool/call/req\",\"a2e\":\"1.0\",\"id\":\"2\",\"ts\":1,\"tool_nam\":\"x\"}\n";
     let (status, out, _) = frith(&["check"], input);
     assert_eq!(status, 0);
     assert_eq!(

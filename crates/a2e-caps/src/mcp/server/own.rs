@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::{CallOptions, Handler};
+use a2e_runtime::Handler;
 use a2e_wire::Capability;
+use a2e_wire::messages::policy::PolicyPermittedRequest;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::session::{Refusal, Session};
 use super::tools::{refused, told};
-use crate::permissions::PermittedRequest;
 
 /// A request of A2E as a tool. Its arguments are the members of the request, but for what `Shape` says.
 #[derive(Debug)]
@@ -60,11 +60,10 @@ pub(super) async fn list(session: &Session) -> Vec<Tool> {
         .filter(|own| session.has(&own.capability))
         .collect();
     let needed = there.iter().flat_map(|own| own.needs());
-    let request = PermittedRequest {
-        types: needed.map(str::to_owned).collect(),
+    let request = PolicyPermittedRequest {
+        types: needed.map(Into::into).collect(),
     };
-    let asking = session.client.rpc_custom(&request, CallOptions::default());
-    let permitted = match asking.await {
+    let permitted = match session.client.request(request).await {
         Ok(permitted) => permitted.types,
         // A host that is no node of ours does not know: then a call finds out.
         Err(error) => {
