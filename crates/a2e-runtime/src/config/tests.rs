@@ -214,7 +214,16 @@ fn what_cannot_be_parsed_has_a_place_too() {
             Format::Yaml,
             "2:5: this is not YAML",
         ),
-        ("a: 1\n---\nb: 1\n", Format::Yaml, ""),
+        (
+            "a: 1\n---\nb: 1\n",
+            Format::Yaml,
+            "3:1: this is not YAML that can be used here: only single YAML document expected",
+        ),
+        (
+            "~: 1\n",
+            Format::Yaml,
+            "1:1: this is not YAML that can be used here: null is not allowed here",
+        ),
         ("host_id = \n", Format::Toml, "1:11: this is not TOML"),
         (
             "- 1\n",
@@ -242,6 +251,28 @@ fn what_cannot_be_parsed_has_a_place_too() {
             })
             .collect::<String>();
     assert!(mistakes(&bomb, Format::Yaml).starts_with(|digit: char| digit.is_ascii_digit()));
+}
+
+/// A tag of other programs would be passed over: `!env TOKEN` would be the text `TOKEN`, and a secret
+/// that begins with `!` and has no quotes would be nothing.
+#[test]
+fn unknown_yaml_tags_are_refused() {
+    for (text, line) in [
+        ("auth_token: !env TOKEN\n", "1:"),
+        ("auth_token: !hunter2\n", "1:"),
+        ("server:\n  names: !once [a]\n", "2:"),
+    ] {
+        let error = mistakes(text, Format::Yaml);
+        let wanted =
+            ": YAML tags (`!name`) cannot be used here; text that begins with `!` needs quotes";
+        assert!(
+            error.starts_with(line) && error.ends_with(wanted),
+            "{error}"
+        );
+    }
+    assert_eq!(yaml("host_id: !!str 8080\n").host_id, "8080");
+    let config = yaml("auth_token: '!hunter2'\n");
+    assert_eq!(config.auth_token.unwrap().reveal(), "!hunter2");
 }
 
 /// Each number at its limits and one past them.

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{DefaultMessageFormatter, Error, MergeKeyPolicy, MessageFormatter, Spanned};
+use serde_saphyr::{
+    DefaultMessageFormatter, Error, MergeKeyPolicy, MessageFormatter, Spanned, UserMessageFormatter,
+};
 
 use super::Problem;
 use super::tree::{Entry, Kind, Location, Node};
@@ -27,6 +29,8 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
         merge_keys: MergeKeyPolicy::Error,
         // `no` is a word, not a boolean.
         strict_booleans: true,
+        // `!env NAME` would be the text `NAME`, and `!word` nothing at all.
+        reject_unsupported_tags: true,
         // It would show lines with secrets.
         with_snippet: false,
     };
@@ -124,8 +128,18 @@ impl<'de> Visitor<'de> for AnyVisitor {
 fn problem(error: &Error) -> Problem {
     let text = if let Error::DuplicateMappingKey { key: Some(key), .. } = error {
         format!("the key `{key}` stands twice in one section")
+    } else if let Error::UnsupportedTag { .. } = error {
+        // Not its name, which may be a secret without quotes.
+        "YAML tags (`!name`) cannot be used here; text that begins with `!` needs quotes".to_owned()
     } else {
-        let text = DefaultMessageFormatter.format_message(error);
+        // The usual texts of these two are for who calls the library.
+        let text = match matches!(
+            error,
+            Error::MultipleDocuments { .. } | Error::NullIntoString { .. }
+        ) {
+            true => UserMessageFormatter.format_message(error),
+            false => DefaultMessageFormatter.format_message(error),
+        };
         format!("this is not YAML that can be used here: {text}")
     };
     Problem {
