@@ -1,5 +1,7 @@
 //! From a file to a configuration: where it is found, what lies over it, what goes together.
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, Problem};
@@ -72,7 +74,12 @@ impl Config {
     /// # Errors
     /// If it has more than one.
     pub fn find(folder: &Path) -> Result<Option<PathBuf>, ConfigError> {
-        let mut found = NAMES.iter().filter(|name| folder.join(name).exists());
+        // A link that leads nowhere is one too: without its rules the node must not start.
+        let is_there = |name: &&&str| match folder.join(name).symlink_metadata() {
+            Ok(_) => true,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        let mut found = NAMES.iter().filter(is_there);
         match (found.next(), found.next()) {
             (Some(one), Some(other)) => Err(ConfigError::of(format!(
                 "there are both {one} and {other} in {}; keep one, or choose with --config",
@@ -147,9 +154,13 @@ impl Config {
 }
 
 fn read_file(file: &Path) -> Result<String, String> {
-    let length = std::fs::metadata(file).map(|metadata| metadata.len());
-    if length.is_ok_and(|length| length > MAX_FILE) {
-        return Err("is larger than 1 MiB, so it is no configuration".to_owned());
+    let failed = |error| format!("cannot be read: {error}");
+    let mut text = String::new();
+    // The size of a device or a pipe is not known before it is read.
+    let mut file = File::open(file).map_err(failed)?.take(MAX_FILE + 1);
+    file.read_to_string(&mut text).map_err(failed)?;
+    match file.limit() {
+        0 => Err("is larger than 1 MiB, so it is no configuration".to_owned()),
+        _ => Ok(text),
     }
-    std::fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))
 }

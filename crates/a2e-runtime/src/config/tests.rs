@@ -454,6 +454,17 @@ fn some_keys_must_go_together() {
     assert!(changed.validate().is_err());
 }
 
+/// A file that cannot be read now may have rules: the defaults do not stand in for it.
+#[test]
+fn a_link_that_leads_nowhere_is_a_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("frith.yaml");
+    std::os::unix::fs::symlink("nowhere", &file).unwrap();
+    assert_eq!(Config::find(folder.path()), Ok(Some(file.clone())));
+    let error = Config::load(&file).unwrap_err().to_string();
+    assert!(error.contains("cannot be read"), "{error}");
+}
+
 #[test]
 fn a_folder_has_one_configuration() {
     let folder = tempfile::tempdir().unwrap();
@@ -475,6 +486,10 @@ fn a_folder_has_one_configuration() {
         error.contains("none.yaml: cannot be read: No such file"),
         "{error}"
     );
+    let error = Config::load(Path::new("/dev/zero"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("is larger than 1 MiB"), "{error}");
     std::fs::write(path("big.yaml"), "#".repeat(1024 * 1024)).unwrap();
     assert!(Config::load(&path("big.yaml")).is_ok());
     std::fs::write(path("big.yaml"), "#".repeat(1024 * 1024 + 1)).unwrap();
