@@ -29,11 +29,8 @@ impl ConfigArguments {
 
     /// All that is said: by default, in the file, in the environment, by options.
     pub(crate) fn load(&self, file: Option<&Path>) -> Result<Config> {
-        // A variable that is no text is not one of ours.
-        let texts = std::env::vars_os().filter_map(|(name, value)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        });
-        let mut overrides = Overrides::from_variables(texts).map_err(|text| anyhow!(text))?;
+        let variables = Overrides::from_variables(std::env::vars_os());
+        let mut overrides = variables.map_err(|text| anyhow!(text))?;
         for setting in &self.set {
             let set = overrides.set(setting);
             set.map_err(|text| anyhow!("--set {text}"))?;

@@ -1,6 +1,8 @@
 //! What is said beside the file, in the environment and on the command line: single keys, which are
 //! stronger than the file.
 
+use std::ffi::OsString;
+
 use super::Problem;
 use super::tree::{Entry, Kind, Location, Node};
 use super::yaml;
@@ -35,15 +37,23 @@ impl Overrides {
     /// alone.
     ///
     /// # Errors
-    /// If one has no key in its name.
+    /// If one has no key in its name, or is not UTF-8.
     pub fn from_variables(
-        variables: impl IntoIterator<Item = (String, String)>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, String> {
         let mut settings = Vec::new();
         for (name, value) in variables {
-            let Some(key) = name.strip_prefix(PREFIX) else {
+            if !name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
                 continue;
+            }
+            // Its value may be a secret.
+            let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else {
+                return Err(format!(
+                    "the environment variable {} is not UTF-8",
+                    name.display()
+                ));
             };
+            let key = name.strip_prefix(PREFIX).unwrap_or_default();
             let path: Vec<String> = key.split("__").map(str::to_ascii_lowercase).collect();
             if path.iter().any(String::is_empty) {
                 return Err(format!(
@@ -55,7 +65,7 @@ impl Overrides {
             settings.push(Setting {
                 source,
                 path,
-                value,
+                value: value.to_owned(),
             });
         }
         // The environment has no order; so a section goes before its keys.
@@ -199,13 +209,14 @@ fn place<'a>(tree: &'a mut Node, path: &[String], at: Location) -> Result<&'a mu
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
     use std::path::Path;
 
     use super::super::{Config, Format, Secret, Surroundings};
     use super::*;
 
     fn environment(pairs: &[(&str, &str)]) -> Overrides {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let owned = |(name, value): &(&str, &str)| (name.into(), value.into());
         Overrides::from_variables(pairs.iter().map(owned)).unwrap()
     }
 
@@ -328,9 +339,20 @@ mod tests {
             assert!(Overrides::default().set(text).is_err(), "{text}");
         }
         for name in ["FRITH__", "FRITH__A____B"] {
-            let pair = (name.to_owned(), String::new());
+            let pair = (name.into(), OsString::new());
             assert!(Overrides::from_variables([pair]).is_err(), "{name}");
         }
+    }
+
+    /// Passed over, it would leave the default in its place.
+    #[test]
+    fn variables_that_are_not_utf_8_are_refused() {
+        let broken = || OsString::from_vec(b"hunter2\xff".to_vec());
+        let found = Overrides::from_variables([("FRITH__AUTH_TOKEN".into(), broken())]);
+        let wanted = "the environment variable FRITH__AUTH_TOKEN is not UTF-8";
+        assert_eq!(found.unwrap_err(), wanted);
+        let others = [("HOME".into(), broken()), (broken(), "x".into())];
+        assert!(Overrides::from_variables(others).is_ok());
     }
 
     #[test]
