@@ -132,10 +132,27 @@ fn lift(plugin: &mut Node) {
     let Some(index) = entries.iter().position(|entry| entry.name == "config") else {
         return;
     };
-    if let Kind::Table(inner) = entries.remove(index).value.kind {
-        let is_new = |entry: &Entry| !entries.iter().any(|other| other.name == entry.name);
-        let new: Vec<Entry> = inner.into_iter().filter(is_new).collect();
-        entries.extend(new);
+    let mut config = entries.remove(index);
+    let rest = match &mut config.value.kind {
+        Kind::Null => return,
+        Kind::Table(inner) => {
+            let is_new = |entry: &Entry| !entries.iter().any(|other| other.name == entry.name);
+            let (new, known): (Vec<Entry>, Vec<Entry>) =
+                std::mem::take(inner).into_iter().partition(is_new);
+            *inner = known;
+            entries.extend(new);
+            !inner.is_empty()
+        }
+        Kind::Bool(_)
+        | Kind::Integer(_)
+        | Kind::Real(_)
+        | Kind::Text(_)
+        | Kind::Date
+        | Kind::List(_) => true,
+    };
+    // What cannot be lifted stays, as a key that has no meaning here.
+    if rest {
+        entries.push(config);
     }
 }
 
@@ -254,6 +271,32 @@ logging: {level: DEBUG}
             "{left:#?}"
         );
         assert_eq!(imported.check(Path::new("/etc")), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_be_lifted_is_told() {
+        let plugins = "plugins:\n  - {name: a, type: demo, config: {name: b, priority: 3}}\n  \
+                       - {name: c, type: demo, config: [x]}\n  \
+                       - {name: d, type: demo, config: }\n";
+        let imported = import(plugins);
+        assert_eq!(
+            Value::Object(imported.kept),
+            json!({"plugins": [
+                {"name": "a", "type": "demo", "priority": 3},
+                {"name": "c", "type": "demo"},
+                {"name": "d", "type": "demo"},
+            ]})
+        );
+        let lines: Vec<u32> = imported
+            .left_out
+            .iter()
+            .map(|problem| {
+                let text = &problem.text;
+                assert!(text.starts_with("unknown key `config` in"), "{text}");
+                problem.at.unwrap().line
+            })
+            .collect();
+        assert_eq!(lines, [2, 3]);
     }
 
     #[test]
