@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use a2e_session::{AgentEvent, AgentSession, Call, ConnectError, Connected, Now, Random};
 use a2e_wire::lenient::ProcOutput;
+use a2e_wire::messages::base::HandshakeReason;
 use a2e_wire::messages::proc::{ProcReadData, ProcStreamType};
 use a2e_wire::{Body, LineTooLong, Message};
 use tokio::sync::oneshot;
@@ -300,13 +301,16 @@ impl Driver {
     }
 
     fn is_not_connected(&mut self, error: ConnectError) {
-        match error {
-            ConnectError::Timeout if self.connected.is_none() => self.broken(None),
-            ConnectError::Timeout | ConnectError::Refused(_) => {
-                tracing::debug!(%error, "no session");
-                self.end(Some(error.into()));
-            }
+        // What a host cannot do at the moment, as with a full disk, it may do later.
+        let may_pass = matches!(
+            error,
+            ConnectError::Timeout | ConnectError::Refused(HandshakeReason::ServerError)
+        );
+        if may_pass && self.connected.is_none() {
+            return self.broken(None);
         }
+        tracing::debug!(%error, "no session");
+        self.end(Some(error.into()));
     }
 
     /// An event goes to its call's handler, else where pushes go.

@@ -202,6 +202,37 @@ async fn a_forgotten_session() {
     client.ping().await.unwrap();
 }
 
+/// A host that cannot resume the session at the moment has not forgotten it: the client comes back, as
+/// often as it comes back to one that does not answer.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_fails_to_resume() {
+    for (failures, comes_back) in [(2, true), (3, false)] {
+        let kept = Kept::default();
+        let link = |number, stream| {
+            let to_read = if number == 0 { 100 } else { usize::MAX };
+            Link::new(Faulty {
+                stream,
+                to_read,
+                to_write: usize::MAX,
+                stalls: false,
+            })
+        };
+        let policy = Reconnect {
+            attempts: 3,
+            ..Reconnect::default()
+        };
+        let client = Connector::new(dial(&kept, 4096, link))
+            .reconnect(Some(policy))
+            .connect()
+            .await
+            .unwrap();
+        kept.lock().unwrap().failures = failures;
+        let outcome = client.rpc(Ping::new(), CallOptions::default()).await;
+        assert_eq!(outcome.is_ok(), comes_back, "{outcome:?}");
+        assert_eq!(kept.lock().unwrap().connections, 1 + 3);
+    }
+}
+
 /// A host that stays away: attempts end, and so do the calls.
 #[tokio::test(start_paused = true)]
 async fn a_host_that_stays_away() {

@@ -74,6 +74,8 @@ pub(crate) struct Keeper {
     pub(crate) connections: usize,
     /// It has forgotten the session.
     pub(crate) forgetful: bool,
+    /// How often it still fails to resume it.
+    pub(crate) failures: usize,
 }
 
 pub(crate) type Kept = Arc<Mutex<Keeper>>;
@@ -90,6 +92,11 @@ impl Keeper {
         let id = message["id"].as_str().unwrap().to_owned();
         match message["type"].as_str().unwrap() {
             "handshake/req" => match message["resume"]["last_eid"].as_u64() {
+                Some(_) if self.failures > 0 => {
+                    self.failures -= 1;
+                    let refused = json!({"type": "handshake/resp", "req_id": id, "ok": false, "reason": "server_error"});
+                    return vec![format!("{refused}\n")];
+                }
                 Some(_) if self.forgetful => {
                     self.forgetful = false;
                     self.said.clear();
