@@ -200,8 +200,14 @@ fn authority(
     // An IPv6 address stands in brackets, so that its colons are not the port's.
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, "")) => (host, None),
-        Some((host, port)) => (host, port.strip_prefix(':')),
+        Some((host, rest)) => match rest.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None => return Err("a colon and the port follow the brackets"),
+        },
         None => match text.rsplit_once(':') {
+            Some((host, _)) if host.contains(':') => {
+                return Err("an IPv6 address stands in brackets, such as [::1]:8765");
+            }
             Some((host, port)) => (host, Some(port)),
             None => (text, None),
         },
@@ -259,6 +265,11 @@ mod tests {
             ("tcp:localhost", "a port is missing"),
             ("tcp:localhost:99999", "the port is a number"),
             ("tcp::80", "the address is missing"),
+            ("tcp:::1", "stands in brackets"),
+            ("tcp:fe80::1:80", "stands in brackets"),
+            ("http://::1/", "stands in brackets"),
+            ("http://[::1", "stands in brackets"),
+            ("http://[::1]8765/", "a colon and the port"),
             ("http:localhost", "two slashes"),
             ("http://me:secret@host", "pass it as the token"),
             ("http://host/a?b", "the path cannot have"),
