@@ -5,7 +5,8 @@ mod environments;
 mod failed;
 mod listed;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -73,14 +74,16 @@ enum Part {
     Environments(Environments),
 }
 
-/// The sessions that one session of ours has with other hosts.
+/// The sessions that one session of ours has with other hosts, by the names of the mounts. Each has a
+/// lock of its own: a host that does not answer delays no request to another.
 #[derive(Debug, Default)]
-struct Connections(Mutex<Vec<Arc<Connection>>>);
+struct Connections(SyncMutex<HashMap<String, ConnectionSlot>>);
+
+/// The session with one host, once there is one.
+type ConnectionSlot = Arc<Mutex<Option<Arc<Connection>>>>;
 
 #[derive(Debug)]
 struct Connection {
-    /// The name of the mount.
-    name: String,
     client: Client,
     listed: Listed,
     last_configuration: LastConfiguration,
@@ -191,29 +194,36 @@ impl Mount {
     }
 }
 
+impl Connections {
+    fn slot(&self, name: &str) -> ConnectionSlot {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(slots.entry(name.to_owned()).or_default())
+    }
+}
+
 impl Mounted {
     /// The session that a session of ours has there.
     async fn connection(&self, session: &Arc<Session>) -> Result<Arc<Connection>, ClientError> {
-        let connections = session.state::<Connections>();
-        let mut open = connections.0.lock().await;
         let name = &self.mount.name;
-        open.retain(|known| known.name != *name || !known.client.is_closed());
-        if let Some(known) = open.iter().find(|known| known.name == *name) {
+        let slot = session.state::<Connections>().slot(name);
+        let mut open = slot.lock().await;
+        if let Some(known) = open.as_ref().filter(|known| !known.client.is_closed()) {
             return Ok(Arc::clone(known));
         }
+        // A child that has ended makes room for the next.
+        *open = None;
         let child = self.children.as_ref().map(|children| {
             let child = Arc::clone(children).try_acquire_owned();
             child.map_err(|_| failed::too_many_children(name))
         });
         let child = child.transpose()?;
         let connection = Arc::new(Connection {
-            name: name.clone(),
             client: self.mount.connect(session).await?,
             listed: Listed::default(),
             last_configuration: LastConfiguration::default(),
             _child: child,
         });
-        open.push(Arc::clone(&connection));
+        *open = Some(Arc::clone(&connection));
         Ok(connection)
     }
 

@@ -133,6 +133,37 @@ fn a_node_is_a_plugin_of_another() {
     assert_eq!(error["type"], "error", "{error}");
 }
 
+/// A host that begins a session and then does not answer keeps no request from another host.
+#[test]
+fn a_silent_host_delays_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let foreign = folder.path().join("foreign.py");
+    std::fs::write(&foreign, FOREIGN).unwrap();
+    // It answers when it is mounted, and never again.
+    let silent = folder.path().join("silent.py");
+    let answers_once = "import os, sys\n\
+        try:\n    os.mkdir(__file__ + '.mounted')\n\
+        except FileExistsError:\n    sys.stdin.read()\n";
+    std::fs::write(&silent, format!("{answers_once}{FOREIGN}")).unwrap();
+    let config = json!({"plugins": [
+        {"name": "silent", "type": "mounted", "command": ["python3", silent], "capabilities": ["mcp"]},
+        {"name": "foreign", "type": "mounted", "command": ["python3", foreign], "capabilities": ["tools"]},
+    ]});
+    let node = Node::start(folder.path(), &config.to_string());
+    let mut wire = node.wire();
+    wire.ask(&json!({
+        "type": "handshake/req", "id": "h", "agent_caps": ["tools", "mcp"], "auth_token": node.token
+    }));
+    wire.say(&json!({"type": "mcp/server/list/req", "id": "m"}));
+    wire.say(&json!({"type": "tool/list/req", "id": "t"}));
+    let first = wire.hear().unwrap();
+    assert_eq!(
+        (&first["type"], &first["req_id"]),
+        (&json!("tool/list/resp"), &json!("t")),
+        "{first}"
+    );
+}
+
 /// Each session has a program of its own; when there are enough, the next is told, and told that it
 /// may try again.
 #[test]
