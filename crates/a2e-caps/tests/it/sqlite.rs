@@ -170,6 +170,27 @@ async fn rows_and_bytes_are_limited() {
     }
 }
 
+/// SQLite takes these for something else than the name of a file.
+#[tokio::test]
+async fn a_database_may_have_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("other.db")).unwrap();
+    other.execute_batch("CREATE TABLE other (a)").unwrap();
+    let toolkit = toolkit(folder.path(), SqliteLimits::default());
+    let host = host(vec![Arc::new(toolkit)], &store()).await;
+    let mut ada = agent(&host, "ada").await;
+    for file in [":memory:", "file:other.db", "file:other.db?mode=ro", "a\nb"] {
+        fs::write(folder.path().join(file), "").unwrap();
+        let config = json!({"file": file, "access": "read_write"});
+        let response = configure(&mut ada, "sqlite", config).await;
+        assert_eq!(response["status"], "ok", "{response}");
+        let asked = json!({"sql": "CREATE TABLE mine (a)"});
+        call(&mut ada, "sqlite_execute", asked).await;
+        let tables = query(&mut ada, "SELECT name FROM sqlite_schema").await;
+        assert_eq!(tables["rows"], json!([["mine"]]), "{file}");
+    }
+}
+
 #[tokio::test]
 async fn values_are_limited() {
     let (_folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;

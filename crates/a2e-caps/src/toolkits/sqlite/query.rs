@@ -113,9 +113,10 @@ impl Query {
         }
     }
 
-    /// The database, from the folder that it is in.
+    /// The database, from the folder that it is in. It begins with `./`: for SQLite `:memory:`, and what
+    /// begins with `file:`, is no name of a file.
     pub(super) fn file(&self) -> PathBuf {
-        OsString::from_vec(self.file.clone()).into()
+        Path::new(".").join(OsString::from_vec(self.file.clone()))
     }
 
     /// Runs it, until it is `over`.
