@@ -170,6 +170,25 @@ async fn rows_and_bytes_are_limited() {
     }
 }
 
+/// Each statement has a connection of its own, so a transaction would end with its `BEGIN`, and what
+/// follows could not be rolled back.
+#[tokio::test]
+async fn transactions_of_several_statements_are_refused() {
+    let (_folder, mut ada) = on_database("read_write", SqliteLimits::default()).await;
+    for sql in [
+        "BEGIN",
+        "BEGIN IMMEDIATE",
+        "SAVEPOINT s",
+        "COMMIT",
+        "ROLLBACK",
+    ] {
+        for tool in ["sqlite_query", "sqlite_execute"] {
+            let error = refused(&mut ada, tool, json!({ "sql": sql })).await;
+            assert_eq!(error["detail"]["reason"], "statement", "{error}");
+        }
+    }
+}
+
 /// SQLite takes these for something else than the name of a file.
 #[tokio::test]
 async fn a_database_may_have_any_name() {

@@ -237,7 +237,8 @@ impl From<QueryError> for ToolFailure {
             ),
             QueryError::Statement => Self::denied(
                 "statement",
-                "other files and the settings of the database are out of reach",
+                "other files, settings of the database and transactions are out of reach; each \
+                 statement is a transaction of its own",
             ),
             QueryError::NotRegular(text) => Self::denied("not_regular", text),
         }
@@ -252,6 +253,9 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
     )]
     match context.action {
         AuthAction::Attach { .. } | AuthAction::Detach { .. } => Authorization::Deny,
+        // Each statement has a connection of its own: what it begins would end with it, and the next
+        // statement would be committed at once.
+        AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => Authorization::Deny,
         AuthAction::Pragma { pragma_name, .. } => {
             match TELLING.contains(&pragma_name.to_ascii_lowercase().as_str()) {
                 true => Authorization::Allow,
