@@ -170,6 +170,28 @@ async fn rows_and_bytes_are_limited() {
     }
 }
 
+/// A parameter is stored as it is, or not at all.
+#[tokio::test]
+async fn integers_beyond_those_of_sqlite_are_refused() {
+    let (_folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;
+    for (number, is_taken) in [
+        (json!(i64::MAX), true),
+        (json!(i64::MIN), true),
+        (json!(9_223_372_036_854_775_808_u64), false),
+        (json!(u64::MAX), false),
+    ] {
+        let asked = json!({"sql": "SELECT ?", "parameters": [number]});
+        if is_taken {
+            let found = call(&mut ada, "sqlite_query", asked).await;
+            assert_eq!(found["data"]["rows"], json!([[number]]));
+        } else {
+            let error = refused(&mut ada, "sqlite_query", asked).await;
+            let message = error["message"].as_str().unwrap();
+            assert!(message.contains("pass it as text"), "{error}");
+        }
+    }
+}
+
 /// Each statement has a connection of its own, so a transaction would end with its `BEGIN`, and what
 /// follows could not be rolled back.
 #[tokio::test]

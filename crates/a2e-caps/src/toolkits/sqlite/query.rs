@@ -164,6 +164,7 @@ impl Query {
         let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let told = |error| self.explain(&error);
         let values = self.asked.parameters.iter().map(parameter);
+        let values: Vec<_> = values.collect::<Result<_, _>>()?;
         let mut found = statement.query(params_from_iter(values)).map_err(told)?;
         let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0_usize, false);
         while let Some(row) = found.next().map_err(told)? {
@@ -266,19 +267,27 @@ fn authorize(context: AuthContext<'_>) -> Authorization {
     }
 }
 
-fn parameter(value: &Value) -> rusqlite::types::Value {
+fn parameter(value: &Value) -> Result<rusqlite::types::Value, QueryError> {
     use rusqlite::types::Value as Sql;
-    match value {
+    Ok(match value {
         Value::Null => Sql::Null,
         Value::Bool(value) => Sql::Integer((*value).into()),
         Value::Number(number) => match number.as_i64() {
             Some(number) => Sql::Integer(number),
+            // As a real number it would be another one.
+            None if number.is_u64() => {
+                return Err(QueryError::Failed(format!(
+                    "the parameter {number} is above the largest integer of SQLite, {}; pass it as \
+                     text",
+                    i64::MAX
+                )));
+            }
             None => Sql::Real(number.as_f64().unwrap_or(f64::NAN)),
         },
         Value::String(text) => Sql::Text(text.clone()),
         // Its schema does not let these in.
         Value::Array(_) | Value::Object(_) => Sql::Text(value.to_string()),
-    }
+    })
 }
 
 /// A row, and how many bytes its values have; nothing if these are more than there is room for.
