@@ -170,6 +170,26 @@ async fn rows_and_bytes_are_limited() {
     }
 }
 
+/// Values without bytes of their own have some in the answer.
+#[tokio::test]
+async fn empty_values_count_towards_the_bytes() {
+    let limits = SqliteLimits {
+        bytes: 800,
+        ..SqliteLimits::default()
+    };
+    let (_folder, mut ada) = on_database("read_only", limits).await;
+    for value in ["NULL", "x''", "''"] {
+        let columns = vec![value; 10].join(", ");
+        let sql = format!(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) \
+             SELECT {columns} FROM n"
+        );
+        let found = call(&mut ada, "sqlite_query", json!({ "sql": sql })).await;
+        let rows = found["data"]["rows"].as_array().unwrap();
+        assert_eq!((rows.len(), &found["truncated"]), (10, &json!(true)));
+    }
+}
+
 /// A parameter is stored as it is, or not at all.
 #[tokio::test]
 async fn integers_beyond_those_of_sqlite_are_refused() {

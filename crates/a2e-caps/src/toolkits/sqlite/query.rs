@@ -66,6 +66,9 @@ pub const MAX_SQL: usize = 100_000;
 /// Bytes of one value, wherever in a statement it comes up.
 pub const MAX_VALUE: usize = 4 << 20;
 
+/// Bytes that a value counts for at least: those without bytes of their own have some in an answer.
+const VALUE: usize = 8;
+
 /// So many steps between looks at the clock.
 const STEPS: i32 = 1000;
 
@@ -296,8 +299,8 @@ fn read(row: &Row<'_>, columns: usize, room: usize) -> Result<Option<(Vec<Value>
     for at in 0..columns {
         let value = row.get_ref(at)?;
         let size = match value {
-            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 8,
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+            ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => VALUE,
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len().max(VALUE),
         };
         bytes = bytes.saturating_add(size);
         if bytes > room {
