@@ -190,6 +190,17 @@ async fn empty_values_count_towards_the_bytes() {
     }
 }
 
+#[tokio::test]
+async fn text_that_is_no_utf_8_is_given_as_bytes() {
+    let (_folder, mut ada) = on_database("read_only", SqliteLimits::default()).await;
+    let sql = "SELECT CAST(x'47fc' AS TEXT), 'Gü', 'a' || char(0) || 'b'";
+    let found = query(&mut ada, sql).await;
+    assert_eq!(
+        found["rows"],
+        json!([[{"base64": "R/w="}, "Gü", "a\u{0}b"]])
+    );
+}
+
 /// A parameter is stored as it is, or not at all.
 #[tokio::test]
 async fn integers_beyond_those_of_sqlite_are_refused() {

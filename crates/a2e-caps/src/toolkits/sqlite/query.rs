@@ -310,7 +310,11 @@ fn read(row: &Row<'_>, columns: usize, room: usize) -> Result<Option<(Vec<Value>
             ValueRef::Null => Value::Null,
             ValueRef::Integer(number) => json!(number),
             ValueRef::Real(number) => json!(number),
-            ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
+            // SQLite does not check that text is UTF-8.
+            ValueRef::Text(text) => match std::str::from_utf8(text) {
+                Ok(text) => json!(text),
+                Err(_) => json!({"base64": STANDARD.encode(text)}),
+            },
             ValueRef::Blob(blob) => json!({"base64": STANDARD.encode(blob)}),
         });
     }
