@@ -42,9 +42,14 @@ const ALWAYS: [&str; 3] = ["--no-pager", "--no-optional-locks", "--literal-paths
 
 /// What a repository does not decide. The workspace may belong to another user than the sandbox has,
 /// which `git` would mind; most others keep a repository from having programs run.
-const SETTINGS: [&str; 19] = [
+const SETTINGS: [&str; 22] = [
     "safe.directory=*",
     "color.ui=never",
+    // Stronger than that one.
+    "color.diff=never",
+    "color.status=never",
+    // A result is text in UTF-8, in whatever encoding the commits are.
+    "i18n.logOutputEncoding=UTF-8",
     "core.quotePath=false",
     "core.askPass=false",
     "core.fsmonitor=false",

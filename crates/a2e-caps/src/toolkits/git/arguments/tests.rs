@@ -93,6 +93,41 @@ fn a_real_repository_answers() {
     );
 }
 
+/// Colors are no part of a result, and its text is UTF-8 whatever the commits are written in.
+#[test]
+fn settings_of_a_repository_change_no_text() {
+    let folder = repository();
+    let run = |arguments: &[&str]| own(folder.path(), arguments);
+    for (name, value) in [
+        ("color.ui", "always"),
+        ("color.diff", "always"),
+        ("color.status", "always"),
+        ("i18n.commitEncoding", "ISO-8859-1"),
+    ] {
+        run(&["config", name, value]);
+    }
+    let message = folder.path().join("message");
+    std::fs::write(&message, b"Gr\xfc\xdfe").unwrap();
+    run(&["add", "a.txt"]);
+    run(&[
+        "commit",
+        "--quiet",
+        "--file",
+        &message.display().to_string(),
+    ]);
+    std::fs::write(folder.path().join("a.txt"), "four\n").unwrap();
+    for (action, asked, expected) in [
+        (Action::Status, json!({}), " M a.txt"),
+        (Action::Log, json!({}), "Grüße"),
+        (Action::Diff, json!({}), "\n+four"),
+        (Action::Show, json!({"revision": "HEAD"}), "Grüße"),
+    ] {
+        let (done, text) = git(folder.path(), action, asked);
+        assert!(done && text.contains(expected), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+}
+
 /// Whatever slips through the schema is still no option.
 #[test]
 fn nothing_becomes_an_option() {
