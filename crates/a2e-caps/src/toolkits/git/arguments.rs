@@ -105,7 +105,7 @@ impl Action {
         // It begins with nothing that an option begins with, and has no line breaks.
         let revision = |text: &str| {
             json!({"type": "string", "maxLength": 256, "description": text,
-                "pattern": "^[A-Za-z0-9@_.:/^][^\\u0000-\\u001f]*$"})
+                "pattern": "^[^\\u0000-\\u001f-][^\\u0000-\\u001f]*$"})
         };
         let path = json!({"type": "string", "minLength": 1, "maxLength": 4096,
             "pattern": "^[^\\u0000]*$", "description": "Only what is in this file or folder"});

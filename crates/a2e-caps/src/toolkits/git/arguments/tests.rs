@@ -149,6 +149,10 @@ fn nothing_becomes_an_option() {
             schema.check(&raw).is_ok()
         };
         assert!(fits(json!({"revision": "HEAD~3", "path": "--x"})));
+        assert!(fits(json!({"revision": "größe"})));
+        assert!(fits(json!({"revision": "#7-fix"})));
+        assert!(!fits(json!({"revision": "-x"})));
+        assert!(!fits(json!({"revision": "\u{2028}\n"})));
         assert!(!fits(json!({"revision": "--output=x"})));
         assert!(!fits(json!({"revision": ""})));
         assert!(!fits(json!({"revision": "a\nb"})));
