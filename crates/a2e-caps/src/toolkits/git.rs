@@ -137,7 +137,10 @@ impl Tool for GitTool {
             let ask = self.command(arguments::filters(), Vec::new())?;
             let told = (&call, Told::Errors);
             let filters = execute(&self.workplace, &ask, &profile, String::new(), told).await?;
-            let without = arguments::without(&filters.stdout).ok_or_else(|| {
+            // A list that was ended by a limit lacks filters.
+            let whole = filters.exit.why.is_none().then_some(filters.stdout);
+            let without = whole.and_then(|list| arguments::without(&list));
+            let without = without.ok_or_else(|| {
                 ToolFailure::new(
                     "the repository has too many filters; take some out of its settings",
                 )
