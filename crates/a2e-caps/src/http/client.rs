@@ -275,11 +275,17 @@ async fn send(
         let _ = connection.await;
     });
     let connection = AbortOnDropHandle::new(connection);
+    // A method with a body says that it is empty (RFC 9110, section 8.6); some servers refuse it else.
+    let is_empty =
+        ask.body.is_empty() && [Method::POST, Method::PUT, Method::PATCH].contains(&ask.method);
     let mut request = Request::new(Full::new(Bytes::from(ask.body)));
     *request.method_mut() = ask.method;
     *request.uri_mut() = ask.target.path.into();
     *request.headers_mut() = ask.headers;
     let mut set = |name, value| request.headers_mut().insert(name, value);
+    if is_empty {
+        set(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
     set(header::HOST, ask.target.authority);
     let identity = HeaderValue::from_static("identity");
     set(header::ACCEPT_ENCODING, identity);

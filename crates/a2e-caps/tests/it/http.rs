@@ -309,6 +309,29 @@ async fn a_server_that_never_answers_is_left() {
     assert!(error.message.contains("longer"), "{error:?}");
 }
 
+/// Of a method that has a body, the server is told that there is none.
+#[tokio::test]
+async fn requests_without_a_body_say_so() {
+    let client = reaching(Settings::default()).await;
+    for (method, is_told) in [
+        ("POST", true),
+        ("PUT", true),
+        ("PATCH", true),
+        ("GET", false),
+        ("DELETE", false),
+    ] {
+        let server = Server::start(answer("200 OK", "")).await;
+        let asked = json!({"url": server.url("/"), "method": method});
+        call(&client, "http_request", asked).await;
+        let asked = server.asked().remove(0).to_lowercase();
+        assert_eq!(
+            asked.contains("\r\ncontent-length: 0\r\n"),
+            is_told,
+            "{asked}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn compressed_bodies_are_refused() {
     let server = Server::start(answer("200 OK\r\nContent-Encoding: gzip", "x")).await;
