@@ -278,7 +278,7 @@ impl Reading {
     }
 
     fn show(&mut self, url: String, answer: Answer) -> Result<(), EnvError> {
-        uncompressed(&answer.headers).map_err(failed)?;
+        uncompressed(&answer.headers, &answer.body).map_err(failed)?;
         let kind = answer.headers.get(header::CONTENT_TYPE);
         let kind = kind
             .and_then(|kind| kind.to_str().ok())

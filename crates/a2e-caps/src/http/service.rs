@@ -217,7 +217,7 @@ impl Service {
 
     /// An answer as a result.
     fn told(&self, answer: Answer, body_bytes: usize) -> Result<Output, ToolFailure> {
-        uncompressed(&answer.headers)?;
+        uncompressed(&answer.headers, &answer.body)?;
         let (status, is_cut) = (answer.status, answer.is_cut);
         let to = answer.headers.get(header::LOCATION);
         let to = to.map(|to| String::from_utf8_lossy(to.as_bytes()).into_owned());

@@ -8,7 +8,7 @@ use a2e_runtime::BoxFuture;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
-use hyper::header::{self, HeaderMap};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -165,7 +165,7 @@ fn told(answer: Answer, hidden: &Hidden, most: usize) -> Result<Output, ToolFail
         body,
         is_cut,
     } = answer;
-    uncompressed(&headers)?;
+    uncompressed(&headers, &body)?;
     let mut data = Map::new();
     data.insert("status".into(), json!(status.as_u16()));
     let to = headers.get(header::LOCATION);
@@ -190,9 +190,12 @@ fn told(answer: Answer, hidden: &Hidden, most: usize) -> Result<Output, ToolFail
 }
 
 /// Nothing is unpacked here: it could be of any size.
-pub(crate) fn uncompressed(headers: &HeaderMap) -> Result<(), ToolFailure> {
-    let encoding = headers.get(header::CONTENT_ENCODING);
-    match encoding.is_some_and(|encoding| encoding != "identity") {
+pub(crate) fn uncompressed(headers: &HeaderMap, body: &[u8]) -> Result<(), ToolFailure> {
+    let encodings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let is_identity =
+        |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    // Without a body, as after `HEAD`, the header is about another answer.
+    match !body.is_empty() && !encodings.map(is_identity).all(|is_identity| is_identity) {
         true => Err(ToolFailure::new(
             "the answer is compressed, though it was asked for as it is",
         )),

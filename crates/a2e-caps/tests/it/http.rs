@@ -332,6 +332,21 @@ async fn requests_without_a_body_say_so() {
     }
 }
 
+/// Without a body the header is about the one that there would be.
+#[tokio::test]
+async fn headers_of_compressed_bodies_are_shown() {
+    let client = reaching(Settings::default()).await;
+    let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n";
+    let server = Server::start(head).await;
+    let asked = json!({"url": server.url("/"), "method": "HEAD"});
+    let got = call(&client, "http_request", asked).await;
+    assert_eq!((&got["status"], &got["body"]), (&json!(200), &json!("")));
+    assert_eq!(got["headers"]["content-encoding"], "gzip");
+    let server = Server::start(answer("200 OK\r\nContent-Encoding: Identity", "x")).await;
+    let got = call(&client, "http_get", json!({"url": server.url("/")})).await;
+    assert_eq!(got["body"], "x");
+}
+
 #[tokio::test]
 async fn compressed_bodies_are_refused() {
     let server = Server::start(answer("200 OK\r\nContent-Encoding: gzip", "x")).await;
