@@ -265,7 +265,9 @@ impl Service {
             ResponseForm::Auto => headers.get(header::CONTENT_TYPE).is_some_and(is_json),
         };
         if is_json && !is_cut {
-            match serde_json::from_slice(&body) {
+            // Some servers write a byte order mark before it (RFC 8259, section 8.1).
+            let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&body);
+            match serde_json::from_slice(text) {
                 Ok(value) => return Ok(self.hidden.hide_in(value)),
                 // What an error says need not be.
                 Err(_) if self.response == ResponseForm::Json && status.is_success() => {

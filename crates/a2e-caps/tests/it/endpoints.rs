@@ -151,9 +151,21 @@ async fn answers_are_what_they_say_or_what_the_operator_says() {
     for (head, body, form, expected) in [
         (json_head, "[1]", ResponseForm::Auto, Some(json!([1]))),
         (json_head, "[1", ResponseForm::Auto, Some(json!("[1"))),
+        (
+            json_head,
+            "\u{feff}[1]",
+            ResponseForm::Auto,
+            Some(json!([1])),
+        ),
         (json_head, "[1]", ResponseForm::Text, Some(json!("[1]"))),
         ("200 OK", "[1]", ResponseForm::Auto, Some(json!("[1]"))),
         ("200 OK", "[1]", ResponseForm::Json, Some(json!([1]))),
+        (
+            "200 OK",
+            "\u{feff}[1]",
+            ResponseForm::Json,
+            Some(json!([1])),
+        ),
         ("200 OK", "<a>", ResponseForm::Json, None),
     ] {
         let server = Server::start(answer(head, body)).await;
