@@ -3,7 +3,7 @@
 use a2e_wire::messages::base::Error;
 use a2e_wire::{
     Body, Capability, Charset, DecodeError, Envelope, ErrorCode, Message, Namespace, Object, Retry,
-    Timestamp,
+    Sender, Tag, Timestamp,
 };
 
 /// Why a request was not answered with what it asked for.
@@ -89,7 +89,9 @@ impl From<Error<'static>> for Failure {
 
 impl From<&DecodeError> for Failure {
     fn from(error: &DecodeError) -> Self {
-        Self::new(error.code.clone(), Namespace::Base, error.to_string())
+        let tag = Tag::parse(&error.type_name, Sender::Agent);
+        let namespace = tag.map_or(Namespace::Base, Tag::namespace);
+        Self::new(error.code.clone(), namespace, error.to_string())
     }
 }
 

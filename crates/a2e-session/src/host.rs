@@ -7,13 +7,14 @@ mod serving;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse};
+use a2e_wire::messages::base::{AcceptedCapability, HandshakeReason, HandshakeResponse};
 use a2e_wire::{Body, Capability, Decoder, Envelope, MessageId, SessionId};
 
 pub use self::restore::{HandedOver, Saved};
 
 use crate::event::{CancelReason, CloseReason, HostEvent};
 use crate::failure::failures;
+use crate::negotiate::Negotiated;
 use crate::now::{MessageIds, session_id};
 use crate::outbox::Outbox;
 use crate::requests::Requests;
@@ -114,14 +115,18 @@ impl HostSession {
         };
         if matches!(self.state, State::Draining { .. } | State::Closed) {
             // It came too late: the session is ending and stays so.
-            self.refuse_handshake(now, login.request, HandshakeReason::ServerError);
+            let reason = HandshakeReason::ServerError;
+            self.refuse_handshake(now, login.request, reason, Vec::new());
             return self.take_held(now);
         }
-        match self
-            .offer
-            .negotiate(login.wanted.iter().map(String::as_str))
-        {
-            Ok(negotiated) => {
+        let wanted = login.wanted.iter().map(String::as_str);
+        match self.offer.negotiate(wanted) {
+            Negotiated {
+                is_refused: true,
+                answers,
+                ..
+            } => self.refuse_handshake(now, login.request, HandshakeReason::NoCaps, answers),
+            negotiated => {
                 self.withdraw_unstarted(now);
                 self.state = State::Active {
                     accepted: negotiated.accepted,
@@ -137,7 +142,6 @@ impl HostSession {
                 self.events
                     .push_back(HostEvent::Opened(self.session_id.clone()));
             }
-            Err(reason) => self.refuse_handshake(now, login.request, reason),
         }
         self.take_held(now);
     }
@@ -146,7 +150,7 @@ impl HostSession {
     /// there: answers `ok:false`.
     pub fn login_refused(&mut self, now: Now, reason: HandshakeReason<'static>) {
         if let Some(login) = self.login.take() {
-            self.refuse_handshake(now, login.request, reason);
+            self.refuse_handshake(now, login.request, reason, Vec::new());
         }
         self.take_held(now);
     }
@@ -164,7 +168,7 @@ impl HostSession {
             accepted_caps: self
                 .offer
                 .negotiate(accepted.iter().map(Capability::as_str))
-                .map_or_else(|_| Vec::new(), |negotiated| negotiated.answers),
+                .answers,
             max_parallel: i64::try_from(self.limits.max_parallel).unwrap_or(i64::MAX),
             resumed: Some(true),
             missed: missed.map(|(from, to)| (signed(from), signed(to))),
@@ -353,8 +357,10 @@ impl HostSession {
         now: Now,
         request: MessageId<'static>,
         reason: HandshakeReason<'static>,
+        accepted_caps: Vec<AcceptedCapability<'static>>,
     ) {
         let response = HandshakeResponse {
+            accepted_caps,
             ok: false,
             reason: reason.clone(),
             ..HandshakeResponse::new(SessionId::default())

@@ -1,6 +1,6 @@
 //! Which capabilities an agent gets (seed 001).
 
-use a2e_wire::messages::base::{AcceptedCapability, CapabilityMetadata, HandshakeReason};
+use a2e_wire::messages::base::{AcceptedCapability, CapabilityMetadata};
 use a2e_wire::{Capability, Object};
 
 /// What a host has to offer.
@@ -36,6 +36,8 @@ pub(crate) struct Negotiated {
     pub(crate) answers: Vec<AcceptedCapability<'static>>,
     /// Those that may be used.
     pub(crate) accepted: Vec<Capability<'static>>,
+    /// Whether capabilities were asked for and none of them is there.
+    pub(crate) is_refused: bool,
 }
 
 impl Offer {
@@ -45,18 +47,18 @@ impl Offer {
     }
 
     /// Answers a list of wanted names. Foreign names are passed over, aliases understood, repeated
-    /// ones answered once.
-    ///
-    /// # Errors
-    /// `no_caps` if at least one real capability was asked for and none is there.
-    pub(crate) fn negotiate<'n>(
-        &self,
-        wanted: impl IntoIterator<Item = &'n str>,
-    ) -> Result<Negotiated, HandshakeReason<'static>> {
+    /// ones answered once. A capability in another case is asked for, but there is none of that name.
+    pub(crate) fn negotiate<'n>(&self, wanted: impl IntoIterator<Item = &'n str>) -> Negotiated {
         let mut asked: Vec<Capability<'static>> = Vec::new();
-        for capability in wanted.into_iter().filter_map(Capability::from_name) {
-            if !asked.contains(&capability) {
-                asked.push(capability);
+        let mut is_misspelled = false;
+        for name in wanted {
+            match Capability::from_name(name) {
+                Some(capability) if asked.contains(&capability) => {}
+                Some(capability) => asked.push(capability),
+                None => {
+                    let lower = name.to_ascii_lowercase();
+                    is_misspelled |= Capability::from_name(&lower).is_some();
+                }
             }
         }
         let answers: Vec<_> = asked
@@ -68,10 +70,11 @@ impl Offer {
             .filter(|answer| answer.enabled)
             .map(|answer| answer.capability.clone())
             .collect();
-        if accepted.is_empty() && !asked.is_empty() {
-            return Err(HandshakeReason::NoCaps);
+        Negotiated {
+            is_refused: accepted.is_empty() && (is_misspelled || !asked.is_empty()),
+            answers,
+            accepted,
         }
-        Ok(Negotiated { answers, accepted })
     }
 
     fn answer(&self, capability: &Capability<'static>) -> AcceptedCapability<'static> {
@@ -122,9 +125,7 @@ mod tests {
     /// Seed 001, "Example": a capability without a plugin is answered, and not enabled.
     #[test]
     fn the_seeds_example() {
-        let negotiated = offer()
-            .negotiate(["tools", "memory", "env", "chains"])
-            .unwrap();
+        let negotiated = offer().negotiate(["tools", "memory", "env", "chains"]);
         let enabled: Vec<bool> = negotiated
             .answers
             .iter()
@@ -146,21 +147,38 @@ mod tests {
 
     #[test]
     fn aliases_repetitions_and_foreign_names() {
-        let negotiated = offer()
-            .negotiate(["tool", "tools", "streaming", "artifacts"])
-            .unwrap();
+        let negotiated = offer().negotiate(["tool", "tools", "streaming", "artifacts"]);
         assert_eq!(negotiated.accepted, [Capability::Tools]);
         assert_eq!(negotiated.answers.len(), 1);
-        assert!(offer().negotiate(["streaming"]).unwrap().answers.is_empty());
-        assert!(offer().negotiate([]).unwrap().answers.is_empty());
+        for foreign in [&["streaming"][..], &[]] {
+            let negotiated = offer().negotiate(foreign.iter().copied());
+            assert!(negotiated.answers.is_empty() && !negotiated.is_refused);
+        }
     }
 
     #[test]
     fn no_caps_only_if_a_real_one_was_asked_for() {
-        assert_eq!(offer().negotiate(["chains"]), Err(HandshakeReason::NoCaps));
-        assert_eq!(
-            offer().negotiate(["chains", "x"]),
-            Err(HandshakeReason::NoCaps)
-        );
+        for wanted in [
+            &["chains"][..],
+            &["chains", "x"],
+            &["TOOLS"],
+            &["TOOLS", "x"],
+        ] {
+            assert!(
+                offer().negotiate(wanted.iter().copied()).is_refused,
+                "{wanted:?}"
+            );
+        }
+        assert!(!offer().negotiate(["TOOLS", "tools"]).is_refused);
+    }
+
+    #[test]
+    fn refusal_says_why_for_each_capability() {
+        let refused = offer().negotiate(["chains", "planning"]);
+        assert!(refused.is_refused);
+        for answer in refused.answers {
+            assert!(!answer.enabled);
+            assert!(answer.metadata.raw().as_str().contains("no plugin loaded"));
+        }
     }
 }

@@ -65,7 +65,7 @@ impl HostSession {
         let is_handshake = error.type_name == Tag::HandshakeRequest.as_str();
         if is_handshake && error.code == ErrorCode::VersionMismatch {
             let reason = HandshakeReason::VersionMismatch;
-            return self.refuse_handshake(now, error.id.clone(), reason);
+            return self.refuse_handshake(now, error.id.clone(), reason, Vec::new());
         }
         let failure = Failure::from(error);
         self.send(now, error.id.clone(), failure.into_message().into());
@@ -106,7 +106,8 @@ impl HostSession {
         request: HandshakeRequest<'static>,
     ) {
         if matches!(self.state, State::Draining { .. }) {
-            return self.refuse_handshake(now, id, HandshakeReason::ServerError);
+            let reason = HandshakeReason::ServerError;
+            return self.refuse_handshake(now, id, reason, Vec::new());
         }
         self.login = Some(PendingLogin {
             request: id,

@@ -137,6 +137,6 @@ impl HostSession {
         request: MessageId<'static>,
         reason: HandshakeReason<'static>,
     ) {
-        self.refuse_handshake(now, request, reason);
+        self.refuse_handshake(now, request, reason, Vec::new());
     }
 }

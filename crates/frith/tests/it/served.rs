@@ -117,10 +117,17 @@ fn every_request_needs_its_capability() {
                 continue;
             }
             let response = ask(&mut wire, request, &format!("{negotiated}-{index}"));
-            // What lacks a field is refused for that.
+            // What lacks a field is refused for that; both name the capability.
             if is_whole || response["code"] != "schema_violation" {
                 assert_eq!(response["code"], "capability_missing", "{response}");
             }
+            let needed = tag.namespace().capability();
+            let needed = needed.as_ref().map(|it| it.as_str().to_owned());
+            assert_eq!(
+                response["capability_name"].as_str(),
+                needed.as_deref(),
+                "{response}"
+            );
         }
     }
 }
