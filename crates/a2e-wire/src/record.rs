@@ -10,7 +10,7 @@
 //!         made: Timestamp = (now),             // made up by the sender; see `Default::Made`
 //!         class as "type": Cow<'a, str>,       // another name on the wire
 //!         config | "schema": Object<'a> = {},  // also read under that name; its own name wins
-//!         delta & "state_delta": Object<'a> = {}, // written under both names, read under either
+//!         delta & "state_delta": Object<'a> = {}, // written under both names; the one that is not empty is read
 //!         pid: i64 = 0 ~ null,                 // this ill-typed literal is read as a missing field
 //!     }
 //!     sparse { extra: bool, }                  // an `Option`, without a default; `None` is not written
@@ -187,7 +187,7 @@ macro_rules! record {
                                 if let Some(value) =
                                     record!(@read members, &name $(, $default $(, $unset)?)?)
                                 {
-                                    $field = Some(value);
+                                    record!(@set $field, value $(, $mirror)?);
                                 }
                             }
                             $($alias => {
@@ -196,7 +196,10 @@ macro_rules! record {
                             })*
                             $($mirror => {
                                 let value = $crate::record::field(members, &name)?;
-                                $field.get_or_insert(value);
+                                let empty = std::default::Default::default();
+                                if $field.as_ref().is_none_or(|known| *known == empty) {
+                                    $field = Some(value);
+                                }
                             })?
                         )*
                         $($(
@@ -312,6 +315,14 @@ macro_rules! record {
     };
     (@read $members:ident, $name:expr, $default:tt, $unset:tt) => {
         $crate::record::field_or_unset($members, $name, stringify!($unset))?
+    };
+
+    (@set $field:ident, $value:ident) => { $field = Some($value) };
+    // An empty value does not replace that of the mirror.
+    (@set $field:ident, $value:ident, $mirror:literal) => {
+        if $field.is_none() || $value != std::default::Default::default() {
+            $field = Some($value);
+        }
     };
 
     (@other $members:ident, $name:ident) => { $members.skip() };

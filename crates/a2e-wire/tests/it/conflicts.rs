@@ -274,6 +274,22 @@ fn row_94_a_push_says_its_delta_twice() {
         };
         assert_eq!(push.delta.raw().as_str(), r#"{"n":2}"#);
     }
+    // With both keys, the one that is not empty is read; else the catalogue's.
+    for (members, expected) in [
+        (r#""delta":{},"state_delta":{"n":2}"#, r#"{"n":2}"#),
+        (r#""state_delta":{"n":2},"delta":{}"#, r#"{"n":2}"#),
+        (r#""delta":{"n":1},"state_delta":{"n":2}"#, r#"{"n":1}"#),
+        (r#""state_delta":{"n":2},"delta":{"n":1}"#, r#"{"n":1}"#),
+        (r#""delta":{"n":1},"state_delta":{}"#, r#"{"n":1}"#),
+    ] {
+        let line = format!(
+            r#"{{"type":"env/state/push","episode_id":"e","step_id":0,"event_type":"status",{members}}}"#
+        );
+        let Body::EnvStatePush(push) = decode(&line, Sender::Host).unwrap().body else {
+            panic!()
+        };
+        assert_eq!(push.delta.raw().as_str(), expected, "{members}");
+    }
 }
 
 /// Field by field: what is taken of a peer, and what it becomes when it is sent on.
