@@ -201,19 +201,22 @@ impl Plugin for Memory {
         let Ok(memories) = self.memories(&Space::default(), session) else {
             return;
         };
-        tokio::spawn(async move {
-            loop {
-                match memories.end_session().await {
-                    Ok(forgotten) if forgotten.has_more => {}
-                    Ok(_) => break,
-                    Err(error) => {
-                        // It has an end anyway, and is found by nobody.
-                        tracing::warn!(%error, "the memory of a session cannot be forgotten");
-                        break;
-                    }
-                }
+        tokio::spawn(async move { forget_session(&*memories).await });
+    }
+}
+
+/// Forgets the working entries of a session that has ended.
+async fn forget_session(memories: &dyn Memories) {
+    loop {
+        match memories.end_session().await {
+            Ok(forgotten) if forgotten.has_more => {}
+            Ok(_) => break,
+            Err(error) => {
+                // It has an end anyway, and is found by nobody.
+                tracing::warn!(%error, "the memory of a session cannot be forgotten");
+                break;
             }
-        });
+        }
     }
 }
 
@@ -234,13 +237,14 @@ impl fmt::Debug for Settings {
 
 /// Does what takes a while where nobody else waits for it.
 async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| {
-        Failure::new(
-            ErrorCode::RuntimeError,
-            Namespace::Memory,
-            "the search broke off",
-        )
-    })
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| broke_off())
+}
+
+/// The work on a request panicked, or the node ends.
+fn broke_off() -> Failure {
+    let text = "the work on the request broke off";
+    Failure::new(ErrorCode::RuntimeError, Namespace::Memory, text)
 }
 
 fn code(error: &Error) -> ErrorCode<'static> {

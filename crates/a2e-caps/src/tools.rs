@@ -161,7 +161,7 @@ impl Tools {
         let progress = Progress::of(context.clone(), call.streaming);
         let work = Call {
             arguments,
-            caller: caller.clone(),
+            caller,
             progress: progress.clone(),
             over: context.over().clone(),
         };
@@ -180,7 +180,7 @@ impl Tools {
                     true => usize::MAX,
                     false => self.settings.inline_limit,
                 };
-                let finished = self.finish(definition, &caller, output, limit)?;
+                let finished = self.finish(definition, context.session(), output, limit)?;
                 if let Some(key) = key {
                     cache.put(key, before, &finished);
                 }
@@ -215,7 +215,7 @@ impl Tools {
     fn finish(
         &self,
         definition: &Definition,
-        caller: &Caller,
+        session: &Session,
         output: Output,
         limit: usize,
     ) -> Result<Finished, Failure> {
@@ -229,7 +229,16 @@ impl Tools {
             return Err(violated(Namespace::Tool, &what, &violations));
         }
         let exit_code = exit_code(&output.data);
-        let keep = |text: String| self.artifacts.keep(caller, text);
+        let caller = caller(session);
+        let keep = |text: String| {
+            let id = self.artifacts.keep(&caller, text);
+            // The tool ran on while its session ended: nothing clears what was kept after that.
+            if session.ended().is_cancelled() {
+                self.artifacts.clear(&caller);
+                return None;
+            }
+            id
+        };
         let cut = cut::cut(output.data, limit, keep);
         Ok(Finished {
             summary: output.summary.or(cut.summary),

@@ -12,7 +12,7 @@ use serde_json::json;
 use store::{Error, NewEntry, Tier, UnixMillis};
 
 use super::spaces::{Space, Spaces};
-use super::{Memory, NO_WRITE, Opened, apart, code, entry, failed};
+use super::{Memory, NO_WRITE, Opened, apart, broke_off, code, entry, failed, forget_session};
 
 /// What is stored at once on the connection's own task.
 const INLINE: usize = 16 * 1024;
@@ -77,7 +77,7 @@ impl Memory {
         }
         for ((key, name), outcome) in names
             .into_iter()
-            .zip(self.put(&opened, now, entries).await?)
+            .zip(self.put(&opened, session, now, entries).await?)
         {
             match outcome {
                 Ok(()) => response.stored.push(key),
@@ -104,18 +104,29 @@ impl Memory {
     async fn put(
         &self,
         opened: &Opened,
+        session: &Session,
         now: UnixMillis,
         entries: Vec<NewEntry>,
     ) -> Result<Vec<Result<(), Error>>, Failure> {
-        let rooms = self.settings.rooms;
+        let (memories, rooms) = (Arc::clone(&opened.memories), self.settings.rooms);
+        let ended = session.ended().clone();
         let size: usize = entries.iter().map(|entry| entry.content.len()).sum();
-        let memories = Arc::clone(&opened.memories);
-        let put = match size <= INLINE {
-            true => memories.put(now, entries, rooms),
-            // To read it into words takes a while.
-            false => apart(move || memories.put(now, entries, rooms)).await?,
-        };
-        let outcomes = put.await.map_err(failed)?;
+        // A task of its own: what a request stores that is dropped with its session has to be seen to.
+        let stored = tokio::spawn(async move {
+            let putting = Arc::clone(&memories);
+            let put = match size <= INLINE {
+                true => putting.put(now, entries, rooms),
+                // To read it into words takes a while.
+                false => apart(move || putting.put(now, entries, rooms)).await?,
+            };
+            let outcomes = put.await.map_err(failed)?;
+            // Nothing clears what is stored for a session after its end.
+            if ended.is_cancelled() {
+                forget_session(&*memories).await;
+            }
+            Ok::<_, Failure>(outcomes)
+        });
+        let outcomes = stored.await.map_err(|_| broke_off())??;
         if let Some(reader) = &self.settings.reader {
             reader.tell();
         }

@@ -153,7 +153,7 @@ fn fitting(limit: usize, piece: usize, whole: impl Fn(usize) -> Value) -> Raw<'s
 fn hint(id: Option<&str>) -> String {
     match id {
         Some(id) => format!("artifact_read and artifact_search have it all as `{id}`"),
-        None => "it was too large to keep; ask for less".into(),
+        None => "it was not kept; ask for less".into(),
     }
 }
 

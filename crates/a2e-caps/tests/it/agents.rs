@@ -14,13 +14,12 @@ use a2e_caps::shares::{Kind, Shares};
 use a2e_caps::tool::{Catalogue, Source, Tool};
 use a2e_caps::tools::{Settings as ToolSettings, Tools};
 use a2e_caps::workplace::Workplace;
-use a2e_runtime::{BoxFuture, Context, Failure, Host, HostBuilder, Outcome, Plugin, Serves};
-use a2e_wire::{Capability, Message, Tag};
+use a2e_runtime::{Host, HostBuilder};
+use a2e_wire::{Capability, Tag};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use crate::model_double::{Double, says, wants};
-use crate::support::{constant, counting, defined};
+use crate::support::{Gate, constant, counting, defined};
 use crate::vault::{Named, store};
 use crate::wire::Agent;
 
@@ -618,51 +617,11 @@ async fn what_a_sub_agent_is_to_be_has_a_limit() {
     assert_eq!(listed["subagents"][0]["name"], json!(name));
 }
 
-/// Lets requests for sub-agents through to the next plugin, one for each permit.
-#[derive(Clone)]
-struct Gate {
-    reached: Arc<Semaphore>,
-    open: Arc<Semaphore>,
-}
-
-impl Plugin for Gate {
-    fn name(&self) -> &str {
-        "gate"
-    }
-
-    fn capability(&self) -> Option<Capability<'static>> {
-        Some(Capability::MultiAgent)
-    }
-
-    fn priority(&self) -> i64 {
-        10
-    }
-
-    fn serves(&self) -> Serves {
-        Serves::Tags(vec![Tag::MultiAgentSpawnRequest])
-    }
-
-    fn handle(
-        &self,
-        _: Box<Message<'static>>,
-        _: Context,
-    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
-        Box::pin(async {
-            self.reached.add_permits(1);
-            self.open.acquire().await.unwrap().forget();
-            Ok(Outcome::Pass)
-        })
-    }
-}
-
 /// A request for a sub-agent is under way when another handshake begins a new session: the session that
 /// has asked gets none, and the agent's share of sub-agents stays free.
 #[tokio::test]
 async fn session_that_ended_gets_no_sub_agent() {
-    let gate = Gate {
-        reached: Arc::new(Semaphore::new(0)),
-        open: Arc::new(Semaphore::new(0)),
-    };
+    let gate = Gate::new(Capability::MultiAgent, Tag::MultiAgentSpawnRequest);
     let forest = Arc::<Forest>::default();
     let host = Bench::builder(&forest, Arc::default(), LIMITS, Vec::new());
     let host = host.plugin(gate.clone()).build();
@@ -670,11 +629,11 @@ async fn session_that_ended_gets_no_sub_agent() {
     agent
         .say(json!({"type": "multi_agent/spawn", "name": "late"}))
         .await;
-    gate.reached.acquire().await.unwrap().forget();
+    gate.reached().await;
     let hello = json!({"type": "handshake/req", "agent_caps": ["multi_agent", "tools"],
         "auth_token": "ada"});
     assert_eq!(agent.ask(hello).await["ok"], true);
-    gate.open.add_permits(1);
+    gate.open();
     let made = agent.hear().await;
     assert_eq!(
         (&made["type"], &made["status"], &made["subagent_id"]),
@@ -687,6 +646,6 @@ async fn session_that_ended_gets_no_sub_agent() {
     );
     assert!(forest.list().is_empty());
     // The new session has its own.
-    gate.open.add_permits(1);
+    gate.open();
     assert_ne!(spawn(&mut agent, json!({})).await, "");
 }

@@ -1,10 +1,12 @@
 //! Results that are too large to send.
 
 use a2e_caps::tools::Settings;
-use a2e_runtime::{Calling, Client, Limits};
+use a2e_runtime::{Calling, Client, Host, Limits};
+use a2e_wire::{Capability, Tag};
 use serde_json::{Value, json};
 
-use crate::support::{call, client, constant, defined, host, host_with, plugin, refused};
+use crate::support::{Gate, call, client, constant, defined, host, host_with, plugin, refused};
+use crate::wire::Agent;
 
 fn long() -> String {
     (0..20_000)
@@ -123,4 +125,32 @@ async fn what_is_cut_is_made_anew_each_time() {
     let (one, _) = result(&client, "run").await;
     let (two, _) = result(&client, "run").await;
     assert_ne!(one["artifact"]["id"], two["artifact"]["id"]);
+}
+
+/// A tool runs when another handshake begins a new session: nothing of its result is kept.
+#[tokio::test]
+async fn results_of_a_session_that_has_ended_are_not_kept() {
+    let gate = Gate::new(Capability::Tools, Tag::ToolCallRequest);
+    let tools = vec![constant(defined("run"), json!(long()))];
+    let host = Host::builder()
+        .plugin(plugin(tools, Settings::default()))
+        .plugin(gate.clone())
+        .build();
+    let mut agent = Agent::connect_as(&host, "", &["tools"]).await;
+    let run = json!({"type": "tool/call/req", "tool_name": "run", "streaming": false});
+    agent.say(run.clone()).await;
+    gate.reached().await;
+    let hello = json!({"type": "handshake/req", "agent_caps": ["tools"], "auth_token": ""});
+    assert_eq!(agent.ask(hello).await["ok"], true);
+    gate.open();
+    let late = agent.hear().await;
+    let data = &late["data"]["data"];
+    assert_eq!(data["artifact"]["id"], Value::Null, "{late}");
+    assert_eq!(data["hint"], "it was not kept; ask for less");
+    gate.open();
+    let id = agent.ask(run).await["data"]["data"]["artifact"]["id"].clone();
+    gate.open();
+    let read = json!({"type": "tool/call/req", "tool_name": "artifact_read",
+        "arguments": {"id": id}, "streaming": false});
+    assert_eq!(agent.ask(read).await["data"]["success"], true);
 }

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use a2e_caps::Placement;
 use a2e_caps::memory::{Memory, Settings};
 use a2e_runtime::Host;
+use a2e_wire::{Capability, Tag};
 use serde_json::{Value, json};
-use store::{Limits, Options, Overflow, Rooms, Sqlite, Store, UnixMillis};
+use store::{Limit, Limits, Options, Overflow, Rooms, Sqlite, Store, UnixMillis};
 
+use crate::support::Gate;
 use crate::vault::{Named, store};
 use crate::wire::Agent;
 
@@ -589,4 +591,47 @@ async fn memories_outlive_the_host() {
     let found = find(&mut ada, json!({"query": "kept"})).await;
     assert_eq!(keys(&found), ["e"]);
     drop(first);
+}
+
+/// A request to store is under way when another handshake begins a new session: what it stores for the
+/// session that has asked goes at once, whatever its size, and takes no room.
+#[tokio::test]
+async fn working_entries_stored_after_the_end_of_their_session_are_forgotten() {
+    for size in [1, 100_000] {
+        let gate = Gate::new(Capability::Memory, Tag::MemoryStoreRequest);
+        let limits = Limits {
+            memories: Limit {
+                entries: 2,
+                ..Limits::default().memories
+            },
+            ..Limits::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options {
+            limits,
+            ..Options::new(folder.path().join("store.db"))
+        };
+        let store = Store::new(Sqlite::open(&options).unwrap());
+        let memory = Memory::new(store.clone(), Settings::default());
+        let host = Host::builder().plugin(memory).plugin(gate.clone());
+        let host = host.authenticator(Named).build();
+        let mut agent = agent(&host, "ada", "R").await;
+        let late =
+            ["working", "episodic"].map(|tier| entry(json!(tier), json!("x".repeat(size)), tier));
+        agent
+            .say(json!({"type": "memory/store/req", "memory_id": "", "entries": late}))
+            .await;
+        gate.reached().await;
+        let hello = json!({"type": "handshake/req", "agent_caps": MEMORY, "auth_token": "ada"});
+        assert_eq!(agent.ask(hello).await["ok"], true);
+        gate.open();
+        assert_eq!(agent.hear().await["errors"], json!([]));
+        // There is room for one beside the episodic one.
+        gate.open();
+        let entries = json!([entry(json!("new"), json!("x"), "working")]);
+        let kept = keep(&mut agent, entries).await;
+        assert_eq!(kept["errors"], json!([]));
+        let found = find(&mut agent, json!({"memory_id": "", "tier": "episodic"})).await;
+        assert_eq!(keys(&found), ["episodic"]);
+    }
 }

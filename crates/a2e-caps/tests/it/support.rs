@@ -8,9 +8,12 @@ use a2e_caps::files::{Access, Roots};
 use a2e_caps::tool::{Call, Catalogue, Definition, Output, Source, Tool, ToolFailure};
 use a2e_caps::tools::{Settings, Tools};
 use a2e_runtime::{
-    A2eError, AgentConfig, BoxFuture, Calling, Client, ClientError, Handler, Host, Limits,
+    A2eError, AgentConfig, BoxFuture, Calling, Client, ClientError, Context, Failure, Handler,
+    Host, Limits, Outcome, Plugin, Serves,
 };
+use a2e_wire::{Capability, Message, Tag};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 /// A tool of a test.
 pub(crate) struct Fake {
@@ -119,5 +122,65 @@ pub(crate) async fn refused(client: &Client, name: &str, arguments: Value) -> A2
     match outcome {
         Err(ClientError::Host(error)) => *error,
         other => panic!("{other:?}"),
+    }
+}
+
+/// Lets requests of one type through to the next plugin, each when it is opened for it.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    capability: Capability<'static>,
+    tag: Tag,
+    reached: Arc<Semaphore>,
+    open: Arc<Semaphore>,
+}
+
+impl Gate {
+    pub(crate) fn new(capability: Capability<'static>, tag: Tag) -> Self {
+        Self {
+            capability,
+            tag,
+            reached: Arc::new(Semaphore::new(0)),
+            open: Arc::new(Semaphore::new(0)),
+        }
+    }
+
+    /// Waits for one more request.
+    pub(crate) async fn reached(&self) {
+        self.reached.acquire().await.unwrap().forget();
+    }
+
+    /// Lets one more through.
+    pub(crate) fn open(&self) {
+        self.open.add_permits(1);
+    }
+}
+
+impl Plugin for Gate {
+    fn name(&self) -> &str {
+        "gate"
+    }
+
+    fn capability(&self) -> Option<Capability<'static>> {
+        Some(self.capability.clone())
+    }
+
+    fn priority(&self) -> i64 {
+        10
+    }
+
+    fn serves(&self) -> Serves {
+        Serves::Tags(vec![self.tag])
+    }
+
+    fn handle(
+        &self,
+        _: Box<Message<'static>>,
+        _: Context,
+    ) -> BoxFuture<'_, Result<Outcome, Failure>> {
+        Box::pin(async {
+            self.reached.add_permits(1);
+            self.open.acquire().await.unwrap().forget();
+            Ok(Outcome::Pass)
+        })
     }
 }
