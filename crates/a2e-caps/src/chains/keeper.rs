@@ -52,6 +52,7 @@ struct LeftOpen {
     keeper: Arc<Keeper>,
     stand_in: StandIn,
     chains: Arc<dyn Chains>,
+    /// Those of its agent.
     turns: Arc<Semaphore>,
     number: i64,
 }
@@ -63,7 +64,8 @@ pub(super) struct Entered {
     pub(super) number: i64,
 }
 
-/// Chains that are taken up again at a time.
+/// Chains of an agent that are taken up again at a time. One may take as long as it likes, so agents do
+/// not wait for each other's.
 const AT_A_TIME: usize = 4;
 /// What is kept of a chain that was cancelled while it did not run.
 pub(super) const CANCELLED: &[u8] = br#"{"response":null,"failed":{}}"#;
@@ -99,12 +101,16 @@ impl Keeper {
         host: &Host,
         left_open: Vec<(AgentId, i64)>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let turns = Arc::new(Semaphore::new(AT_A_TIME));
+        let mut turns: HashMap<AgentId, Arc<Semaphore>> = HashMap::new();
         let left_open = left_open.into_iter().map(|(agent, number)| LeftOpen {
             keeper: Arc::clone(self),
             stand_in: host.stand_in(Identity::named(agent.as_str())),
             chains: self.store.for_agent(&agent).chains(),
-            turns: Arc::clone(&turns),
+            turns: Arc::clone(
+                turns
+                    .entry(agent)
+                    .or_insert_with(|| Arc::new(Semaphore::new(AT_A_TIME))),
+            ),
             number,
         });
         let left_open: Vec<LeftOpen> = left_open.collect();
@@ -197,9 +203,10 @@ impl Keeper {
     /// The chains of an agent that an earlier process had open, or ended shortly before its own end.
     async fn find_earlier(&self, context: &Context) -> Result<Vec<Earlier>, Error> {
         let (chains, now) = (self.chains(context)?, self.uptime());
-        let _turn = self.reading.take(&context.identity().agent).await;
         let mut earlier = Vec::new();
         for number in chains.earlier(now).await? {
+            // An agent may have very many; others have their turns between them.
+            let _turn = self.reading.take(&context.identity().agent).await;
             if let Some(chain) = chains.recall(now, number).await? {
                 let request = Digest::of(&chain.request);
                 earlier.push(Earlier { number, request });

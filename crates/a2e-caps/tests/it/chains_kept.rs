@@ -2,11 +2,12 @@
 //! one does; `frith/tests/it/chains.rs` kills a real one.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use a2e_caps::chains::{Chains, Keeper, MAX_SHOWN, Settings};
 use a2e_caps::tool::{Output, Tool};
 use a2e_caps::tools::Settings as ToolSettings;
-use a2e_runtime::Host;
+use a2e_runtime::{Host, HostBuilder};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use store::{Limits, Memory, Options, Sqlite, Store};
@@ -14,6 +15,7 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use crate::support::{defined, fake, plugin};
+use crate::vault::Named;
 use crate::wire::Agent;
 
 /// What was called, by what each call was given as `n`.
@@ -63,7 +65,7 @@ impl Calls {
     }
 }
 
-fn host(tools: Vec<Arc<dyn Tool>>, keeper: &Arc<Keeper>) -> Host {
+fn builder(tools: Vec<Arc<dyn Tool>>, keeper: &Arc<Keeper>) -> HostBuilder {
     let chains = Chains::new(Settings {
         keeper: Some(Arc::clone(keeper)),
         ..Settings::default()
@@ -71,7 +73,16 @@ fn host(tools: Vec<Arc<dyn Tool>>, keeper: &Arc<Keeper>) -> Host {
     let runs = chains.runs().unwrap();
     let tools = plugin(tools, ToolSettings::default());
     let builder = Host::builder().plugin(tools).plugin(chains);
-    builder.plugin(runs).build()
+    builder.plugin(runs)
+}
+
+fn host(tools: Vec<Arc<dyn Tool>>, keeper: &Arc<Keeper>) -> Host {
+    builder(tools, keeper).build()
+}
+
+/// One whose agents have names.
+fn named(tools: Vec<Arc<dyn Tool>>, keeper: &Arc<Keeper>) -> Host {
+    builder(tools, keeper).authenticator(Named).build()
 }
 
 async fn agent(host: &Host) -> Agent {
@@ -483,4 +494,45 @@ async fn what_is_too_large_of_a_chain_is_left_out_and_named() {
         assert_eq!(shown["response"]["outputs"]["n3"], json!({"n": 3}));
         assert_eq!(shown["nodes"][3]["state"], "done");
     }
+}
+
+/// Chains of an agent that do not end keep no other agent's from going on.
+#[tokio::test]
+async fn chains_of_an_agent_do_not_wait_for_those_of_others() {
+    let (disk, calls) = (Disk::new(), Calls::default());
+    let one = |n: i64, name: String| {
+        json!({"type": "chain/req", "chain_id": name, "entry_node": "n", "nodes": [
+            {"node_id": "n", "kind": "tool", "name": "again", "input": {"n": n}}]})
+    };
+    let agents = [("eve", 0); 8].into_iter().chain([("ada", 1)]);
+    for (number, (name, n)) in agents.enumerate() {
+        let (hang, keeper) = (Hang::default(), disk.keeper());
+        let host = named(calls.tools(Some(n), &hang), &keeper);
+        let mut agent = Agent::connect_as(&host, name, &["tools", "chains"]).await;
+        agent.say(one(n, number.to_string())).await;
+        hang.began.notified().await;
+        host.stop();
+        drop(agent);
+        hang.dropped.notified().await;
+    }
+    let (hang, keeper) = (Hang::default(), disk.keeper());
+    let host = named(calls.tools(Some(0), &hang), &keeper);
+    let left = keeper.left_open().await.unwrap();
+    assert_eq!(left.len(), 9);
+    let mut ada = Agent::connect_as(&host, "ada", &["tools", "chains"]).await;
+    let done = async {
+        loop {
+            let listed = ada.ask(json!({"type": "chain/list/req"})).await;
+            if listed["chains"][0]["state"] == "done" {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = keeper.resume(&host, left) => panic!("those of eve ended"),
+        done = tokio::time::timeout(Duration::from_secs(60), done) => done.unwrap(),
+    }
+    // Four of the others go on meanwhile.
+    let again = calls.all().iter().filter(|n| **n == 0).count();
+    assert_eq!(again, 8 + 4);
 }
