@@ -7,6 +7,7 @@ use grep_searcher::SearcherBuilder;
 use grep_searcher::sinks::UTF8;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::json_length;
 
 use super::Artifacts;
 use crate::expressions;
@@ -24,7 +25,7 @@ struct Search {
     artifacts: Arc<Artifacts>,
 }
 
-/// How many bytes a piece has at most; with escapes it still can be sent whole, most of the time.
+/// How many bytes a piece has at most, also as JSON: it is sent whole, unless the host sends less.
 const PIECE: usize = 16_000;
 
 /// How many lines are found at most, and how much of each is shown.
@@ -131,9 +132,14 @@ fn find(artifacts: &Artifacts, call: &Call, id: &str) -> Result<Arc<str>, ToolFa
 fn piece(text: &str, offset: usize, limit: usize) -> Value {
     let from = text.ceil_char_boundary(offset);
     let rest = text.get(from..).unwrap_or_default();
-    let mut length = rest.floor_char_boundary(limit);
-    if length == 0 {
-        length = rest.ceil_char_boundary(limit);
+    let (mut length, mut size) = (0_usize, 0_usize);
+    for (at, letter) in rest.char_indices() {
+        let end = at.saturating_add(letter.len_utf8());
+        size = size.saturating_add(json_length(letter.encode_utf8(&mut [0; 4])));
+        if at > 0 && (end > limit || size > PIECE) {
+            break;
+        }
+        length = end;
     }
     let content = rest.get(..length).unwrap_or_default();
     let next = from.saturating_add(length);
@@ -219,6 +225,8 @@ mod tests {
             assert_eq!(joined, text, "{limit}");
         }
         assert_eq!(piece(&text, 10_000, 5)["content"], "");
+        let escaped = piece(&"\u{1}".repeat(PIECE), 0, PIECE);
+        assert_eq!(escaped["next_offset"], PIECE / 6);
     }
 
     #[test]

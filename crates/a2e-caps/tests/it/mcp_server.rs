@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use a2e_caps::mcp::server::{Session, serve};
+use a2e_caps::mcp::server::{MAX_READ, Session, serve};
 use a2e_caps::tool::{Output, Tool};
 use a2e_caps::tools::Settings;
 use a2e_runtime::config::Policy;
@@ -276,6 +276,31 @@ async fn large_results_are_resources() {
     let templates = mcp.ask("resources/templates/list", json!({})).await;
     let template = &templates["result"]["resourceTemplates"][0]["uriTemplate"];
     assert_eq!(*template, "frith://artifact/{id}");
+}
+
+/// The text of a resource is counted as it is sent; the tool reads on from where it ends.
+#[tokio::test]
+async fn a_resource_ends_with_where_to_read_on() {
+    let text = "\u{1}".repeat(MAX_READ / 2);
+    let tool = constant(defined("long"), json!(text));
+    let mut mcp = Mcp::begun(&host(vec![tool])).await;
+    mcp.call("long", json!({})).await;
+    let listed = mcp.ask("resources/list", json!({})).await;
+    let uri = &listed["result"]["resources"][0]["uri"];
+    let read = mcp.ask("resources/read", json!({"uri": uri})).await;
+    let shown = read["result"]["contents"][0]["text"].as_str().unwrap();
+    let (shown, hint) = shown.split_once('\n').unwrap();
+    let length = json!(shown).to_string().len() - 2;
+    assert!(length <= MAX_READ && length > MAX_READ * 9 / 10, "{length}");
+    let offset = hint.split(' ').find_map(|word| word.parse::<usize>().ok());
+    assert_eq!(offset, Some(shown.len()), "{hint}");
+    let id = uri.as_str().unwrap().rsplit('/').next().unwrap();
+    let rest = mcp
+        .call("artifact_read", json!({"id": id, "offset": offset}))
+        .await;
+    let rest = &rest["result"]["structuredContent"];
+    assert_eq!(rest["offset"], shown.len(), "{rest}");
+    assert_eq!(rest["bytes"], text.len());
 }
 
 /// A request of the newer era stands for itself, without `initialize`.

@@ -7,6 +7,7 @@ use a2e_runtime::Calling;
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
+use store::json_length;
 
 use super::behind::{self, no_resource};
 use super::notices::Notice;
@@ -19,8 +20,8 @@ pub(super) struct Artifacts(Mutex<VecDeque<Resource>>);
 /// How many resources are listed; the oldest go first. They still can be read.
 pub const MAX_LISTED: usize = 256;
 
-/// How many bytes of a resource are read at most. The rest has the tool `artifact_read`.
-pub const MAX_READ: usize = 4 * 1024 * 1024;
+/// Bytes that the text of a resource may have as JSON. The rest has the tool `artifact_read`.
+pub const MAX_READ: usize = 1024 * 1024;
 
 const SCHEME: &str = "frith://artifact/";
 
@@ -105,7 +106,7 @@ pub(super) async fn read(session: &Session, uri: &str) -> Result<ReadResourceRes
     let Some(id) = uri.strip_prefix(SCHEME) else {
         return behind::read(session, uri).await;
     };
-    let (mut text, mut offset) = (String::new(), Some(0));
+    let (mut text, mut size, mut offset) = (String::new(), 0, Some(0));
     while let Some(at) = offset {
         let arguments = json!({"id": id, "offset": at});
         let tools = session.client.tools();
@@ -121,13 +122,16 @@ pub(super) async fn read(session: &Session, uri: &str) -> Result<ReadResourceRes
         };
         let piece = piece.data.and_then(|data| data.deserialize::<Value>().ok());
         let piece = piece.unwrap_or_default();
-        text.push_str(piece["content"].as_str().unwrap_or_default());
-        offset = piece["next_offset"].as_u64();
-        if text.len() > MAX_READ {
-            text.truncate(text.floor_char_boundary(MAX_READ));
-            text.push_str("\n… the rest can be read with the tool artifact_read");
+        let content = piece["content"].as_str().unwrap_or_default();
+        size += json_length(content);
+        if size > MAX_READ {
+            text.push_str(&format!(
+                "\n… the rest can be read with the tool artifact_read, from the offset {at} on"
+            ));
             break;
         }
+        text.push_str(content);
+        offset = piece["next_offset"].as_u64();
     }
     let media = session.artifacts.media_type(uri);
     let contents = ResourceContents::text(text, uri)
