@@ -89,7 +89,8 @@ impl Index {
         // Before its case is lost, which parts `camelCase`.
         let scores = self.scores(query);
         let query = query.trim().to_lowercase();
-        let scores = scores.into_iter().filter(|(at, _)| fits(*at));
+        let scores = scores.into_iter().enumerate();
+        let scores = scores.filter(|(at, score)| *score > 0.0 && fits(*at));
         let mut ranked: Vec<(usize, f64)> = scores.collect();
         ranked.sort_by(|(at, score), (other_at, other)| {
             other.total_cmp(score).then_with(|| at.cmp(other_at))
@@ -121,14 +122,15 @@ impl Index {
         found
     }
 
-    fn scores(&self, query: &str) -> HashMap<usize, f64> {
+    /// What each definition has of the words of a query; more than nothing if it has any.
+    fn scores(&self, query: &str) -> Vec<f64> {
         let mut asked: Vec<String> = words(query).collect();
         if asked.iter().any(|word| !is_noise(word)) {
             asked.retain(|word| !is_noise(word));
         }
         asked.sort();
         asked.dedup();
-        let mut scores = HashMap::new();
+        let mut scores = vec![0.0; self.weights.len()];
         for word in asked {
             match self.words.get(&word) {
                 Some(places) => self.add(&mut scores, places, 1.0),
@@ -151,14 +153,16 @@ impl Index {
             .map(|(_, places)| places)
     }
 
-    fn add(&self, scores: &mut HashMap<usize, f64>, places: &[(usize, f64)], share: f64) {
+    fn add(&self, scores: &mut [f64], places: &[(usize, f64)], share: f64) {
         let (all, with) = (count(self.weights.len()), count(places.len()));
         let rarity = ((all - with + 0.5) / (with + 0.5)).ln_1p();
         for (at, weight) in places {
             let whole = self.weights.get(*at).copied().unwrap_or_default();
             let length = 1.0 - LENGTH + LENGTH * whole / self.average.max(f64::MIN_POSITIVE);
             let score = weight * (SATURATION + 1.0) / (weight + SATURATION * length);
-            *scores.entry(*at).or_default() += share * rarity * score;
+            if let Some(sum) = scores.get_mut(*at) {
+                *sum += share * rarity * score;
+            }
         }
     }
 }
