@@ -15,7 +15,7 @@ use store::{
 use crate::{BULK, Fallible, NOW, Random};
 
 /// Entries that are there before the writes that are measured.
-pub(crate) const SIZES: [usize; 3] = [1_000, 30_000, 300_000];
+pub(crate) const SIZES: [usize; 4] = [1_000, 20_000, 100_000, 300_000];
 
 /// Writes of each kind at each size.
 pub(crate) const WRITES: usize = 2_000;
