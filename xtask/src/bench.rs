@@ -14,38 +14,54 @@ use std::process::Command;
 use crate::step::{cargo, show, workspace};
 use crate::train;
 
+/// What whole programs are measured by.
+const CLIENTS: [&str; 3] = ["a2a_client", "a2e_client", "env_client"];
+
+/// Which build of whole programs is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Build {
+    /// That of `cargo xtask train`.
+    Trained,
+    /// That of `cargo build --release`.
+    Plain,
+}
+
 pub(crate) fn run(arguments: &[&str]) -> Result<(), String> {
+    let kind = Build::Trained;
     match arguments {
-        [] => {
-            wire::run()?;
-            single("identity")?;
-            single("policy")?;
-            single("audit")?;
-            single("store")?;
-            single("memory")?;
-            single("learn")?;
-            single("mcp")?;
-            tools::run()?;
-            chain::run()?;
-            a2e::run()?;
-            env::run()?;
-            a2a::run()?;
-            bridge::run()
-        }
+        [] => all(kind),
         ["wire"] => wire::run(),
         [name @ ("identity" | "policy" | "audit" | "store" | "memory" | "learn" | "mcp")] => single(name),
         ["tools"] => tools::run(),
         ["chain"] => chain::run(),
-        ["a2e"] => a2e::run(),
-        ["env"] => env::run(),
-        ["a2a"] => a2a::run(),
+        ["a2e"] => a2e::run(kind),
+        ["env"] => env::run(kind),
+        ["a2a"] => a2a::run(kind),
         ["a2a-load"] => a2a::load(),
-        ["bridge"] => bridge::run(),
+        ["bridge"] => bridge::run(kind),
         _ => Err(
             "usage: cargo xtask bench [wire | identity | policy | audit | store | memory | learn | mcp | tools | chain | env | a2e | a2a | a2a-load | bridge]"
                 .into(),
         ),
     }
+}
+
+/// Every suite but the load, one after another.
+pub(crate) fn all(kind: Build) -> Result<(), String> {
+    wire::run()?;
+    single("identity")?;
+    single("policy")?;
+    single("audit")?;
+    single("store")?;
+    single("memory")?;
+    single("learn")?;
+    single("mcp")?;
+    tools::run()?;
+    chain::run()?;
+    a2e::run(kind)?;
+    env::run(kind)?;
+    a2a::run(kind)?;
+    bridge::run(kind)
 }
 
 /// A suite that is one program.
@@ -84,12 +100,19 @@ pub(crate) fn program(name: &str) -> Command {
     Command::new(workspace().join("target/release").join(name))
 }
 
-/// A benchmark of whole programs, of the trained ones, with bare limits and reports where they belong.
-fn of_trained(name: &str, bare: &[&str]) -> Result<Command, String> {
-    let trained = train::programs()?;
-    programs(&[&[name], bare].concat())?;
+/// A benchmark of whole programs, with bare limits and reports where they belong.
+fn of_whole(name: &str, bare: &[&str], kind: Build) -> Result<Command, String> {
+    let names = [&[name], bare].concat();
     let mut command = program(name);
-    command.arg("--own").arg(trained);
+    match kind {
+        Build::Trained => {
+            let trained = train::programs()?;
+            programs(&names)?;
+            command.arg("--own").arg(trained);
+        }
+        // The clients are programs of the benchmarks.
+        Build::Plain => build(&[names.as_slice(), &CLIENTS].concat())?,
+    }
     command.arg("--out").arg(workspace().join("target/bench"));
     Ok(command)
 }

@@ -22,10 +22,12 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test                      what every push must pass
-  full                      what an issue must pass: each feature alone, live fuzzing, benchmarks
+  full                      what an issue must pass: each feature alone, the long tests, live fuzzing,
+                            benchmarks
   fuzz [TARGET] [SECONDS]   fuzz one target or all, 60 seconds each unless told
-  bench [SUITE]             measure against the peers and the bare limit: wire, identity,
-                            policy, audit, store, tools, chain, env, a2e, a2a
+  bench [SUITE]             measure against the peers and the bare limit: wire, identity, policy,
+                            audit, store, memory, learn, mcp, tools, chain, env, a2e, a2a,
+                            a2a-load, bridge
   train [--no-default-features]
                             build the programs for what they mostly do: once to count that, once
                             to go by it; `bench` and `dist` do so if it was not done
