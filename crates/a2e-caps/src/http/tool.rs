@@ -8,7 +8,7 @@ use a2e_runtime::BoxFuture;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Method;
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderMap};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -191,15 +191,14 @@ fn told(answer: Answer, hidden: &Hidden, most: usize) -> Result<Output, ToolFail
 
 /// Nothing is unpacked here: it could be of any size.
 pub(crate) fn uncompressed(headers: &HeaderMap, body: &[u8]) -> Result<(), ToolFailure> {
-    let encodings = headers.get_all(header::CONTENT_ENCODING).iter();
-    let is_identity =
-        |encoding: &HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let is_plain = encodings.all(|it| it.as_bytes().eq_ignore_ascii_case(b"identity"));
     // Without a body, as after `HEAD`, the header is about another answer.
-    match !body.is_empty() && !encodings.map(is_identity).all(|is_identity| is_identity) {
-        true => Err(ToolFailure::new(
+    match is_plain || body.is_empty() {
+        true => Ok(()),
+        false => Err(ToolFailure::new(
             "the answer is compressed, though it was asked for as it is",
         )),
-        false => Ok(()),
     }
 }
 

@@ -179,7 +179,7 @@ async fn empty_values_count_towards_the_bytes() {
     };
     let (_folder, mut ada) = on_database("read_only", limits).await;
     for value in ["NULL", "x''", "''"] {
-        let columns = vec![value; 10].join(", ");
+        let columns = [value; 10].join(", ");
         let sql = format!(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) \
              SELECT {columns} FROM n"
