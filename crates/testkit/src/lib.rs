@@ -43,17 +43,26 @@ pub fn vectors(name: &str) -> Value {
 pub fn a2e_catalogue() -> Value {
     let mut all = vectors("a2e/a2e-wire.json");
     let ours = vectors("a2e/frith-wire.json");
-    let added = ours["messages"].as_array().expect("a list of messages");
-    let messages = all["messages"].as_array_mut().expect("a list of messages");
-    let is_known = |message: &Value| messages.iter().any(|it| it["type"] == message["type"]);
-    assert!(!added.iter().any(is_known), "a message is in both");
-    messages.extend(added.iter().cloned());
+    let known: Vec<Value> = all["messages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
+    for message in ours["messages"].as_array().into_iter().flatten() {
+        let is_known = known.iter().any(|it| it["type"] == message["type"]);
+        assert!(!is_known, "{message} is in both");
+        all["messages"]
+            .as_array_mut()
+            .into_iter()
+            .for_each(|it| it.push(message.clone()));
+    }
     for section in ["structs", "enums"] {
-        for (name, object) in ours[section].as_object().expect("an object") {
+        for (name, object) in ours[section].as_object().into_iter().flatten() {
             all[section][name] = object.clone();
         }
     }
-    for (name, namespace) in ours["namespaces"].as_object().expect("an object") {
+    for (name, namespace) in ours["namespaces"].as_object().into_iter().flatten() {
         let known = &mut all["namespaces"][name];
         let count = known["messages"].as_u64().unwrap_or_default();
         if known.is_null() {

@@ -88,7 +88,7 @@ pub(super) async fn run(work: &Work, words: &[String]) -> Result<Value, String> 
         .take();
     match (exit.status, result) {
         (Status::Code(0), Some(result)) => Ok(result),
-        (Status::Code(0), None) => Err(format!("it ended without a `multi_agent/result`")),
+        (Status::Code(0), None) => Err("it ended without a `multi_agent/result`".to_owned()),
         (Status::Code(code), _) => Err(format!("it ended with exit code {code}")),
         (Status::Signal(signal), _) => Err(format!("it was ended by signal {signal}")),
     }

@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
-use a2e_wire::Body;
 use a2e_wire::messages::env::{EnvListRequest, EnvListResponse};
 
-use crate::client::{CallOptions, Client};
+use crate::client::Client;
 use crate::plugin::Outcome;
 
 /// How long a host may take to list them.
@@ -21,15 +20,8 @@ pub(super) struct Environments(EnvListResponse<'static>);
 impl Environments {
     /// Those of a host, if it lists them.
     pub(super) async fn of(client: &Client) -> Option<Self> {
-        let options = CallOptions {
-            timeout: TIMEOUT,
-            ..CallOptions::default()
-        };
-        let response = client.rpc(EnvListRequest {}, options).await.ok()?;
-        match response.body {
-            Body::EnvListResponse(list) => Some(Self(list)),
-            _ => None,
-        }
+        let request = client.request(EnvListRequest {}).timeout(TIMEOUT);
+        request.await.ok().map(Self)
     }
 
     /// The response to an agent that asks for them.
