@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::environment::{Action, Change, EnvError, Environment, Opened, Opening, Spaces, World};
 use super::pusher::{Push, Pusher};
-use super::screen::Screen;
+use super::screen::{MAX_LETTERS, Screen};
 use crate::shares::Share;
 use crate::workplace::Workplace;
 
@@ -41,6 +41,8 @@ pub struct Terminal {
 pub const MAX_TERMINALS: usize = 8;
 /// Rows and columns of a screen.
 const SIZES: (std::ops::RangeInclusive<u16>, std::ops::RangeInclusive<u16>) = (1..=200, 1..=400);
+/// Letters of the largest screen, and its line breaks.
+const MAX_SCREEN: usize = 200 * (400 * MAX_LETTERS + 1);
 /// A screen is at rest when nothing was written for so long.
 const REST: Duration = Duration::from_millis(80);
 /// How long setting up and checking may take.
@@ -116,7 +118,7 @@ impl Terminal {
         let state = json!({
             "type": "object",
             "properties": {
-                "screen": {"type": "string", "maxLength": 80_200},
+                "screen": {"type": "string", "maxLength": MAX_SCREEN},
                 "cursor_row": {"type": "integer", "minimum": 0, "maximum": SIZES.0.end() - 1},
                 "cursor_col": {"type": "integer", "minimum": 0, "maximum": SIZES.1.end() - 1},
                 "exit_code": {"type": "integer", "minimum": -1, "maximum": 255,

@@ -86,6 +86,30 @@ fn commands_and_keys_change_the_screen() {
     );
 }
 
+/// What a program draws is where a person would see it, and what was there before it comes back.
+#[test]
+fn programs_draw_as_on_other_terminals() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), CONFIG);
+    let mut wire = agent(&node);
+    let program = r"printf '\033[?1049h\033[Hits own screen\033[?1049l'
+printf '東\033[3G<\n\033(0lqk\033(B-\033[2b\n'
+printf '\033]0;a title that does not end\n'";
+    let setup = format!("cat > draw.sh <<'END'\n{program}\nEND");
+    let first = reset(&mut wire, "1", &json!({"setup": setup}));
+    let episode = &first["obs"]["episode_id"];
+    let drawn = step(
+        &mut wire,
+        "2",
+        episode,
+        &json!({"command": "sh draw.sh", "wait_seconds": 60}),
+    );
+    assert_eq!(
+        drawn["obs"]["state"]["screen"], "$ sh draw.sh\n東<\n┌─┐---\n$",
+        "{drawn}"
+    );
+}
+
 #[test]
 fn a_shell_that_ends_ends_the_episode() {
     let folder = tempfile::tempdir().unwrap();
