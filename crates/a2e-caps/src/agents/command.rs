@@ -1,7 +1,7 @@
 //! A program that is a sub-agent: it runs in the sandbox and speaks A2E over its standard input and
 //! output, with a session of its own that has no more than it was given.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_runtime::{BoxFuture, Context, Failure, Host, Outcome, Plugin, Serves, Source};
@@ -9,9 +9,10 @@ use a2e_wire::messages::multi_agent::{
     MultiAgentMessagesResponse, MultiAgentResultRequest, MultiAgentResultResponse,
 };
 use a2e_wire::{Body, Capability, ErrorCode, Message, MessageKind, Namespace, Raw, Sender, Tag};
-use sandbox::{Command, Input, Status};
+use sandbox::{Command, Input, Output, Status};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::io::AsyncReadExt;
+use tokio::sync::{mpsc, watch};
 
 use super::tree::MAX_MESSAGE;
 use super::work::Work;
@@ -25,13 +26,19 @@ const OWN: [Tag; 2] = [Tag::MultiAgentResultRequest, Tag::MultiAgentMessagesRequ
 /// Bytes of a result.
 const MAX_RESULT: usize = 16 * MAX_MESSAGE;
 
+/// Bytes of what a program says last on its standard error.
+const MAX_COMPLAINT: usize = 1024;
+
+/// How long what a program wrote before its end may take to be read.
+const READING: Duration = Duration::from_secs(5);
+
 /// Events of a request that wait to be given on.
 const EVENTS: usize = 16;
 
 /// What the program asks through.
 struct Desk {
     work: Work,
-    result: Mutex<Option<Value>>,
+    result: watch::Sender<Option<Value>>,
 }
 
 /// One capability of the program's session.
@@ -70,8 +77,9 @@ pub(super) async fn run(work: &Work, words: &[String]) -> Result<Value, String> 
     };
     let desk = Arc::new(Desk {
         work: work.clone(),
-        result: Mutex::default(),
+        result: watch::Sender::default(),
     });
+    let complaint = tokio::spawn(complaint(child.stderr.take()));
     let host = host(&desk);
     let serving = tokio::spawn(async move {
         // Whatever goes wrong between them, the program ends, and that is what counts.
@@ -81,17 +89,38 @@ pub(super) async fn run(work: &Work, words: &[String]) -> Result<Value, String> 
     });
     let _serving = tokio_util::task::AbortOnDropHandle::new(serving);
     let exit = child.wait().await;
-    let result = desk
-        .result
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
-    match (exit.status, result) {
-        (Status::Code(0), Some(result)) => Ok(result),
-        (Status::Code(0), None) => Err("it ended without a `multi_agent/result`".to_owned()),
-        (Status::Code(code), _) => Err(format!("it ended with exit code {code}")),
-        (Status::Signal(signal), _) => Err(format!("it was ended by signal {signal}")),
+    // It may have ended before its last line was read.
+    let mut results = desk.result.subscribe();
+    let said = tokio::time::timeout(READING, results.wait_for(Option::is_some));
+    let result = match exit.status {
+        Status::Code(0) => said.await.ok().and_then(|said| said.ok()?.clone()),
+        Status::Code(_) | Status::Signal(_) => None,
+    };
+    let ended = match (exit.status, result) {
+        (Status::Code(0), Some(result)) => return Ok(result),
+        (Status::Code(0), None) => "it ended without a `multi_agent/result`".to_owned(),
+        (Status::Code(code), _) => format!("it ended with exit code {code}"),
+        (Status::Signal(signal), _) => format!("it was ended by signal {signal}"),
+    };
+    let complaint = tokio::time::timeout(READING, complaint).await;
+    match complaint.ok().and_then(Result::ok).unwrap_or_default() {
+        said if said.is_empty() => Err(ended),
+        said => Err(format!("{ended}: {said}")),
     }
+}
+
+/// Reads what a program writes on its standard error, so that it never waits for that, and gives the end
+/// of it.
+async fn complaint(stderr: Option<Output>) -> String {
+    let Some(mut stderr) = stderr else {
+        return String::new();
+    };
+    let (mut last, mut some) = (Vec::new(), vec![0; 8 * 1024]);
+    while let Ok(size @ 1..) = stderr.read(&mut some).await {
+        last.extend_from_slice(some.get(..size).unwrap_or_default());
+        last.drain(..last.len().saturating_sub(MAX_COMPLAINT));
+    }
+    String::from_utf8_lossy(&last).trim().to_owned()
 }
 
 /// The host that the program sees: what it was given, and nothing else.
@@ -238,8 +267,7 @@ impl Plugin for Own {
                         .raw()
                         .deserialize()
                         .map_err(|it| wrong(it.to_string()))?;
-                    let mut slot = self.0.result.lock().unwrap_or_else(PoisonError::into_inner);
-                    *slot = Some(Value::Object(result));
+                    self.0.result.send_replace(Some(Value::Object(result)));
                     Ok(Outcome::answer(MultiAgentResultResponse { success: true }))
                 }
                 Body::MultiAgentMessagesRequest(_) => {

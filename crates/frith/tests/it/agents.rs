@@ -1,5 +1,7 @@
 //! Programs that are sub-agents of an agent of a node, and `frith agents`.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -140,4 +142,87 @@ fn a_program_has_a_session_of_its_own_with_no_more_than_it_was_given() {
     let (status, _, error) = agents(&["show", "sub_none"]);
     assert_eq!(status, 1);
     assert!(error.contains("`frith agents list`"), "{error}");
+}
+
+/// A program whose task says what it does.
+const TRIES: &str = r#"
+import json, os, sys
+count = 0
+def say(kind, **members):
+    global count
+    count += 1
+    print(json.dumps({"type": kind, "id": str(count), **members}), flush=True)
+    return str(count)
+heard = {}
+def hear(id):
+    while id not in heard:
+        line = json.loads(sys.stdin.readline())
+        heard[line.get("req_id")] = line
+    return heard[id]
+def ask(kind, **members):
+    return hear(say(kind, **members))
+def entry(content):
+    return [{"key": "pet", "content": content, "tier": "episodic"}]
+task = json.loads(os.environ["A2E_TASK"])["instruction"]
+ask("handshake/req", agent_caps=["memory", "multi_agent"])
+found = {}
+if task == "complain":
+    sys.stderr.write("x" * 300000)
+    sys.stderr.flush()
+elif task == "fail":
+    sys.exit("ValueError: no otters")
+elif task == "scope":
+    opened = ask("memory/init/req", namespace="n", scope={"project": "p"})["memory_id"]
+    found = ask("memory/store/req", memory_id=opened, entries=entry("cat"))["stored"]
+elif task == "race":
+    # What is stored while the copy is made stays.
+    stored = say("memory/store/req", entries=entry("cat"))
+    others = [say("memory/retrieve/req", keys=["pet"]) for _ in range(20)]
+    for sent in [stored] + others:
+        hear(sent)
+if task != "scope":
+    found = [it["content"] for it in ask("memory/retrieve/req", keys=["pet"])["entries"]]
+ask("multi_agent/result", result={"found": found})
+"#;
+
+/// A node whose sub-agents are such programs, and an agent of it that remembers a dog.
+fn tries(folder: &Path, memory: &str) -> (Node, Agent) {
+    let commands = json!({"worker": ["python3", "-c", TRIES]});
+    let node = Node::start(
+        folder,
+        &format!(
+            "plugins:\n- {memory}\n- {{name: agents, type: multi_agent, commands: {commands}}}\n"
+        ),
+    );
+    let mut agent = Agent(node.wire(), 0);
+    let hello = json!({"type": "handshake/req", "agent_id": "a", "auth_token": node.token,
+        "agent_caps": ["memory", "multi_agent"], "agent_version": "1"});
+    assert_eq!(agent.ask(hello)["ok"], true);
+    let entries = json!([{"key": "pet", "content": "dog", "tier": "episodic"}]);
+    agent.ask(json!({"type": "memory/store/req", "entries": entries}));
+    (node, agent)
+}
+
+impl Agent {
+    fn tried(&mut self, task: &str, memory: &str) -> Value {
+        let id = self.spawn(memory);
+        self.delegate(&id, task);
+        let ended = self.ask(json!({"type": "multi_agent/await", "subagent_id": id}));
+        self.ask(json!({"type": "multi_agent/terminate", "subagent_id": id}));
+        ended
+    }
+}
+
+/// What a program writes on its standard error holds it up in nothing, and says why it failed.
+#[test]
+fn standard_error_of_a_program_is_read() {
+    let folder = tempdir().unwrap();
+    let (_node, mut agent) = tries(folder.path(), "{name: memory, type: memory}");
+    let ended = agent.tried("complain", "shared");
+    assert_eq!(ended["result"], json!({"found": ["dog"]}), "{ended}");
+    let ended = agent.tried("fail", "shared");
+    assert_eq!(
+        ended["error"],
+        "it ended with exit code 1: ValueError: no otters"
+    );
 }
