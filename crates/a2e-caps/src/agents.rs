@@ -266,6 +266,7 @@ async fn done(work: Work) {
         let status = json!({"status": sub.status().as_str()});
         tell(session.session(), sub, "status_changed", status).await;
     }
+    work.memories.forget_own(&work.errand, sub).await;
 }
 
 /// Tells the agent what happened to a sub-agent of its, if it speaks the vocabulary that has events.

@@ -1,6 +1,7 @@
 //! Programs that are sub-agents of an agent of a node, and `frith agents`.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -225,4 +226,73 @@ fn standard_error_of_a_program_is_read() {
         ended["error"],
         "it ended with exit code 1: ValueError: no otters"
     );
+}
+
+#[test]
+fn a_program_uses_the_scope_that_it_has_opened() {
+    let folder = tempdir().unwrap();
+    let (_node, mut agent) = tries(folder.path(), "{name: memory, type: memory}");
+    for memory in ["shared", "isolated", "snapshot"] {
+        let ended = agent.tried("scope", memory);
+        assert_eq!(
+            ended["result"],
+            json!({"found": ["pet"]}),
+            "{memory}: {ended}"
+        );
+    }
+}
+
+#[test]
+fn what_is_stored_while_a_copy_is_made_stays() {
+    let folder = tempdir().unwrap();
+    let (_node, mut agent) = tries(folder.path(), "{name: memory, type: memory}");
+    let entry =
+        |number: usize| json!({"key": format!("k{number}"), "content": "x", "tier": "episodic"});
+    for part in 0..10 {
+        let entries: Vec<Value> = (0..100).map(|number| entry(100 * part + number)).collect();
+        agent.ask(json!({"type": "memory/store/req", "entries": entries}));
+    }
+    for _ in 0..5 {
+        let ended = agent.tried("race", "snapshot");
+        assert_eq!(ended["result"], json!({"found": ["cat"]}), "{ended}");
+    }
+}
+
+/// What a sub-agent has remembered for itself does not stay behind it.
+#[test]
+fn a_memory_of_a_sub_agent_ends_with_its_task() {
+    let folder = tempdir().unwrap();
+    let (_node, mut agent) = tries(folder.path(), "{name: memory, type: memory}");
+    let id = agent.spawn("snapshot");
+    agent.delegate(&id, "look");
+    let ended = agent.ask(json!({"type": "multi_agent/await", "subagent_id": id}));
+    assert_eq!(ended["result"], json!({"found": ["dog"]}), "{ended}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let namespace = format!("{id}/default");
+    loop {
+        let opened = agent.ask(json!({"type": "memory/init/req", "namespace": namespace}));
+        if opened["tiers"]["episodic"]["entries"] == 0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{opened}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let own = agent.ask(json!({"type": "memory/init/req"}));
+    assert_eq!(own["tiers"]["episodic"]["entries"], 1, "{own}");
+}
+
+/// An agent that may not read what all agents share has copies of the rest.
+#[test]
+fn a_copy_has_what_the_agent_may_read() {
+    for rights in ["semantic_readers: [boss]", "semantic_writers: [boss]"] {
+        let folder = tempdir().unwrap();
+        let plugin = format!("{{name: memory, type: memory, {rights}}}");
+        let (_node, mut agent) = tries(folder.path(), &plugin);
+        let ended = agent.tried("look", "snapshot");
+        assert_eq!(
+            ended["result"],
+            json!({"found": ["dog"]}),
+            "{rights}: {ended}"
+        );
+    }
 }
