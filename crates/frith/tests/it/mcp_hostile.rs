@@ -1,6 +1,7 @@
 //! MCP servers that do not behave, behind a node; and when servers start.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -66,6 +67,8 @@ for line in sys.stdin:
             say(id=id, result={"tools": [tool()]})
         if how == "deaf":
             sys.stdin.read()
+        if how == "stuck":
+            time.sleep(100000)
     elif method == "tools/call":
         if how == "dies":
             os._exit(1)
@@ -569,6 +572,32 @@ fn a_server_that_goes_deaf_is_noticed() {
     assert!(noticed);
     let time = call(&mut wire, "2", "current_time", &json!({}));
     assert_eq!(time["data"]["success"], true, "{time}");
+}
+
+/// One that reads nothing any more, while a call is written to it, ends all the same when it is taken away.
+#[test]
+fn a_server_that_reads_nothing_ends_when_it_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, mut wire) = hostile(folder.path(), "stuck", &json!({"timeout_seconds": 1}));
+    let script = folder.path().join("scripts/hostile.py");
+    let runs = || {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut lines = processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok());
+        lines.any(|line| String::from_utf8_lossy(&line).contains(script.to_str().unwrap()))
+    };
+    assert!(runs());
+    let large = json!({"x": "x".repeat(1 << 20)});
+    let called = call(&mut wire, "1", "bad__t", &large);
+    assert_eq!(called["type"], "error", "{called}");
+    std::fs::write(folder.path().join("frith.yaml"), with_servers(&json!({}))).unwrap();
+    let data = node.data();
+    let (status, _, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");
+    assert_eq!(status, 0, "{error}");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while runs() {
+        assert!(Instant::now() < deadline, "it still runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// A message that is too long ends the connection, not the node.

@@ -148,7 +148,6 @@ impl Transport<RoleClient> for ChildTransport {
     }
 
     async fn close(&mut self) -> Result<(), std::io::Error> {
-        self.streams.close().await;
         // Dropping it ends it, with all it has started. One of a revoked agent has no time left.
         let revoked = async {
             match &self.access {
@@ -156,9 +155,14 @@ impl Transport<RoleClient> for ChildTransport {
                 None => std::future::pending().await,
             }
         };
+        let ended = async {
+            // A call may be writing what a program that hangs does not read: its input has no end then.
+            self.streams.close().await;
+            self.child.wait().await
+        };
         tokio::select! {
             () = revoked => {}
-            _ = tokio::time::timeout(ENDING, self.child.wait()) => {}
+            _ = tokio::time::timeout(ENDING, ended) => {}
         }
         Ok(())
     }

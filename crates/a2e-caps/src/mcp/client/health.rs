@@ -16,6 +16,9 @@ const EVERY: Duration = Duration::from_secs(60);
 /// How long it may take to say so.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long the withdrawal of a request may take.
+const WITHDRAWAL: Duration = Duration::from_secs(1);
+
 impl Server {
     /// When to look again whether the server is well.
     pub(super) fn next_look(&self) -> Instant {
@@ -34,13 +37,14 @@ impl Server {
         let patience = PATIENCE.min(self.settings.timeout);
         let options = PeerRequestOptions::with_timeout(patience);
         let started = Instant::now();
-        let asked = connection.peer().send_cancellable_request(request, options);
-        let answer = match asked.await {
-            Ok(handle) => handle.await_response().await,
-            Err(error) => Err(error),
+        let asked = async {
+            let asked = connection.peer().send_cancellable_request(request, options);
+            asked.await?.await_response().await
         };
+        // A program that reads nothing does not even take the withdrawal of the request.
+        let answer = tokio::time::timeout(patience.saturating_add(WITHDRAWAL), asked).await;
         // One that knows no such request is there as well.
-        if let Ok(_) | Err(ServiceError::McpError(_)) = answer {
+        if let Ok(Ok(_) | Err(ServiceError::McpError(_))) = answer {
             self.told().round_trip = started.elapsed();
             return true;
         }

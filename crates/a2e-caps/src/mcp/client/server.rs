@@ -282,8 +282,10 @@ impl Server {
                 }
                 () = self.over.cancelled() => return Next::Leave,
                 () = tokio::time::sleep_until(look) => {
-                    if self.is_well(connection).await {
-                        continue;
+                    match self.over.run_until_cancelled(self.is_well(connection)).await {
+                        Some(true) => continue,
+                        Some(false) => {}
+                        None => return Next::Leave,
                     }
                     connection.end();
                     return Next::ComeBack;
