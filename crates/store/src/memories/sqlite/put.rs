@@ -214,17 +214,29 @@ fn open_place(
             .prepare_cached("DELETE FROM memory_places WHERE owner = ?1 AND entries = 0")?;
         forget.execute([owner])?;
     }
+    let id = take_place(connection)?;
     let mut make = connection.prepare_cached(
-        "INSERT INTO memory_places (owner, tier, session, space, entries, bytes, words, last)
-         VALUES (?1, ?2, ?3, ?4, 0, 0, 0, 0) RETURNING id",
+        "INSERT INTO memory_places (id, owner, tier, session, space, entries, bytes, words, last)
+         VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, 0)",
     )?;
-    let id = make.query_row((owner, number, session, space), |row| row.get(0))?;
+    make.execute((id, owner, number, session, space))?;
     Ok(PlaceRow {
         id,
         entries: 0,
         words: 0,
         last: 0,
     })
+}
+
+/// The id of a new place. None is ever given again: vectors in memory, and those that are being made,
+/// name their entries by it.
+fn take_place(connection: &Connection) -> Result<i64, Error> {
+    let mut take = connection.prepare_cached(
+        "INSERT INTO node (name, value)
+         VALUES ('memory_places', (SELECT coalesce(max(id), 0) + 1 FROM memory_places))
+         ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
+    )?;
+    Ok(take.query_row([], |row| row.get(0))?)
 }
 
 fn known(connection: &Connection, place: i64, key: &str) -> Result<Option<Known>, Error> {

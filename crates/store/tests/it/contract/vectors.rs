@@ -7,7 +7,7 @@ use store::{
 };
 
 use super::memories::{entry, session};
-use crate::subject::{Make, NOW, Subject, ada, at, bob, contract};
+use crate::subject::{Make, NOW, Subject, ada, at, bob, contract, moment};
 
 contract! {
     what_has_no_vector_is_asked_for,
@@ -15,6 +15,7 @@ contract! {
     keys_and_meaning_must_both_hold,
     words_and_meaning_are_one_list,
     what_is_gone_is_not_near,
+    vectors_of_a_memory_that_is_gone_are_of_no_other,
     another_model_begins_anew,
     nobody_is_near_to_what_is_not_theirs,
     some_vectors_are_of_no_use,
@@ -204,6 +205,33 @@ fn what_is_gone_is_not_near(make: Make) {
     assert_eq!(keys(&memories, &puppy), ["dog", "cat"]);
     let later = memories.find(at(5), &puppy).wait().unwrap();
     assert_eq!(later.entries.len(), 1);
+}
+
+/// A memory that is empty is swept; another one that is made then has none of its vectors, whichever
+/// were read into memory before.
+fn vectors_of_a_memory_that_is_gone_are_of_no_other(make: Make) {
+    let store = make(Limits::default());
+    let vectors = store.vectors("m");
+    let puppy = near("puppy", &[1.0, 0.0]);
+    let first = mine(&store);
+    put(&first, entry(Tier::Episodic, "dog", "x"));
+    let unread = vectors.missing(NOW, 1).wait().unwrap()[0].number;
+    make_all(&vectors, point);
+    assert_eq!(keys(&first, &puppy), ["dog"]);
+    let unwanted = Unwanted {
+        tiers: vec![Tier::Episodic],
+        ..Unwanted::default()
+    };
+    first.forget(NOW, &unwanted).wait().unwrap();
+    store.sweep(moment(0)).wait().unwrap();
+    let second = store.for_agent(&bob()).memories(&session("s"), "other");
+    put(&second, entry(Tier::Episodic, "hammer", "x"));
+    assert_eq!(keys(&second, &puppy), [""; 0]);
+    // A vector that was made for an entry that is gone is none of a new one.
+    vectors.put(vec![(unread, point("dog"))]).wait().unwrap();
+    assert_eq!(keys(&second, &puppy), [""; 0]);
+    assert_eq!(make_all(&vectors, |_| vec![0.0, 1.0]), 1);
+    assert_eq!(keys(&second, &puppy), [""; 0]);
 }
 
 fn another_model_begins_anew(make: Make) {

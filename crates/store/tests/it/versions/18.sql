@@ -4,6 +4,7 @@ CREATE TABLE node (
     name TEXT NOT NULL PRIMARY KEY,
     value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+INSERT INTO node (name, value) VALUES ('memory_places', 1);
 INSERT INTO node (name, value) VALUES ('run', 1);
 CREATE TABLE usage (
     kind TEXT NOT NULL,
