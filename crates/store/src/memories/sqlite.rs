@@ -355,6 +355,11 @@ impl Whose {
         let total = entries.len();
         entries.sort_by_key(|(entry, _)| (std::cmp::Reverse(entry.updated), entry.tier));
         entries.truncate(wanted.limit.min(MAX_FOUND));
+        let mut room = Bytes::new(MAX_FOUND_BYTES);
+        let fitting = entries
+            .iter()
+            .take_while(|(entry, _)| room.take(entry.size()));
+        entries.truncate(fitting.count());
         Ok(Found {
             entries,
             total,

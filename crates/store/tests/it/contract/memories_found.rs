@@ -1,6 +1,6 @@
 //! What agents remember: finding it.
 
-use store::{Limits, MAX_FOUND_BYTES, NewEntry, Text, Tier, TierSize, Wanted};
+use store::{Limits, MAX_FOUND_BYTES, NewEntry, Text, Tier, TierSize, Unwanted, Wanted};
 
 use super::memories::{all, by_keys, by_tags, entry, keys, mine, put, put_all, query, tagged};
 use crate::subject::{Make, NOW, at, contract};
@@ -270,6 +270,17 @@ fn entries_are_given_up_to_a_size(make: Make) {
     let found = memories.find(NOW, &latest(Tier::Episodic)).wait().unwrap();
     let keys: Vec<&str> = found.entries.iter().map(|(entry, _)| &*entry.key).collect();
     assert_eq!((keys.as_slice(), found.total), (["5", "4"].as_slice(), 6));
+    // What has one key in several tiers, too.
+    let same = Tier::ALL.map(|tier| entry(tier, "same", &large));
+    put_all(&memories, NOW, same.to_vec());
+    let found = memories.find(NOW, &by_keys(&["same"])).wait().unwrap();
+    assert_eq!((found.entries.len(), found.total), (1, 3));
+    let unwanted = Unwanted {
+        tiers: Tier::ALL.to_vec(),
+        keys: vec!["same".to_owned()],
+        ..Unwanted::default()
+    };
+    memories.forget(NOW, &unwanted).wait().unwrap();
     // One that alone is too large is given all the same.
     let found = memories.find(NOW, &latest(Tier::Working)).wait().unwrap();
     assert_eq!(found.entries.len(), 1);
