@@ -99,6 +99,10 @@ async fn serve(
                 continue;
             }
         };
+        // A node that began without a file goes by one that is there now.
+        if let Ok(Some(found)) = arguments.file_again(file.as_deref()) {
+            watch.follow(&found);
+        }
         watch.reading();
         let news = wish.as_ref().map(|wish| &wish.news);
         let Some(applied) = read_again(

@@ -45,6 +45,14 @@ impl Watch {
         watch
     }
 
+    /// Watches another file from now on, if it is another.
+    pub(crate) fn follow(&mut self, file: &Path) {
+        if self.file.as_deref() != Some(file) {
+            self.file = Some(file.to_owned());
+            self.reading();
+        }
+    }
+
     /// It is about to be read: only what changes from now on counts.
     pub(crate) fn reading(&mut self) {
         self.read = self.mark();

@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::PowerRecord;
@@ -300,6 +301,45 @@ fn reads_its_configuration_again() {
         wire.ask(&json!({"type": "ping", "id": "p"}))["type"],
         "pong"
     );
+}
+
+/// A node without a configuration file goes by one that is applied, and notices when that changes.
+#[test]
+fn a_file_that_is_applied_is_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+    let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--a2a-listen",
+            "127.0.0.1:0",
+            "--data",
+        ])
+        .arg(&data)
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let data = data.to_str().unwrap();
+    assert_eq!(frith(&["status", "--wait", "--data", data], "").0, 0);
+    let file = folder.path().join("frith.yaml");
+    std::fs::write(&file, "telemetry: {log: info}\n").unwrap();
+    let (status, _, error) = frith(&["config", "apply", "--data", data], "");
+    assert_eq!(status, 0, "{error}");
+    std::fs::write(&file, "telemetry: {log: [}\n").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_to_string(&log)
+        .unwrap()
+        .contains("kept the old configuration")
+    {
+        assert!(Instant::now() < deadline, "the change was not noticed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
 /// As `Type=notify` of systemd has it.
