@@ -77,7 +77,10 @@ async fn serve(
         node = Node::start(config, file, &dir) => node?,
         () = signals.stop_again() => return Ok(Outcome::Good),
     };
-    node.announce(config, as_json)?;
+    // A reader that has gone away is no reason to end.
+    if let Err(error) = node.announce(config, as_json) {
+        tracing::warn!("cannot print where the node is; `frith status` shows it: {error:#}");
+    }
     notify::tell(State::Ready);
     let mut file = file.map(Path::to_owned);
     let mut keys = node.keys();

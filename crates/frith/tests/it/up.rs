@@ -342,6 +342,44 @@ fn a_file_that_is_applied_is_watched() {
     process.wait().unwrap();
 }
 
+/// That nobody reads where the node is does not end it.
+#[test]
+fn runs_although_nothing_reads_its_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let data = folder.path().join("data");
+    let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
+        .args([
+            "up",
+            "--listen",
+            "127.0.0.1:0",
+            "--a2a-listen",
+            "127.0.0.1:0",
+            "--data",
+        ])
+        .arg(&data)
+        .current_dir(folder.path())
+        .stdout(writer)
+        .spawn()
+        .unwrap();
+    let data = data.to_str().unwrap();
+    assert_eq!(frith(&["status", "--wait", "--data", data], "").0, 0);
+    let id = process.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+    // In order: the next start has nothing to check.
+    for left in ["endpoints.json", "operator.sock", "store.db-open"] {
+        assert!(!folder.path().join("data").join(left).exists(), "{left}");
+    }
+}
+
 /// As `Type=notify` of systemd has it.
 #[test]
 fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
