@@ -5,7 +5,7 @@ use std::path::Path;
 
 use a2a_identity::{Did, TrustLevel, endorse};
 use a2a_wire::{Digest, EndorsementPayload, Nullable, Word, Write as _};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::Outcome;
 use crate::keystore::{Store, now};
@@ -95,7 +95,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         "{}",
         serde_json::to_string_pretty(&entry.write())?
     )?;
-    // Standard output is the entry and nothing else.
     tell!(
         "{did} adds this to the `trust_chain` of its manifest and signs that again (`frith manifest sign`)"
     );
@@ -125,14 +124,9 @@ fn subject(arguments: &Arguments) -> Result<Result<(Did, Vec<Digest>), Outcome>>
         }
         Err(Refused::Arguments(message)) => wrong(message),
         Err(Refused::Manifest(error)) => {
-            let code = error.code();
-            writeln!(
-                std::io::stdout(),
-                "{}: {code} ({}): {error}",
-                shown(file),
-                error.reason()
-            )?;
-            Ok(Err(Outcome::Bad))
+            let (code, reason) = (error.code(), error.reason());
+            // Standard output is the entry and nothing else.
+            bail!("{}: {code} ({reason}): {error}", shown(file));
         }
     }
 }

@@ -369,3 +369,18 @@ fn an_endorsement_is_made_and_carried() {
         "a forged manifest is not endorsed"
     );
 }
+
+/// Standard output of `endorse` goes into a file: nothing but an entry is written there.
+#[test]
+fn a_refused_endorsement_writes_no_entry() {
+    let user = User::new();
+    user.ok(&["id", "new", "alice"]);
+    user.ok(&["id", "new", "anchor"]);
+    user.ok(&["manifest", "init", "--id", "alice"]);
+    let mut manifest = user.read("agent-manifest.json");
+    manifest["agent_id"] = json!("mallory");
+    user.write("forged.json", &manifest);
+    let (status, out, error) = user.run(&["endorse", "forged.json", "--id", "anchor"]);
+    assert_eq!((status, out.as_str()), (1, ""));
+    assert!(error.contains("forged.json: INVALID_MANIFEST"), "{error}");
+}

@@ -297,11 +297,12 @@ fn a_forged_manifest_of_a_did_github_is_neither_valid_nor_endorsed() {
         assert_eq!((status, error.contains(place)), (2, true), "{error}");
         let (status, out, error) = run("published.json", &published);
         assert_eq!(status, 0, "{out}{error}");
-        let (status, out, _) = run("forged.json", &published);
+        let (status, out, error) = run("forged.json", &published);
+        let said = format!("{out}{error}");
         assert_eq!(
-            (status, out.contains("UNVERIFIED_AGENT")),
+            (status, said.contains("UNVERIFIED_AGENT")),
             (1, true),
-            "{out}"
+            "{said}"
         );
         assert!(!out.contains("signature\":"), "{out}");
     }
