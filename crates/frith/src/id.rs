@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::Outcome;
 use crate::keystore::{Secret, Store, Stored, now, random};
-use crate::screen::shown;
+use crate::screen::{plain, shown};
 
 /// Make, show and change the identities of this user.
 #[derive(Debug, clap::Args)]
@@ -143,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             name,
             secret,
             store,
-        } => export(name, secret.as_deref(), store),
+        } => export(name, secret.as_deref(), store, as_json),
     }
 }
 
@@ -192,11 +192,21 @@ fn list(store: &Store, as_json: bool) -> Result<Outcome> {
     let names = store.names()?;
     let mut out = std::io::stdout().lock();
     let mut all = Vec::new();
+    let mut outcome = Outcome::Good;
     for name in &names {
-        let stored = store.open(name)?;
-        all.push(json!({"name": name, "did": stored.identity.did().to_string()}));
-        if !as_json {
-            writeln!(out, "{name:12} {}", stored.identity.did())?;
+        // One that cannot be read hides no other.
+        match store.open(name) {
+            Ok(stored) => {
+                all.push(json!({"name": name, "did": stored.identity.did().to_string()}));
+                if !as_json {
+                    writeln!(out, "{name:12} {}", stored.identity.did())?;
+                }
+            }
+            Err(error) => {
+                all.push(json!({"name": name, "did": null, "error": format!("{error:#}")}));
+                tell!("frith: {}", plain(format!("{error:#}")));
+                outcome = Outcome::Bad;
+            }
         }
     }
     match (as_json, names.is_empty()) {
@@ -204,7 +214,7 @@ fn list(store: &Store, as_json: bool) -> Result<Outcome> {
         (false, true) => writeln!(out, "there is no identity yet; `frith id new` makes one")?,
         (false, false) => {}
     }
-    Ok(Outcome::Good)
+    Ok(outcome)
 }
 
 fn show(name: &str, stored: &Stored, as_json: bool) -> Result<Outcome> {
@@ -315,7 +325,7 @@ fn revoke(kid: &str, name: &str, store: &Store, as_json: bool) -> Result<Outcome
     show(name, &stored, as_json)
 }
 
-fn export(name: &str, secret: Option<&str>, store: &Store) -> Result<Outcome> {
+fn export(name: &str, secret: Option<&str>, store: &Store, as_json: bool) -> Result<Outcome> {
     let stored = store.open(name)?;
     let mut out = std::io::stdout().lock();
     let Some(kid) = secret else {
@@ -339,6 +349,10 @@ fn export(name: &str, secret: Option<&str>, store: &Store) -> Result<Outcome> {
         let message = format!("there is no key `{kid}`; `frith id show {name}` lists them");
         return Ok(Outcome::WrongArguments(message));
     };
-    out.write_all(stored.read_secret(key)?.as_str().as_bytes())?;
+    let secret = stored.read_secret(key)?;
+    match as_json {
+        true => writeln!(out, "{}", json!({"kid": kid, "pem": secret.as_str()}))?,
+        false => out.write_all(secret.as_str().as_bytes())?,
+    }
     Ok(Outcome::Good)
 }

@@ -370,6 +370,33 @@ fn an_endorsement_is_made_and_carried() {
     );
 }
 
+#[test]
+fn an_identity_that_is_damaged_hides_no_other() {
+    let user = User::new();
+    user.ok(&["id", "new", "good"]);
+    let folder = user.path("data/identity/bad");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("identity.json"), "{").unwrap();
+    let (status, out, error) = user.run(&["id", "list"]);
+    assert_eq!((status, out.lines().count()), (1, 1), "{out}{error}");
+    assert!(out.starts_with("good "), "{out}");
+    assert!(error.contains("identity.json is damaged"), "{error}");
+    let (status, out, _) = user.run(&["id", "list", "--json"]);
+    let listed: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, listed[0]["did"].clone()), (1, Value::Null));
+    assert_eq!(listed[1]["name"], "good");
+}
+
+#[test]
+fn a_secret_is_exported_as_json_too() {
+    let user = User::new();
+    user.ok(&["id", "new"]);
+    let kid = user.kid("default", 0);
+    let pem = user.ok(&["id", "export", "--secret", &kid]);
+    let exported = user.json(&["id", "export", "--secret", &kid]);
+    assert_eq!(exported, json!({"kid": kid, "pem": pem}));
+}
+
 /// Standard output of `endorse` goes into a file: nothing but an entry is written there.
 #[test]
 fn a_refused_endorsement_writes_no_entry() {
