@@ -169,11 +169,17 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             .iter()
             .try_for_each(|line| print(&plain(line)))?,
     }
-    let audit = status.audit.as_ref();
-    Ok(match audit.and_then(|audit| audit.problem.as_ref()) {
-        Some(_) => Outcome::Bad,
-        None => Outcome::Good,
+    Ok(match is_wrong(&status) {
+        true => Outcome::Bad,
+        false => Outcome::Good,
     })
+}
+
+/// Whether the node does nothing for agents, or is about to end.
+fn is_wrong(status: &NodeStatus) -> bool {
+    let audit = status.audit.as_ref();
+    let is_unwritten = audit.is_some_and(|audit| audit.problem.is_some());
+    is_unwritten || matches!(status.store.check, StoreCheck::Damaged)
 }
 
 fn lines(status: &NodeStatus, now: u64) -> Vec<String> {
@@ -387,11 +393,16 @@ mod tests {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         assert!(!text.contains("tcp"), "{text}");
+        assert!(!is_wrong(&status));
+        status.store.check = StoreCheck::Damaged;
+        assert!(is_wrong(&status));
+        status.store.check = StoreCheck::Passed;
         status.stopping = true;
         status.sandbox = None;
         if let Some(audit) = &mut status.audit {
             audit.problem = Some("the disk is full".to_owned());
         }
+        assert!(is_wrong(&status));
         let text = lines(&status, 280).join("\n");
         for part in ["is stopping", "all rights of the node", "the disk is full"] {
             assert!(text.contains(part), "{part} in\n{text}");
