@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use a2a_identity::TrustLevel;
 use a2a_net::book::{Block, Book, Pin, TrustAnchor, parse_did};
 use a2e_runtime::DataDir;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use canonical::{Digest, base64url};
 use clap::Subcommand;
 use serde::Serialize;
@@ -121,6 +121,42 @@ enum Shown {
     Pins,
 }
 
+/// A part of what is said, and the section of the configuration that may say the same.
+#[derive(Clone, Copy)]
+struct Part {
+    section: &'static str,
+    has: fn(&Book, &str) -> bool,
+    /// Whether something is taken back, which the configuration goes on saying.
+    is_removal: bool,
+}
+
+const ANCHOR: Part = Part {
+    section: "trust.anchors",
+    has: |book, name| book.anchors().contains_key(name),
+    is_removal: false,
+};
+
+const PIN: Part = Part {
+    section: "trust.pins",
+    has: |book, did| book.pins().contains_key(did),
+    is_removal: false,
+};
+
+const BLOCK: Part = Part {
+    section: "trust.blocked",
+    has: |book, did| book.blocked().contains_key(did),
+    is_removal: false,
+};
+
+impl Part {
+    const fn removed(self) -> Self {
+        Self {
+            is_removal: true,
+            ..self
+        }
+    }
+}
+
 impl Action {
     /// Whether it changes nothing.
     const fn is_list(&self) -> bool {
@@ -153,7 +189,11 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                     Err(outcome) => return Ok(outcome),
                 };
                 let done = format!("blocked {did}");
-                change(&dir, &did.clone(), AddBlock { did, block }, &done, as_json).await
+                let wish = AddBlock {
+                    did: did.clone(),
+                    block,
+                };
+                change(&dir, (BLOCK, &did), wish, &done, as_json).await
             }
             Action::Unblock { agent } => {
                 let did = match did_of(&dir, agent).await? {
@@ -161,7 +201,8 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
                     Err(outcome) => return Ok(outcome),
                 };
                 let done = format!("unblocked {did}");
-                change(&dir, &did.clone(), RemoveBlock { did }, &done, as_json).await
+                let wish = RemoveBlock { did: did.clone() };
+                change(&dir, (BLOCK.removed(), &did), wish, &done, as_json).await
             }
         }
     })
@@ -193,12 +234,17 @@ async fn anchors(dir: &DataDir, action: Option<&Anchors>, as_json: bool) -> Resu
                 public_key,
                 min_trust_level,
             };
-            let (name, done) = (name.clone(), format!("added trust anchor {name}"));
-            confirm(dir, AddAnchor { name, anchor }, &done, as_json).await
+            let done = format!("added trust anchor {name}");
+            let wish = AddAnchor {
+                name: name.clone(),
+                anchor,
+            };
+            confirm(dir, (ANCHOR, name), wish, &done, as_json).await
         }
         Some(Anchors::Remove { name }) => {
-            let (name, done) = (name.clone(), format!("removed trust anchor {name}"));
-            confirm(dir, RemoveAnchor { name }, &done, as_json).await
+            let done = format!("removed trust anchor {name}");
+            let wish = RemoveAnchor { name: name.clone() };
+            confirm(dir, (ANCHOR.removed(), name), wish, &done, as_json).await
         }
     }
 }
@@ -220,12 +266,17 @@ async fn pins(dir: &DataDir, action: Option<&Pins>, as_json: bool) -> Result<Out
                 keys: keys.clone(),
                 ..Pin::default()
             };
-            let (did, done) = (did.clone(), format!("pinned {did}"));
-            change(dir, &did.clone(), AddPin { did, pin }, &done, as_json).await
+            let done = format!("pinned {did}");
+            let wish = AddPin {
+                did: did.clone(),
+                pin,
+            };
+            change(dir, (PIN, did), wish, &done, as_json).await
         }
         Some(Pins::Remove { did }) => {
-            let (did, done) = (did.clone(), format!("unpinned {did}"));
-            change(dir, &did.clone(), RemovePin { did }, &done, as_json).await
+            let done = format!("unpinned {did}");
+            let wish = RemovePin { did: did.clone() };
+            change(dir, (PIN.removed(), did), wish, &done, as_json).await
         }
     }
 }
@@ -247,20 +298,42 @@ async fn did_of(dir: &DataDir, agent: &str) -> Result<Result<String, Outcome>> {
 /// Makes a change that names a DID.
 async fn change(
     dir: &DataDir,
-    did: &str,
+    (part, did): (Part, &str),
     wish: impl Change,
     done: &str,
     as_json: bool,
 ) -> Result<Outcome> {
     match parse_did(did) {
-        Ok(_) => confirm(dir, wish, done, as_json).await,
+        Ok(did) => confirm(dir, (part, &did.to_string()), wish, done, as_json).await,
         Err(error) => Ok(Outcome::WrongArguments(error.to_string())),
     }
 }
 
 /// Makes a change, and shows what was done and what has ended by it.
-async fn confirm(dir: &DataDir, wish: impl Change, done: &str, as_json: bool) -> Result<Outcome> {
-    let ended = book::change(dir, wish).await?;
+async fn confirm(
+    dir: &DataDir,
+    (part, name): (Part, &str),
+    wish: impl Change,
+    done: &str,
+    as_json: bool,
+) -> Result<Outcome> {
+    let section = part.section;
+    let is_configured = (part.has)(&book::list(dir).await?.configured, name);
+    let changed = book::change(dir, wish).await;
+    if is_configured && part.is_removal {
+        // What a command said, if one did, is taken back; that is not enough.
+        bail!(
+            "`{section}` of the configuration has {name}, so it holds as before: take it out there, and run \
+             `frith config apply`"
+        );
+    }
+    let ended = changed?;
+    if is_configured {
+        tell!(
+            "`{section}` of the configuration has {} too, and is right where both speak",
+            plain(name)
+        );
+    }
     if as_json {
         print_json(&json!({ "ended": ended }))?;
         return Ok(Outcome::Good);

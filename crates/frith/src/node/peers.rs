@@ -168,12 +168,21 @@ impl Agents {
 
     /// Who is blocked is not spoken to, in sessions that are open neither.
     fn check_blocked(&self, did: &Did) -> Result<(), String> {
-        match self.book.books.pages().is_blocked(did) {
-            true => Err(format!(
-                "{did} is blocked; `frith trust unblock {did}` lets this node speak to it again"
-            )),
-            false => Ok(()),
+        let pages = self.book.books.pages();
+        if !pages.is_blocked(did) {
+            return Ok(());
         }
+        Err(
+            match pages.configured.blocked().contains_key(&did.to_string()) {
+                true => format!(
+                    "{did} is blocked by `trust.blocked` of the configuration; without it there, \
+                 `frith config apply` lets this node speak to it again"
+                ),
+                false => format!(
+                    "{did} is blocked; `frith trust unblock {did}` lets this node speak to it again"
+                ),
+            },
+        )
     }
 
     /// Whose manifest is at a URL, or what a DID leads to.

@@ -335,6 +335,54 @@ fn a_running_node_is_told() {
     while blocked(&listed(&data)) != [worse.clone(), worst.clone(), (ALICE.to_owned(), false)] {}
 }
 
+/// A command does not say that something is done which the configuration undoes.
+#[test]
+fn what_the_configuration_says_is_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!(
+        "trust: {{blocked: ['{ALICE}'], anchors: {{acme: {{did: '{ALICE}'}}}}, pins: [{{did: '{ALICE}', \
+         manifest: '{HASH}'}}]}}\n"
+    );
+    let node = Node::start(folder.path(), &config);
+    let data = node.data();
+    let before = listed(&data);
+    for (add, remove, section) in [
+        (
+            ["block", ALICE].as_slice(),
+            ["unblock", ALICE].as_slice(),
+            "trust.blocked",
+        ),
+        (
+            &["anchors", "add", "acme", ALICE],
+            &["anchors", "remove", "acme"],
+            "trust.anchors",
+        ),
+        (
+            &["pins", "add", ALICE, "--manifest", HASH],
+            &["pins", "remove", ALICE],
+            "trust.pins",
+        ),
+    ] {
+        let trust = |arguments: &[&str]| ask(&data, &[&["trust"], arguments].concat());
+        let is_told =
+            |error: &str| error.contains(&format!("`{section}` of the configuration has"));
+        let (status, _, error) = trust(remove);
+        assert!(status == 1 && is_told(&error), "{remove:?}: {error}");
+        let (status, _, error) = trust(add);
+        assert!(status == 0 && is_told(&error), "{add:?}: {error}");
+        assert_ne!(listed(&data), before);
+        let (status, out, error) = trust(remove);
+        assert!(status == 1 && is_told(&error), "{remove:?}: {out}{error}");
+        assert_eq!(listed(&data), before);
+    }
+    ask(&data, &["peer", "add", "alice", URL, "--did", ALICE]);
+    let (_, _, error) = ask(&data, &["peer", "call", "alice", "frith.ping"]);
+    assert!(
+        error.contains("`trust.blocked` of the configuration"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_configuration_with_a_wrong_did_starts_no_node() {
     let user = User::new();
