@@ -318,11 +318,16 @@ impl Secret {
     }
 
     fn of(file: &File, path: &Path) -> Result<Self> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(Self::LIMIT));
-        let limit = u64::try_from(Self::LIMIT).unwrap_or(u64::MAX);
-        file.take(limit)
+        // One byte more shows that it is too long; to use a part of it would be another secret.
+        let most = Self::LIMIT.saturating_add(1);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(most));
+        file.take(u64::try_from(most).unwrap_or(u64::MAX))
             .read_to_end(&mut bytes)
             .with_context(|| cannot("read", path))?;
+        if bytes.len() > Self::LIMIT {
+            let (file, limit) = (shown(path), Self::LIMIT);
+            bail!("{file} has more than {limit} bytes: it is no key and no passphrase");
+        }
         let text = str::from_utf8(&bytes).map(str::to_owned);
         let text = text.with_context(|| format!("{} is not a text", shown(path)))?;
         Ok(Self(Zeroizing::new(text)))

@@ -411,3 +411,21 @@ fn a_refused_endorsement_writes_no_entry() {
     assert_eq!((status, out.as_str()), (1, ""));
     assert!(error.contains("forged.json: INVALID_MANIFEST"), "{error}");
 }
+
+/// A key that is locked with the beginning of a passphrase would be opened by others, too.
+#[test]
+fn a_passphrase_that_is_too_long_is_refused() {
+    let user = User::new();
+    for (length, expected) in [(8192, 0), (8193, 1)] {
+        fs::write(user.path("pass"), "p".repeat(length)).unwrap();
+        let name = format!("n{length}");
+        let new = ["id", "new", &name, "--encrypt", "--passphrase-file", "pass"];
+        let (status, _, error) = user.run(&new);
+        assert_eq!(status, expected, "{error}");
+        assert_eq!(
+            error.contains("more than 8192 bytes"),
+            expected == 1,
+            "{error}"
+        );
+    }
+}
