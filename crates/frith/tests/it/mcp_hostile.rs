@@ -588,7 +588,7 @@ fn a_server_that_reads_nothing_ends_when_it_is_removed() {
     assert!(runs());
     let large = json!({"x": "x".repeat(1 << 20)});
     let called = call(&mut wire, "1", "bad__t", &large);
-    assert_eq!(called["type"], "error", "{called}");
+    assert_eq!(called["code"], "mcp_server_unavailable", "{called}");
     std::fs::write(folder.path().join("frith.yaml"), with_servers(&json!({}))).unwrap();
     let data = node.data();
     let (status, _, error) = frith(&["config", "apply", "--data", data.to_str().unwrap()], "");

@@ -221,11 +221,16 @@ impl Server {
         let sending = begun.send(line);
         let asked = asked.heard_by(listening, connection.peer(), id);
         let mut asked = asked.begun(begun);
-        if sending.await.is_err() {
-            asked.finish();
-            return Err(ServiceError::TransportClosed);
-        }
         let timeout = self.settings.timeout;
+        match tokio::time::timeout(timeout, sending).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => {
+                asked.finish();
+                return Err(ServiceError::TransportClosed);
+            }
+            // The program does not read; some of the call may have reached it.
+            Err(_) => return Err(ServiceError::Timeout { timeout }),
+        }
         let answer = asked.wait_begun(&call.progress).await;
         let answer = answer.ok_or(ServiceError::Timeout { timeout })?;
         asked.finish();
