@@ -86,6 +86,15 @@ pub enum Source {
 }
 
 impl Source {
+    /// Whether it is this process, or the user that runs it: who could read the operator's files anyway.
+    pub(crate) fn is_operator(self) -> bool {
+        match self {
+            Self::Own => true,
+            Self::User(user) => user == rustix::process::getuid().as_raw(),
+            Self::Address(_) => false,
+        }
+    }
+
     /// The address of a machine.
     pub(crate) const fn address(self) -> Option<IpAddr> {
         match self {
@@ -106,7 +115,7 @@ impl std::fmt::Display for Source {
 }
 
 /// What counts as one source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Counted {
     User(u32),
     /// Any process can use any of these addresses.

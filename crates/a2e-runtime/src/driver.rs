@@ -35,7 +35,7 @@ use crate::metrics::{add, subtract};
 use crate::newcomers::Newcomer;
 use crate::plugin::SendError;
 use crate::resolution::Resolution;
-use crate::sessions::Place;
+use crate::slots::Slot;
 
 use alarm::Alarm;
 use job::{Bell, JobWaker};
@@ -154,7 +154,7 @@ pub(crate) struct Driver {
     newcomer: Option<Newcomer>,
     /// The agent has become known, and the link was not told.
     greets: bool,
-    _place: Place,
+    slot: Slot,
 }
 
 /// Whether more can come from the peer.
@@ -223,7 +223,7 @@ impl Driver {
             revoked: None,
             newcomer: admission.newcomer,
             greets: false,
-            _place: admission.place,
+            slot: admission.slot,
         })
     }
 
@@ -276,6 +276,10 @@ impl Driver {
             happened |= self.go_on();
         }
         let now = self.now;
+        if let Some(reason) = self.slot.poll_end(cx.waker()) {
+            self.session.end(reason);
+            happened = true;
+        }
         if self.alarm.poll(cx, &self.host, self.deadline()).is_ready() {
             self.session.handle_timeout(now);
             let is_over = matches!(self.input, Input::Ended(until) if until <= now.monotonic);
@@ -333,6 +337,7 @@ impl Driver {
                 happened = true;
             }
         }
+        self.slot.set_attached(link.is_connected());
         self.link = Some(link);
         match happened {
             true => Poll::Ready(Ok(())),
@@ -475,6 +480,9 @@ impl Driver {
         self.unsent = false;
         self.input = Input::Open;
         self.session.disconnected(self.now);
+        if !self.session.is_closed() {
+            self.slot.set_attached(false);
+        }
     }
 
     /// Writes the rest, and ends what was kept for the session.

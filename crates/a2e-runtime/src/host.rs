@@ -24,7 +24,8 @@ use crate::newcomers::{Newcomer, Newcomers};
 use crate::plugin::Plugin;
 use crate::policies::Policies;
 use crate::registry::Registry;
-use crate::sessions::{Place, Sessions};
+use crate::sessions::Sessions;
+use crate::slots::{self, Slot, Slots};
 use crate::snapshot::{SnapshotMode, SnapshotStore};
 
 /// Serves agents. Cheap to clone; all clones are one host.
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
     settings: RwLock<Arc<Settings>>,
     pub(crate) clock: Clock,
     pub(crate) sessions: Sessions,
+    pub(crate) slots: Slots,
     pub(crate) access: AccessTable,
     newcomers: Newcomers,
     /// Places for those who were refused and have not gone.
@@ -62,21 +64,22 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     pub(crate) max_line: usize,
     pub(crate) max_sessions: usize,
+    pub(crate) max_sessions_per_agent: usize,
     max_newcomers: usize,
     pub(crate) drain: Duration,
     pub(crate) snapshots: Option<Arc<dyn SnapshotStore>>,
     pub(crate) snapshot_mode: SnapshotMode,
 }
 
-/// A place for a session.
+/// A slot for a session.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    pub(crate) place: Place,
+    pub(crate) slot: Slot,
     /// Whose agent is not known yet.
     pub(crate) newcomer: Option<Newcomer>,
 }
 
-/// Why there is no place.
+/// Why there is no slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     /// The host has as many sessions as it may.
@@ -157,6 +160,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets how many sessions one agent may have, those that wait for it included.
+    #[must_use]
+    pub const fn max_sessions_per_agent(mut self, max_sessions_per_agent: usize) -> Self {
+        self.settings.max_sessions_per_agent = max_sessions_per_agent;
+        self
+    }
+
     /// Sets how many connections of one source there may be that have not shaken hands.
     #[must_use]
     pub const fn max_newcomers(mut self, max_newcomers: usize) -> Self {
@@ -214,13 +224,15 @@ impl HostBuilder {
         let policies = Arc::new(std::mem::take(&mut self.policies));
         let (audit, approvals) = (self.audit.take(), self.approvals.take());
         let idempotency = IdempotencyCaches::new(self.idempotency.take());
+        let settings = self.finish();
         Host {
             inner: Arc::new(Inner {
                 policies: RwLock::new(policies),
                 counters: Counters::default(),
                 audit,
                 approvals,
-                settings: RwLock::new(Arc::new(self.finish())),
+                slots: Slots::new(settings.slot_limits()),
+                settings: RwLock::new(Arc::new(settings)),
                 clock: Clock::start(),
                 sessions: Sessions::default(),
                 access: AccessTable::default(),
@@ -256,6 +268,7 @@ impl Host {
                 limits: Limits::default(),
                 max_line: MAX_LINE,
                 max_sessions: MAX_SESSIONS,
+                max_sessions_per_agent: MAX_SESSIONS_PER_AGENT,
                 max_newcomers: MAX_NEWCOMERS,
                 drain: DRAIN,
                 snapshots: None,
@@ -334,13 +347,12 @@ impl Host {
         tokio::spawn(run.instrument(session_span(source)));
     }
 
-    /// A place for a session of somebody who is not known yet.
+    /// A slot for a session of somebody who is not known yet.
     pub(crate) fn admit(&self, source: Source) -> Result<Admission, Full> {
         let newcomer = self.newcomer(source).ok_or(Full::Source);
         let admission = newcomer.and_then(|newcomer| {
-            let place = self.inner.sessions.place(self.settings().max_sessions);
             Ok(Admission {
-                place: place.ok_or(Full::Host)?,
+                slot: self.inner.slots.admit(source).ok_or(Full::Host)?,
                 newcomer: Some(newcomer),
             })
         });
@@ -366,6 +378,7 @@ impl Host {
     /// Goes on with other settings; sessions keep those they began with.
     pub fn reload(&self, builder: HostBuilder) {
         let settings = Arc::new(builder.finish());
+        self.inner.slots.set_limits(settings.slot_limits());
         *self
             .inner
             .settings
@@ -391,7 +404,7 @@ impl Host {
     /// Waits until a host that was told to stop has no sessions, then takes its plugins down.
     pub async fn stopped(&self) {
         self.inner.stopping.cancelled().await;
-        self.inner.sessions.none_left().await;
+        self.inner.slots.none_left().await;
         for plugin in self.settings().registry.plugins() {
             plugin.teardown().await;
         }
@@ -467,7 +480,7 @@ impl Host {
     /// How many sessions there are, those before their handshake included.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.inner.sessions.count()
+        self.inner.slots.count()
     }
 
     /// What was counted, in Prometheus' text format.
@@ -490,6 +503,11 @@ impl Host {
 }
 
 impl Settings {
+    /// The limits of sessions.
+    fn slot_limits(&self) -> base::Limits {
+        slots::limits(self.max_sessions, self.max_sessions_per_agent)
+    }
+
     /// The longest line of somebody who has not shaken hands.
     pub(crate) fn max_line_before(&self) -> usize {
         self.max_line.min(MAX_LINE_BEFORE)
@@ -499,7 +517,7 @@ impl Settings {
 impl Full {
     const fn word(self) -> &'static str {
         match self {
-            Self::Host => "too_many_sessions",
+            Self::Host => TOO_MANY_SESSIONS,
             Self::Source => "too_many_newcomers",
         }
     }
@@ -512,12 +530,18 @@ impl Full {
     }
 }
 
+/// Why sessions are refused, in records and to agents.
+pub(crate) const TOO_MANY_SESSIONS: &str = "too_many_sessions";
+
 /// What a session logs stands under this; its agent is written in when it is known.
 pub(crate) fn session_span(source: Source) -> tracing::Span {
     tracing::info_span!("session", %source, agent = tracing::field::Empty)
 }
 
 const MAX_SESSIONS: usize = 16_384;
+
+/// More than any agent needs, and a tenth of what a node has.
+pub(crate) const MAX_SESSIONS_PER_AGENT: usize = 1000;
 
 /// Enough for all agents of a machine that come back at once, few enough to leave room for others.
 pub(crate) const MAX_NEWCOMERS: usize = 1000;

@@ -93,6 +93,7 @@ mod resolution;
 mod secret;
 mod session;
 mod sessions;
+mod slots;
 mod snapshot;
 mod tls;
 mod tokens;

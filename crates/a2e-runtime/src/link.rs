@@ -28,6 +28,11 @@ pub(crate) trait Link: Send {
         Poll::Pending
     }
 
+    /// Whether the peer has a connection at the moment.
+    fn is_connected(&self) -> bool {
+        true
+    }
+
     /// What it is called on record, coming from there.
     fn transport(&self, source: Source) -> &'static str;
 

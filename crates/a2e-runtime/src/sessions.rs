@@ -1,11 +1,10 @@
 //! The sessions of a host, by their ids.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use a2e_wire::SessionId;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 use crate::auth::Owner;
 use crate::driver::Command;
@@ -14,14 +13,6 @@ use crate::driver::Command;
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     by_id: Mutex<HashMap<SessionId<'static>, Entry>>,
-    places: Arc<Places>,
-}
-
-#[derive(Debug, Default)]
-struct Places {
-    taken: AtomicUsize,
-    /// Told when the last is given back.
-    none_left: Notify,
 }
 
 /// A session that can be gone on with.
@@ -31,46 +22,7 @@ pub(crate) struct Entry {
     pub(crate) commands: mpsc::Sender<Command>,
 }
 
-/// A place among the sessions of a host, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Place(Arc<Places>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.0.taken.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.none_left.notify_waiters();
-        }
-    }
-}
-
 impl Sessions {
-    /// A place for one more session, if there are fewer than `max`.
-    pub(crate) fn place(&self, max: usize) -> Option<Place> {
-        let taken = self
-            .places
-            .taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-                (count < max).then(|| count.saturating_add(1))
-            });
-        taken.is_ok().then(|| Place(Arc::clone(&self.places)))
-    }
-
-    /// How many sessions there are, those before their handshake included.
-    pub(crate) fn count(&self) -> usize {
-        self.places.taken.load(Ordering::Relaxed)
-    }
-
-    /// Waits until there are no sessions.
-    pub(crate) async fn none_left(&self) {
-        loop {
-            let told = self.places.none_left.notified();
-            if self.count() == 0 {
-                return;
-            }
-            told.await;
-        }
-    }
-
     /// Takes a session.
     pub(crate) fn insert(&self, id: SessionId<'static>, entry: Entry) {
         self.lock().insert(id, entry);

@@ -87,6 +87,8 @@ pub enum CloseReason {
     Idle,
     /// The connection broke, and the agent did not come back.
     Disconnected,
+    /// The connection broke, and a newer session of the agent needed the slot.
+    GaveWay,
 }
 
 impl CloseReason {
@@ -98,6 +100,7 @@ impl CloseReason {
             Self::NoHandshake => "no handshake came",
             Self::Idle => "it was silent",
             Self::Disconnected => "the connection broke",
+            Self::GaveWay => "it was not connected, and a newer session needed its slot",
         }
     }
 
@@ -109,6 +112,7 @@ impl CloseReason {
             Self::NoHandshake => "no_handshake",
             Self::Idle => "idle",
             Self::Disconnected => "disconnected",
+            Self::GaveWay => "gave_way",
         }
     }
 }

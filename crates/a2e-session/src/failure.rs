@@ -234,7 +234,8 @@ pub mod failures {
     /// More sessions than the host allows.
     #[must_use]
     pub fn too_many_sessions() -> Failure {
-        let text = "the host has as many sessions as it allows; try again later";
+        let text = "the host has as many sessions as it allows (`global_limits.max_sessions`); try again \
+                    later";
         let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
         failure.retryable = true;
         failure.because("too_many_sessions")

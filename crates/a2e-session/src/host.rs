@@ -206,6 +206,14 @@ impl HostSession {
         self.close_if_drained();
     }
 
+    /// Ends the session at once: what it has written and not sent is not sent any more.
+    pub fn end(&mut self, reason: CloseReason) {
+        if self.state != State::Closed {
+            self.outbox.clear();
+            self.close(reason);
+        }
+    }
+
     /// The connection is gone.
     pub fn disconnected(&mut self, now: Now) {
         self.has_peer = false;

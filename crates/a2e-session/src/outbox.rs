@@ -78,6 +78,14 @@ impl Outbox {
         self.max_replay = 0;
     }
 
+    /// Drops all messages, sent or not.
+    pub(crate) fn clear(&mut self) {
+        *self = Self {
+            last_eid: self.last_eid,
+            ..Self::new(self.max_outbound, self.max_replay)
+        };
+    }
+
     /// Writes a message, with the next number.
     pub(crate) fn push(&mut self, mut envelope: Envelope<'static>, body: Body<'static>) {
         self.trim();

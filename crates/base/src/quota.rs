@@ -142,6 +142,11 @@ impl<K: Ord + Clone> Quota<K> {
     pub const fn limits(&self) -> &Limits {
         &self.limits
     }
+
+    /// Sets other limits. What exceeds them stays taken.
+    pub const fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
 }
 
 #[cfg(test)]
@@ -176,6 +181,20 @@ mod tests {
         quota.give_back(&7, Class::Known, 1);
         assert_eq!((quota.total(), quota.strangers), (0, 0));
         assert!(quota.held.is_empty());
+    }
+
+    #[test]
+    fn lower_limits_refuse_more_and_keep_what_is_taken() {
+        let mut quota = Quota::new(LIMITS);
+        quota.take(1, Class::Known, 2).unwrap();
+        quota.set_limits(Limits {
+            per_holder: 1,
+            ..LIMITS
+        });
+        assert_eq!(quota.held(&1, Class::Known), 2);
+        assert_eq!(quota.take(1, Class::Known, 1), Err(Exceeded::Share));
+        quota.give_back(&1, Class::Known, 2);
+        quota.take(1, Class::Known, 1).unwrap();
     }
 
     #[test]

@@ -50,6 +50,19 @@ impl<H: Ord + Clone, K: Ord + Clone, V> Table<H, K, V> {
         }
     }
 
+    /// Sets other limits. Entries that exceed them stay, and give way to new ones.
+    pub const fn set_limits(&mut self, limits: Limits) {
+        self.quota.set_limits(limits);
+    }
+
+    /// Whether a holder may have another entry without one that gives way to it.
+    ///
+    /// # Errors
+    /// Which limit it would exceed.
+    pub fn check(&self, holder: &H, class: Class) -> Result<(), Exceeded> {
+        self.quota.check(holder, class, 1)
+    }
+
     /// Adds an entry, in place of one with the same key. Returns what was evicted for it.
     ///
     /// # Errors
@@ -247,6 +260,23 @@ mod tests {
             table.insert(1, Class::Stranger, key, ()).unwrap();
         }
         assert_eq!(keys(&table), [2, 3]);
+    }
+
+    #[test]
+    fn a_check_evicts_nothing() {
+        let mut table = table(10, 2, 0);
+        table.insert(1, Class::Stranger, 1, ()).unwrap();
+        assert_eq!(table.check(&1, Class::Stranger), Ok(()));
+        table.insert(1, Class::Stranger, 2, ()).unwrap();
+        assert_eq!(table.check(&1, Class::Stranger), Err(Exceeded::Share));
+        assert_eq!(table.check(&2, Class::Stranger), Ok(()));
+        table.set_limits(Limits {
+            total: 2,
+            per_holder: 2,
+            reserved: 0,
+        });
+        assert_eq!(table.check(&2, Class::Stranger), Err(Exceeded::Total));
+        assert_eq!(keys(&table), [1, 2]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct GlobalLimits {
     pub max_line: usize,
     /// Sessions at once.
     pub max_sessions: usize,
+    /// Sessions of one agent at once: half of all if there are few.
+    pub max_sessions_per_agent: usize,
     /// Connections of one source that have not shaken hands.
     pub max_newcomers: usize,
     /// How long requests may go on when the node stops.
@@ -40,6 +42,7 @@ impl Default for GlobalLimits {
         Self {
             max_line: a2e_wire::MAX_LINE,
             max_sessions: 10_000,
+            max_sessions_per_agent: crate::host::MAX_SESSIONS_PER_AGENT,
             max_newcomers: crate::host::MAX_NEWCOMERS,
             drain: Duration::from_secs(10),
             approval: crate::approvals::PATIENCE,
@@ -98,6 +101,13 @@ pub(super) fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
     for (name, allowed, slot) in counts {
         set(slot, section.field(name), |it| it.count(allowed));
     }
+    let half = limits.max_sessions.div_ceil(2);
+    limits.max_sessions_per_agent = limits.max_sessions_per_agent.min(half);
+    set(
+        &mut limits.max_sessions_per_agent,
+        section.field("max_sessions_per_agent"),
+        |it| it.count(1..=1_000_000),
+    );
     let times = [
         ("handshake_seconds", 1..=600, &mut session.handshake),
         ("idle_seconds", 0..=30 * DAY, &mut session.idle),

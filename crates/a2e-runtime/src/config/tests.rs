@@ -275,6 +275,24 @@ fn unknown_yaml_tags_are_refused() {
     assert_eq!(config.auth_token.unwrap().reveal(), "!hunter2");
 }
 
+/// One agent may have half of few sessions, and what is given of any number.
+#[test]
+fn sessions_of_one_agent_follow_those_of_all() {
+    for (limits, expected) in [
+        ("{}", 1000),
+        ("{max_sessions: 100000}", 1000),
+        ("{max_sessions: 101}", 51),
+        ("{max_sessions: 1}", 1),
+        ("{max_sessions: 100, max_sessions_per_agent: 90}", 90),
+    ] {
+        let config = yaml(&format!("global_limits: {limits}"));
+        assert_eq!(
+            config.global_limits.max_sessions_per_agent, expected,
+            "{limits}"
+        );
+    }
+}
+
 /// Each number at its limits and one past them.
 #[test]
 fn numbers_have_limits() {
@@ -285,6 +303,7 @@ fn numbers_have_limits() {
         ("max_outbound", 64 << 10, 1 << 30),
         ("max_replay", 0, 1 << 30),
         ("max_sessions", 1, 1_000_000),
+        ("max_sessions_per_agent", 1, 1_000_000),
         ("max_fetches_per_host", 1, 16),
         ("max_fetches_per_agent", 1, 16),
         ("max_commands_per_agent", 1, 10_000),

@@ -13,6 +13,7 @@ use super::login::Known;
 use super::record::SUCCESS;
 use crate::access::Revocations;
 use crate::decision::Asked;
+use crate::host::TOO_MANY_SESSIONS;
 use crate::resolution::Resolution;
 use crate::session::Session;
 
@@ -73,7 +74,8 @@ impl Driver {
                 HandshakeReason::AuthFailed => "auth_failed",
                 HandshakeReason::VersionMismatch => "version_mismatch",
                 HandshakeReason::NoCaps => "no_caps",
-                HandshakeReason::ServerError | HandshakeReason::Other(_) => "server_error",
+                HandshakeReason::ServerError => "server_error",
+                HandshakeReason::Other(_) => TOO_MANY_SESSIONS,
             },
         );
     }

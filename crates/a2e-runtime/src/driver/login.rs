@@ -9,6 +9,7 @@ use std::time::Duration;
 use a2e_session::{HostSession, Login, Now, Transmit, failures};
 use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse, Resume};
 use a2e_wire::{Body, Charset, Envelope, Message, Raw, SessionId};
+use base::{Class, Exceeded};
 use policy::{Retention, TrustLevel};
 use tokio::sync::mpsc::error::SendError;
 use tracing::Instrument;
@@ -18,7 +19,7 @@ use super::{Attach, Command, Driver};
 use crate::access::Revocations;
 use crate::auth::{Identity, Owner, Source};
 use crate::clock::{random_id, system_random};
-use crate::host::{Admission, Host, Settings, session_span};
+use crate::host::{Admission, Host, Settings, TOO_MANY_SESSIONS, session_span};
 use crate::idempotency::{IdempotencyCache, Outcome};
 use crate::journal::{self, Journal, Restored};
 use crate::link::{Link, Reader};
@@ -26,6 +27,7 @@ use crate::metrics::add;
 use crate::plugin::BoxFuture;
 use crate::session::{At, Session};
 use crate::sessions::Entry;
+use crate::slots::Holder;
 use crate::snapshot::SnapshotMode;
 
 /// The agent of a session.
@@ -66,12 +68,12 @@ impl Driver {
     pub(super) fn logged_in(&mut self, outcome: Result<Identity, HandshakeReason<'static>>) {
         let now = self.now;
         let resume = self.wants.take();
-        let accepted = outcome.and_then(|identity| match resume {
-            None => Ok(identity),
-            Some(resume) => {
-                self.hand_over = Some(self.find(&identity, &resume)?);
-                Ok(identity)
+        let accepted = outcome.and_then(|identity| {
+            match resume {
+                None => self.take_slot(&identity)?,
+                Some(resume) => self.hand_over = Some(self.find(&identity, &resume)?),
             }
+            Ok(identity)
         });
         match accepted {
             Ok(_) if self.hand_over.is_some() => {}
@@ -88,6 +90,19 @@ impl Driver {
                 self.session.login_refused(now, reason);
             }
         }
+    }
+
+    /// Counts the session as the agent's.
+    fn take_slot(&mut self, identity: &Identity) -> Result<(), HandshakeReason<'static>> {
+        let (holder, class) = self.holder(identity);
+        let taken = self.slot.identify(holder, class);
+        taken.map_err(|exceeded| too_many_sessions(exceeded, identity, &self.settings))
+    }
+
+    /// Who holds the session of an agent.
+    fn holder(&self, identity: &Identity) -> (Holder, Class) {
+        let is_required = self.settings.authenticator.required();
+        Holder::of(identity, self.source, is_required)
     }
 
     /// The session that an agent wants to go on with.
@@ -107,6 +122,7 @@ impl Driver {
                 settings,
                 &resume.session_id,
                 &owner,
+                self.holder(identity),
                 &self.revocations,
             )
         };
@@ -174,7 +190,7 @@ impl Driver {
             return attach.refuse(now, reason);
         }
         self.give_way();
-        if self.session.is_closed() {
+        if self.session.is_closed() || !self.slot.set_attached(true) {
             return attach.refuse(now, HandshakeReason::AuthFailed);
         }
         add(&self.host.inner.metrics.sessions_resumed, 1);
@@ -371,6 +387,7 @@ fn restore(
     settings: &Arc<Settings>,
     id: &SessionId<'static>,
     owner: &Owner,
+    (holder, class): (Holder, Class),
     revocations: &Revocations,
 ) -> Option<Entry> {
     let store = settings.snapshots.as_ref()?;
@@ -387,7 +404,7 @@ fn restore(
             return None;
         }
     };
-    let place = host.inner.sessions.place(settings.max_sessions)?;
+    let slot = host.inner.slots.admit_detached(holder, class).ok()?;
     let offer = settings.registry.offer(settings.authenticator.required());
     let now = host.inner.clock.now();
     let saved = restored.saved.clone();
@@ -398,7 +415,7 @@ fn restore(
         session,
         Source::Own,
         Admission {
-            place,
+            slot,
             newcomer: None,
         },
     );
@@ -432,6 +449,27 @@ fn answer_open(host: &Host, settings: &Settings, mut restored: Restored) -> io::
         restored.saved.open.push((id, body));
     }
     Ok(restored)
+}
+
+/// Why an agent gets no session, and what to do about it.
+fn too_many_sessions(
+    exceeded: Exceeded,
+    identity: &Identity,
+    settings: &Settings,
+) -> HandshakeReason<'static> {
+    let text = match exceeded {
+        Exceeded::Share => format!(
+            "{TOO_MANY_SESSIONS}: the agent `{}` has as many sessions as it may, {}; end some, or have \
+             the operator raise `global_limits.max_sessions_per_agent`",
+            identity.agent, settings.max_sessions_per_agent
+        ),
+        Exceeded::Total => format!(
+            "{TOO_MANY_SESSIONS}: the host has as many sessions as it may, {}; try again later, or have \
+             the operator raise `global_limits.max_sessions`",
+            settings.max_sessions
+        ),
+    };
+    HandshakeReason::Other(text.into())
 }
 
 /// The idempotency cache of an agent. Without authentication anybody could be this agent, so that ids

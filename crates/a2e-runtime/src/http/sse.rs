@@ -261,6 +261,10 @@ impl Link for SseLink {
         }
     }
 
+    fn is_connected(&self) -> bool {
+        self.mailbox.lock().stream.is_some()
+    }
+
     fn transport(&self, _source: Source) -> &'static str {
         "http"
     }

@@ -15,6 +15,7 @@ mod own_tools;
 mod plugins;
 mod revoked;
 mod scenarios;
+mod session_limits;
 mod support;
 mod survival;
 mod take_over;

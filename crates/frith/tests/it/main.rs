@@ -56,6 +56,7 @@ mod secrets;
 mod seed004;
 mod selectors;
 mod served;
+mod session_limits;
 mod skills;
 mod stateful;
 mod status;

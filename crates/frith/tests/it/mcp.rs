@@ -127,7 +127,7 @@ fn without_a_node_there_is_a_host_inside() {
 }
 
 /// One request over a connection of its own: its status and its answer.
-fn http(
+pub(crate) fn http(
     node: &Node,
     method: &str,
     headers: &[(&str, &str)],
@@ -152,7 +152,7 @@ fn http(
     (status, head.to_lowercase(), body.to_owned())
 }
 
-fn hello() -> Value {
+pub(crate) fn hello() -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}})
 }

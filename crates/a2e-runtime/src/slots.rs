@@ -1,0 +1,363 @@
+//! Slots of sessions: how many there are in all and of each agent, and which one gives way.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+
+use a2e_session::CloseReason;
+use base::{Class, Exceeded, Limits, Table};
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::access::AccessHolder;
+use crate::auth::{Counted, Identity, Source};
+use crate::tokens::DEFAULT_AGENT;
+
+/// The slots of a host's sessions. Cheap to clone; all clones are one.
+#[derive(Debug, Clone)]
+pub(crate) struct Slots(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    table: Mutex<Table<Holder, u64, Arc<Signal>>>,
+    last: AtomicU64,
+    /// Sessions that have not ended, those that were evicted included.
+    running: AtomicUsize,
+    /// Notified when the last has ended.
+    none_left: Notify,
+}
+
+/// A slot of a session, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    slots: Slots,
+    number: u64,
+    holder: Holder,
+    class: Class,
+    is_attached: bool,
+    signal: Arc<Signal>,
+}
+
+/// Whose sessions are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Holder {
+    /// A connection whose agent is not known yet, by the number of its slot.
+    Connection(u64),
+    Agent(Arc<AgentHolder>),
+}
+
+/// An agent; on a host that does not authenticate agents, a source.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AgentHolder {
+    agent: String,
+    did: Option<String>,
+    source: Option<Counted>,
+}
+
+/// What others have decided about a session, for its task to act on.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    end: OnceLock<CloseReason>,
+    task: AtomicWaker,
+}
+
+/// Sessions that agents cannot have, so that the operator's own commands always find a slot: so many,
+/// or a quarter if there are few.
+const RESERVED: usize = 32;
+
+/// The limits of a host's sessions.
+pub(crate) fn limits(max_sessions: usize, max_sessions_per_agent: usize) -> Limits {
+    Limits {
+        total: max_sessions,
+        per_holder: max_sessions_per_agent,
+        reserved: RESERVED.min(max_sessions / 4),
+    }
+}
+
+/// The class of a connection whose agent is not known yet.
+fn class_of(source: Source) -> Class {
+    match source.is_operator() {
+        true => Class::Known,
+        false => Class::Stranger,
+    }
+}
+
+impl Holder {
+    /// Who holds the session of an agent, and whether it may use what is reserved: only the node's own
+    /// identity may, from this process or over the Unix socket as the user that runs it.
+    pub(crate) fn of(identity: &Identity, source: Source, is_required: bool) -> (Self, Class) {
+        let AccessHolder { agent, did } = AccessHolder::of(identity);
+        let class = match agent == DEFAULT_AGENT && did.is_none() {
+            true => class_of(source),
+            false => Class::Stranger,
+        };
+        // Without authentication anybody can be this agent.
+        let source = Counted::of(source).filter(|_| !is_required);
+        let holder = AgentHolder { agent, did, source };
+        (Self::Agent(Arc::new(holder)), class)
+    }
+}
+
+impl Slots {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self(Arc::new(Inner {
+            table: Mutex::new(Table::new(limits)),
+            last: AtomicU64::new(0),
+            running: AtomicUsize::new(0),
+            none_left: Notify::new(),
+        }))
+    }
+
+    /// Applies other limits from now on; sessions that exceed them go on.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        self.0.table.lock().set_limits(limits);
+    }
+
+    /// A slot for a connection whose agent is not known yet. It ends no session of an agent.
+    pub(crate) fn admit(&self, source: Source) -> Option<Slot> {
+        let number = self.next();
+        let (holder, class) = (Holder::Connection(number), class_of(source));
+        let may_evict = class == Class::Known;
+        self.take(number, holder, class, may_evict).ok()
+    }
+
+    /// A slot for the session of an agent that is not connected.
+    pub(crate) fn admit_detached(&self, holder: Holder, class: Class) -> Result<Slot, Exceeded> {
+        let mut slot = self.take(self.next(), holder, class, true)?;
+        slot.set_attached(false);
+        Ok(slot)
+    }
+
+    /// How many sessions there are, those before their handshake included.
+    pub(crate) fn count(&self) -> usize {
+        self.0.running.load(Ordering::Relaxed)
+    }
+
+    /// Waits until there are no sessions.
+    pub(crate) async fn none_left(&self) {
+        loop {
+            let notified = self.0.none_left.notified();
+            if self.count() == 0 {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    fn next(&self) -> u64 {
+        self.0.last.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn take(
+        &self,
+        number: u64,
+        holder: Holder,
+        class: Class,
+        may_evict: bool,
+    ) -> Result<Slot, Exceeded> {
+        let signal = Arc::new(Signal::default());
+        let mut table = self.0.table.lock();
+        if !may_evict {
+            table.check(&holder, class)?;
+        }
+        insert(&mut table, holder.clone(), class, number, &signal)?;
+        drop(table);
+        self.0.running.fetch_add(1, Ordering::AcqRel);
+        Ok(Slot {
+            slots: self.clone(),
+            number,
+            holder,
+            class,
+            is_attached: true,
+            signal,
+        })
+    }
+}
+
+/// Adds a session that is connected, and ends what gives way to it.
+fn insert(
+    table: &mut Table<Holder, u64, Arc<Signal>>,
+    holder: Holder,
+    class: Class,
+    number: u64,
+    signal: &Arc<Signal>,
+) -> Result<(), Exceeded> {
+    // More than one only if the limits have been lowered.
+    while let Err(exceeded) = table.check(&holder, class) {
+        let evicted = table.evict(&holder, class, exceeded);
+        let (_, evicted) = evicted.ok_or(exceeded)?;
+        evicted.end(CloseReason::GaveWay);
+    }
+    table.insert(holder, class, number, Arc::clone(signal))?;
+    table.set_in_use(&number, true);
+    Ok(())
+}
+
+impl Slot {
+    /// The agent is known: from now on the session counts as its own. The oldest of its sessions that
+    /// wait for their agent to come back gives way if there are too many.
+    ///
+    /// # Errors
+    /// If none does; then the session counts as before.
+    pub(crate) fn identify(&mut self, holder: Holder, class: Class) -> Result<(), Exceeded> {
+        if (&holder, class) == (&self.holder, self.class) {
+            return Ok(());
+        }
+        let mut table = self.slots.0.table.lock();
+        if table.remove(&self.number).is_none() {
+            return Err(Exceeded::Total);
+        }
+        let taken = insert(&mut table, holder.clone(), class, self.number, &self.signal);
+        match taken {
+            Ok(()) => (self.holder, self.class) = (holder, class),
+            Err(_) => {
+                // Its own slot was free a moment ago.
+                let before = self.holder.clone();
+                let _ = insert(&mut table, before, self.class, self.number, &self.signal);
+            }
+        }
+        drop(table);
+        let is_attached = std::mem::replace(&mut self.is_attached, true);
+        self.set_attached(is_attached);
+        taken
+    }
+
+    /// Sets whether the session's agent is connected. One that waits for its agent may give way, the one
+    /// that has waited longest first. Returns whether this one has not.
+    pub(crate) fn set_attached(&mut self, is_attached: bool) -> bool {
+        let was_attached = std::mem::replace(&mut self.is_attached, is_attached);
+        if was_attached == is_attached || matches!(self.holder, Holder::Connection(_)) {
+            return self.signal.end.get().is_none();
+        }
+        let mut table = self.slots.0.table.lock();
+        if !is_attached {
+            table.touch(&self.number);
+        }
+        table.set_in_use(&self.number, is_attached);
+        table.get(&self.number).is_some()
+    }
+
+    /// Why the session is to end, when others have decided that. The waker is woken when they do.
+    pub(crate) fn poll_end(&self, waker: &Waker) -> Option<CloseReason> {
+        self.signal.task.register(waker);
+        self.signal.end.get().copied()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.0.table.lock().remove(&self.number);
+        if self.slots.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.slots.0.none_left.notify_waiters();
+        }
+    }
+}
+
+impl Signal {
+    /// Ends the session.
+    fn end(&self, reason: CloseReason) {
+        let _ = self.end.set(reason);
+        self.task.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESS: &str = "192.0.2.1";
+
+    fn source() -> Source {
+        Source::Address(ADDRESS.parse().unwrap())
+    }
+
+    fn begin(slots: &Slots, agent: &str) -> Result<Slot, Exceeded> {
+        let mut slot = slots.admit(source()).ok_or(Exceeded::Total)?;
+        let (holder, class) = Holder::of(&Identity::named(agent), source(), true);
+        slot.identify(holder, class)?;
+        Ok(slot)
+    }
+
+    fn has_ended(slot: &Slot) -> bool {
+        slot.poll_end(Waker::noop()) == Some(CloseReason::GaveWay)
+    }
+
+    #[test]
+    fn the_session_that_was_detached_first_gives_way() {
+        let slots = Slots::new(limits(100, 3));
+        let mut all: Vec<Slot> = (0..3).map(|_| begin(&slots, "a").unwrap()).collect();
+        assert_eq!(begin(&slots, "a").err(), Some(Exceeded::Share));
+        for index in [2, 0, 1] {
+            assert!(all[index].set_attached(false));
+        }
+        assert!(all[1].set_attached(true), "it is back");
+        let newer = [begin(&slots, "a").unwrap()];
+        assert_eq!(
+            [0, 1, 2].map(|index| has_ended(&all[index])),
+            [false, false, true]
+        );
+        let newest = begin(&slots, "a").unwrap();
+        assert!(
+            has_ended(&all[0]) && !all[0].set_attached(true),
+            "it cannot be resumed"
+        );
+        assert_eq!(begin(&slots, "a").err(), Some(Exceeded::Share));
+        assert_eq!(slots.count(), 5, "until their tasks have ended");
+        drop((all, newer, newest));
+        assert_eq!((slots.count(), slots.0.table.lock().len()), (0, 0));
+    }
+
+    #[test]
+    fn other_agents_and_connections_never_give_way_to_an_agents_sessions() {
+        let slots = Slots::new(limits(4, 2));
+        let mut other = begin(&slots, "b").unwrap();
+        other.set_attached(false);
+        let connection = slots.admit(source()).unwrap();
+        let own = begin(&slots, "a").unwrap();
+        // One of four is reserved.
+        assert!(slots.admit(source()).is_none());
+        assert!(![&other, &connection, &own].into_iter().any(has_ended));
+    }
+
+    #[test]
+    fn what_is_reserved_is_the_operators() {
+        let slots = Slots::new(limits(8, 8));
+        let all: Vec<Slot> = std::iter::from_fn(|| begin(&slots, DEFAULT_AGENT).ok()).collect();
+        assert_eq!(all.len(), 6);
+        let own = Source::User(rustix::process::getuid().as_raw());
+        let mut slot = slots.admit(own).unwrap();
+        let (holder, class) = Holder::of(&Identity::named("a"), own, true);
+        assert_eq!(
+            slot.identify(holder, class),
+            Err(Exceeded::Total),
+            "another agent's"
+        );
+        let (holder, class) = Holder::of(&Identity::named(DEFAULT_AGENT), own, true);
+        slot.identify(holder, class).unwrap();
+        assert!(slots.admit(Source::Own).is_some());
+    }
+
+    #[test]
+    fn lowered_limits_hold_for_the_next_session() {
+        let slots = Slots::new(limits(100, 4));
+        let mut all: Vec<Slot> = (0..4).map(|_| begin(&slots, "a").unwrap()).collect();
+        for slot in &mut all {
+            slot.set_attached(false);
+        }
+        slots.set_limits(limits(100, 2));
+        assert!(!all.iter().any(has_ended));
+        let _newest = begin(&slots, "a").unwrap();
+        assert_eq!(all.iter().filter(|slot| has_ended(slot)).count(), 3);
+    }
+
+    /// Without authentication all agents have one name, and are counted by where they come from.
+    #[test]
+    fn sources_are_counted_where_agents_are_not_authenticated() {
+        let anybody = Identity::named(DEFAULT_AGENT);
+        let other = Source::Address("192.0.2.2".parse().unwrap());
+        let of = |source, is_required| Holder::of(&anybody, source, is_required).0;
+        assert_eq!(of(source(), true), of(other, true));
+        assert_ne!(of(source(), false), of(other, false));
+    }
+}
