@@ -5,6 +5,7 @@ mod alarm;
 mod chronicle;
 mod decide;
 mod job;
+mod limits;
 mod login;
 mod record;
 mod resolve;
@@ -15,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as Waiting, Poll, Waker};
+use std::task::{Context as Waiting, Poll, Waker, ready};
 use std::time::Duration;
 
 use a2e_session::{CloseReason, Failure, HostEvent, HostSession, Now, Token};
@@ -155,6 +156,8 @@ pub(crate) struct Driver {
     /// The agent has become known, and the link was not told.
     greets: bool,
     slot: Slot,
+    /// Until when a paused session may take to have fewer bytes waiting.
+    paused_until: Option<Duration>,
 }
 
 /// Whether more can come from the peer.
@@ -224,6 +227,7 @@ impl Driver {
             newcomer: admission.newcomer,
             greets: false,
             slot: admission.slot,
+            paused_until: None,
         })
     }
 
@@ -276,12 +280,11 @@ impl Driver {
             happened |= self.go_on();
         }
         let now = self.now;
-        if let Some(reason) = self.slot.poll_end(cx.waker()) {
-            self.session.end(reason);
-            happened = true;
-        }
+        self.count_bytes();
+        happened |= self.poll_limits(cx.waker());
         if self.alarm.poll(cx, &self.host, self.deadline()).is_ready() {
             self.session.handle_timeout(now);
+            self.end_paused();
             let is_over = matches!(self.input, Input::Ended(until) if until <= now.monotonic);
             // One that cannot be gone on with drains instead, and answers for what it cuts off.
             if is_over && self.can_return() {
@@ -493,12 +496,19 @@ impl Driver {
         if let Some(mut link) = self.link.take() {
             let now = self.host.inner.clock.now();
             let close = std::future::poll_fn(|cx| {
-                while link.has_room()
-                    && let Some(message) = self.session.poll_transmit(now)
-                {
-                    link.queue(message);
+                loop {
+                    while link.has_room() {
+                        let Some(message) = self.session.poll_transmit(now) else {
+                            return link.poll_close(cx);
+                        };
+                        link.queue(message);
+                    }
+                    ready!(link.poll_flush(cx))?;
+                    if !link.has_room() {
+                        // It has no connection at the moment.
+                        return link.poll_close(cx);
+                    }
                 }
-                link.poll_close(cx)
             });
             let _ = tokio::time::timeout(AFTER_END, close).await;
         }
@@ -520,7 +530,8 @@ impl Driver {
             Input::Open => None,
             Input::Ended(until) => self.can_return().then_some(until),
         };
-        self.session.poll_timeout().into_iter().chain(input).min()
+        let deadlines = [self.session.poll_timeout(), input, self.paused_until];
+        deadlines.into_iter().flatten().min()
     }
 }
 

@@ -13,6 +13,7 @@ use tracing::Instrument;
 use crate::access::{AccessHolder, AccessTable, Entry, IsMeant};
 use crate::approvals::Approvals;
 use crate::auth::{Authenticator, Open, Owner, Source};
+use crate::buffers;
 use crate::clock::{Clock, system_random};
 use crate::decision::Counters;
 use crate::driver::{Command, Driver};
@@ -65,6 +66,8 @@ pub(crate) struct Settings {
     pub(crate) max_line: usize,
     pub(crate) max_sessions: usize,
     pub(crate) max_sessions_per_agent: usize,
+    /// Bytes that may wait in all sessions, and in those of one agent.
+    max_buffered: (usize, usize),
     max_newcomers: usize,
     pub(crate) drain: Duration,
     pub(crate) snapshots: Option<Arc<dyn SnapshotStore>>,
@@ -167,6 +170,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets how many bytes may wait in all sessions, and in those of one agent.
+    #[must_use]
+    pub const fn max_buffered(mut self, total: usize, per_agent: usize) -> Self {
+        self.settings.max_buffered = (total, per_agent);
+        self
+    }
+
     /// Sets how many connections of one source there may be that have not shaken hands.
     #[must_use]
     pub const fn max_newcomers(mut self, max_newcomers: usize) -> Self {
@@ -231,7 +241,7 @@ impl HostBuilder {
                 counters: Counters::default(),
                 audit,
                 approvals,
-                slots: Slots::new(settings.slot_limits()),
+                slots: Slots::new(settings.slot_limits(), settings.buffer_limits()),
                 settings: RwLock::new(Arc::new(settings)),
                 clock: Clock::start(),
                 sessions: Sessions::default(),
@@ -269,6 +279,7 @@ impl Host {
                 max_line: MAX_LINE,
                 max_sessions: MAX_SESSIONS,
                 max_sessions_per_agent: MAX_SESSIONS_PER_AGENT,
+                max_buffered: (MAX_BUFFERED, MAX_BUFFERED_PER_AGENT),
                 max_newcomers: MAX_NEWCOMERS,
                 drain: DRAIN,
                 snapshots: None,
@@ -378,7 +389,8 @@ impl Host {
     /// Goes on with other settings; sessions keep those they began with.
     pub fn reload(&self, builder: HostBuilder) {
         let settings = Arc::new(builder.finish());
-        self.inner.slots.set_limits(settings.slot_limits());
+        let (slots, buffers) = (settings.slot_limits(), settings.buffer_limits());
+        self.inner.slots.set_limits(slots, buffers);
         *self
             .inner
             .settings
@@ -483,10 +495,18 @@ impl Host {
         self.inner.slots.count()
     }
 
+    /// How many bytes wait in sessions: to be read, in case their agents come back, or to be served.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.inner.slots.buffered()
+    }
+
     /// What was counted, in Prometheus' text format.
     #[must_use]
     pub fn metrics(&self) -> String {
-        self.inner.metrics.render(self.sessions())
+        self.inner
+            .metrics
+            .render(self.sessions(), self.buffered_bytes())
     }
 
     pub(crate) fn settings(&self) -> Arc<Settings> {
@@ -506,6 +526,12 @@ impl Settings {
     /// The limits of sessions.
     fn slot_limits(&self) -> base::Limits {
         slots::limits(self.max_sessions, self.max_sessions_per_agent)
+    }
+
+    /// The limits of the bytes that wait in sessions.
+    const fn buffer_limits(&self) -> base::Limits {
+        let (total, per_agent) = self.max_buffered;
+        buffers::limits(total, per_agent)
     }
 
     /// The longest line of somebody who has not shaken hands.
@@ -542,6 +568,10 @@ const MAX_SESSIONS: usize = 16_384;
 
 /// More than any agent needs, and a tenth of what a node has.
 pub(crate) const MAX_SESSIONS_PER_AGENT: usize = 1000;
+
+/// Bytes that may wait in all sessions, and in those of one agent: eight agents can have all of theirs.
+pub(crate) const MAX_BUFFERED: usize = 512 * 1024 * 1024;
+pub(crate) const MAX_BUFFERED_PER_AGENT: usize = 64 * 1024 * 1024;
 
 /// Enough for all agents of a machine that come back at once, few enough to leave room for others.
 pub(crate) const MAX_NEWCOMERS: usize = 1000;

@@ -213,7 +213,9 @@ impl HttpServer {
         };
         mailbox.visited(&visitor.visit);
         let limit = mailbox.max_line();
-        let Ok(line) = tokio::time::timeout(BODY, read(request.into_body(), limit)).await else {
+        let mut arriving = Arc::clone(&mailbox).receive();
+        let line = read(request.into_body(), limit, |bytes| arriving.add(bytes));
+        let Ok(line) = tokio::time::timeout(BODY, line).await else {
             let text = "the body did not come in time";
             return Ok(detail(StatusCode::REQUEST_TIMEOUT, text));
         };
@@ -222,7 +224,7 @@ impl HttpServer {
             return Ok(detail(StatusCode::PAYLOAD_TOO_LARGE, text));
         };
         // What is wrong with a message is said on the stream: clients send again what gets a status.
-        Ok(match mailbox.send(line).await {
+        Ok(match arriving.send(line).await {
             true => json(StatusCode::OK, r#"{"ok":true}"#),
             false => Missing::Session.response(),
         })
@@ -303,10 +305,11 @@ const PATHS: [&str; 8] = [
     "/session", "/send", "/stream", "/ws", "/health", "/healthz", "/readyz", "/metrics",
 ];
 
-/// Reads a body: a line, or that it is too long; nothing if it goes on and on.
+/// Reads a body: a line, or that it is too long; nothing if it goes on and on. What is kept of it is counted.
 async fn read(
     mut body: Incoming,
     limit: usize,
+    mut count: impl FnMut(usize),
 ) -> Result<Option<Result<Bytes, LineTooLong>>, hyper::Error> {
     let mut line = Vec::new();
     let mut size = 0_usize;
@@ -317,13 +320,17 @@ async fn read(
         let is_whole = line.is_empty() && hyper::body::Body::is_end_stream(&body);
         size = size.saturating_add(data.len());
         if is_whole && size <= limit {
+            count(data.len());
             return Ok(Some(Ok(data)));
         }
         if size > limit.saturating_add(MAX_EXCESS) {
             return Ok(None);
         }
         match size <= limit {
-            true => line.extend_from_slice(&data),
+            true => {
+                count(data.len());
+                line.extend_from_slice(&data);
+            }
             false => line = Vec::new(),
         }
     }

@@ -64,6 +64,7 @@ mod approvals;
 mod attempts;
 mod auth;
 pub mod blocking;
+mod buffers;
 mod client;
 mod clock;
 pub mod config;

@@ -33,6 +33,9 @@ pub(crate) trait Link: Send {
         true
     }
 
+    /// Bytes of memory, about, that wait here: to be sent, or to become lines.
+    fn bytes(&self) -> usize;
+
     /// What it is called on record, coming from there.
     fn transport(&self, source: Source) -> &'static str;
 

@@ -85,11 +85,17 @@ impl Metrics {
     }
 
     /// Everything, in Prometheus' text format; `sessions` is how many there are now.
-    pub(crate) fn render(&self, sessions: usize) -> String {
+    pub(crate) fn render(&self, sessions: usize, buffered: usize) -> String {
         let mut text = String::new();
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         for (name, kind, help, value) in [
             ("sessions", "gauge", "Sessions now", sessions as u64),
+            (
+                "buffered_bytes",
+                "gauge",
+                "Bytes waiting in sessions",
+                buffered as u64,
+            ),
             (
                 "sessions_opened_total",
                 "counter",
@@ -209,9 +215,10 @@ mod tests {
         metrics.request(call, Ended::Answered, Duration::from_micros(100));
         metrics.request(call, Ended::Failed, Duration::from_millis(2));
         metrics.request(None, Ended::Cancelled, Duration::from_secs(1000));
-        let text = metrics.render(7);
+        let text = metrics.render(7, 9);
         for line in [
             "frith_a2e_sessions 7",
+            "frith_a2e_buffered_bytes 9",
             r#"frith_a2e_requests_total{type="tool/call/req",outcome="answered"} 1"#,
             r#"frith_a2e_requests_total{type="tool/call/req",outcome="failed"} 1"#,
             r#"frith_a2e_request_seconds_bucket{type="tool/call/req",le="0.0001"} 1"#,

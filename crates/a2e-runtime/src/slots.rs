@@ -1,6 +1,7 @@
 //! Slots of sessions: how many there are in all and of each agent, and which one gives way.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
@@ -12,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::access::AccessHolder;
 use crate::auth::{Counted, Identity, Source};
+use crate::buffers::Buffers;
 use crate::tokens::DEFAULT_AGENT;
 
 /// The slots of a host's sessions. Cheap to clone; all clones are one.
@@ -21,6 +23,7 @@ pub(crate) struct Slots(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     table: Mutex<Table<Holder, u64, Arc<Signal>>>,
+    buffers: Buffers,
     last: AtomicU64,
     /// Sessions that have not ended, those that were evicted included.
     running: AtomicUsize,
@@ -36,6 +39,8 @@ pub(crate) struct Slot {
     holder: Holder,
     class: Class,
     is_attached: bool,
+    /// Bytes that wait in the session, as they are counted.
+    bytes: usize,
     signal: Arc<Signal>,
 }
 
@@ -59,8 +64,12 @@ pub(crate) struct AgentHolder {
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     end: OnceLock<CloseReason>,
+    is_paused: AtomicBool,
     task: AtomicWaker,
 }
+
+/// Waiting bytes of a session are counted in these steps.
+const STEP: usize = 16 * 1024;
 
 /// Sessions that agents cannot have, so that the operator's own commands always find a slot: so many,
 /// or a quarter if there are few.
@@ -99,10 +108,21 @@ impl Holder {
     }
 }
 
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(_) => f.write_str("-"),
+            Self::Agent(holder) => f.write_str(&holder.agent),
+        }
+    }
+}
+
 impl Slots {
-    pub(crate) fn new(limits: Limits) -> Self {
+    /// No sessions, with limits of their number and of the bytes that wait in them.
+    pub(crate) fn new(limits: Limits, buffers: Limits) -> Self {
         Self(Arc::new(Inner {
             table: Mutex::new(Table::new(limits)),
+            buffers: Buffers::new(buffers),
             last: AtomicU64::new(0),
             running: AtomicUsize::new(0),
             none_left: Notify::new(),
@@ -110,8 +130,14 @@ impl Slots {
     }
 
     /// Applies other limits from now on; sessions that exceed them go on.
-    pub(crate) fn set_limits(&self, limits: Limits) {
+    pub(crate) fn set_limits(&self, limits: Limits, buffers: Limits) {
         self.0.table.lock().set_limits(limits);
+        self.0.buffers.set_limits(buffers);
+    }
+
+    /// Bytes that wait in all sessions.
+    pub(crate) fn buffered(&self) -> usize {
+        self.0.buffers.total()
     }
 
     /// A slot for a connection whose agent is not known yet. It ends no session of an agent.
@@ -170,6 +196,7 @@ impl Slots {
             holder,
             class,
             is_attached: true,
+            bytes: 0,
             signal,
         })
     }
@@ -204,6 +231,8 @@ impl Slot {
         if (&holder, class) == (&self.holder, self.class) {
             return Ok(());
         }
+        // They are counted for the agent the next time.
+        self.set_bytes(0);
         let mut table = self.slots.0.table.lock();
         if table.remove(&self.number).is_none() {
             return Err(Exceeded::Total);
@@ -238,15 +267,40 @@ impl Slot {
         table.get(&self.number).is_some()
     }
 
-    /// Why the session is to end, when others have decided that. The waker is woken when they do.
-    pub(crate) fn poll_end(&self, waker: &Waker) -> Option<CloseReason> {
+    /// Sets how many bytes wait in the session.
+    pub(crate) fn set_bytes(&mut self, bytes: usize) {
+        // A few are not worth counting one by one.
+        let bytes = match bytes <= STEP {
+            true => 0,
+            false => bytes.checked_next_multiple_of(STEP).unwrap_or(bytes),
+        };
+        if bytes != self.bytes {
+            self.bytes = bytes;
+            let holder = (&self.holder, self.class);
+            let buffers = &self.slots.0.buffers;
+            buffers.set(holder, self.number, &self.signal, bytes);
+        }
+    }
+
+    /// Wakes this task when others decide something about the session.
+    pub(crate) fn wakes(&self, waker: &Waker) {
         self.signal.task.register(waker);
+    }
+
+    /// Why the session is to end, if others have decided that.
+    pub(crate) fn end(&self) -> Option<CloseReason> {
         self.signal.end.get().copied()
+    }
+
+    /// Whether others have paused the session.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.signal.is_paused()
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
+        self.set_bytes(0);
         self.slots.0.table.lock().remove(&self.number);
         if self.slots.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.slots.0.none_left.notify_waiters();
@@ -256,8 +310,24 @@ impl Drop for Slot {
 
 impl Signal {
     /// Ends the session.
-    fn end(&self, reason: CloseReason) {
+    pub(crate) fn end(&self, reason: CloseReason) {
         let _ = self.end.set(reason);
+        self.task.wake();
+    }
+
+    /// Whether the session is to end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    /// Whether the session is paused.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::Acquire)
+    }
+
+    /// Pauses the session, or lets it go on.
+    pub(crate) fn set_paused(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Release);
         self.task.wake();
     }
 }
@@ -267,6 +337,16 @@ mod tests {
     use super::*;
 
     const ADDRESS: &str = "192.0.2.1";
+
+    const NO_BYTES: Limits = Limits {
+        total: 0,
+        per_holder: 0,
+        reserved: 0,
+    };
+
+    fn slots(max_sessions: usize, per_agent: usize) -> Slots {
+        Slots::new(limits(max_sessions, per_agent), NO_BYTES)
+    }
 
     fn source() -> Source {
         Source::Address(ADDRESS.parse().unwrap())
@@ -280,12 +360,12 @@ mod tests {
     }
 
     fn has_ended(slot: &Slot) -> bool {
-        slot.poll_end(Waker::noop()) == Some(CloseReason::GaveWay)
+        slot.end() == Some(CloseReason::GaveWay)
     }
 
     #[test]
     fn the_session_that_was_detached_first_gives_way() {
-        let slots = Slots::new(limits(100, 3));
+        let slots = slots(100, 3);
         let mut all: Vec<Slot> = (0..3).map(|_| begin(&slots, "a").unwrap()).collect();
         assert_eq!(begin(&slots, "a").err(), Some(Exceeded::Share));
         for index in [2, 0, 1] {
@@ -310,7 +390,7 @@ mod tests {
 
     #[test]
     fn other_agents_and_connections_never_give_way_to_an_agents_sessions() {
-        let slots = Slots::new(limits(4, 2));
+        let slots = slots(4, 2);
         let mut other = begin(&slots, "b").unwrap();
         other.set_attached(false);
         let connection = slots.admit(source()).unwrap();
@@ -322,7 +402,7 @@ mod tests {
 
     #[test]
     fn what_is_reserved_is_the_operators() {
-        let slots = Slots::new(limits(8, 8));
+        let slots = slots(8, 8);
         let all: Vec<Slot> = std::iter::from_fn(|| begin(&slots, DEFAULT_AGENT).ok()).collect();
         assert_eq!(all.len(), 6);
         let own = Source::User(rustix::process::getuid().as_raw());
@@ -340,12 +420,12 @@ mod tests {
 
     #[test]
     fn lowered_limits_hold_for_the_next_session() {
-        let slots = Slots::new(limits(100, 4));
+        let slots = slots(100, 4);
         let mut all: Vec<Slot> = (0..4).map(|_| begin(&slots, "a").unwrap()).collect();
         for slot in &mut all {
             slot.set_attached(false);
         }
-        slots.set_limits(limits(100, 2));
+        slots.set_limits(limits(100, 2), NO_BYTES);
         assert!(!all.iter().any(has_ended));
         let _newest = begin(&slots, "a").unwrap();
         assert_eq!(all.iter().filter(|slot| has_ended(slot)).count(), 3);

@@ -89,6 +89,8 @@ pub enum CloseReason {
     Disconnected,
     /// The connection broke, and a newer session of the agent needed the slot.
     GaveWay,
+    /// It had too many bytes waiting.
+    MemoryLimit,
 }
 
 impl CloseReason {
@@ -100,6 +102,7 @@ impl CloseReason {
             Self::NoHandshake => "no handshake came",
             Self::Idle => "it was silent",
             Self::Disconnected => "the connection broke",
+            Self::MemoryLimit => "too many bytes waited in it",
             Self::GaveWay => "it was not connected, and a newer session needed its slot",
         }
     }
@@ -113,6 +116,7 @@ impl CloseReason {
             Self::Idle => "idle",
             Self::Disconnected => "disconnected",
             Self::GaveWay => "gave_way",
+            Self::MemoryLimit => "memory_limit",
         }
     }
 }

@@ -231,6 +231,17 @@ pub mod failures {
         failure.because("too_many_newcomers")
     }
 
+    /// A session that ended because too many bytes waited in the sessions of its agent, or of all.
+    #[must_use]
+    pub fn memory_limit() -> Failure {
+        let text = "this session has ended: more bytes waited to be read by you, or to be served, than \
+                    the host has room for; read responses while you send requests, or have the operator \
+                    raise `global_limits.max_buffered_per_agent` and `global_limits.max_buffered`";
+        let mut failure = Failure::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        failure.retryable = true;
+        failure.because("memory_limit")
+    }
+
     /// More sessions than the host allows.
     #[must_use]
     pub fn too_many_sessions() -> Failure {

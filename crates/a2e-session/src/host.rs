@@ -13,7 +13,7 @@ use a2e_wire::{Body, Capability, Decoder, Envelope, MessageId, SessionId};
 pub use self::restore::{HandedOver, Saved};
 
 use crate::event::{CancelReason, CloseReason, HostEvent};
-use crate::failure::failures;
+use crate::failure::{Failure, failures};
 use crate::negotiate::Negotiated;
 use crate::now::{MessageIds, session_id};
 use crate::outbox::Outbox;
@@ -40,6 +40,8 @@ pub struct HostSession {
     ids: MessageIds,
     /// Whether somebody is there to read.
     has_peer: bool,
+    /// Whether nothing is read, started or kept for a peer that comes back.
+    is_paused: bool,
     /// Whether the agent has asked for the end of the session.
     is_ended_by_agent: bool,
     started: Duration,
@@ -102,6 +104,7 @@ impl HostSession {
             session_id: SessionId::default(),
             ids,
             has_peer: true,
+            is_paused: false,
             is_ended_by_agent: false,
             started: now.monotonic,
             last_active: now.monotonic,
@@ -206,12 +209,35 @@ impl HostSession {
         self.close_if_drained();
     }
 
-    /// Ends the session at once: what it has written and not sent is not sent any more.
-    pub fn end(&mut self, reason: CloseReason) {
-        if self.state != State::Closed {
-            self.outbox.clear();
-            self.close(reason);
+    /// Ends the session at once: what it has written and not sent is not sent any more, but for what
+    /// tells the peer why.
+    pub fn end(&mut self, now: Now, reason: CloseReason, failure: Option<Failure>) {
+        if self.state == State::Closed {
+            return;
         }
+        self.outbox.clear();
+        if let Some(failure) = failure {
+            self.send(now, MessageId::default(), failure.into_message().into());
+        }
+        self.close(reason);
+    }
+
+    /// Pauses the session, or lets it go on. A paused one reads and starts nothing, pushes events back,
+    /// and keeps nothing for a peer that comes back.
+    pub fn set_paused(&mut self, now: Now, is_paused: bool) {
+        self.is_paused = is_paused;
+        if is_paused {
+            self.outbox.forget_sent();
+        }
+        self.outbox.trim();
+        self.start_requests(now);
+    }
+
+    /// Bytes of memory, about, that wait in the session: messages that are not sent or are kept for a
+    /// peer that comes back, and requests that wait or are held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.outbox.bytes().saturating_add(self.requests.bytes())
     }
 
     /// The connection is gone.
@@ -282,6 +308,9 @@ impl HostSession {
         // What was taken before has made room.
         self.start_requests(now);
         self.close_if_drained();
+        if self.is_paused {
+            self.outbox.forget_sent();
+        }
         self.outbox.pop()
     }
 
@@ -301,15 +330,15 @@ impl HostSession {
     #[must_use]
     pub fn wants_input(&self) -> bool {
         self.login.is_none()
-            && !self.outbox.is_full()
+            && !self.is_behind()
             && self.events.len() < self.limits.max_queue
             && self.state != State::Closed
     }
 
-    /// Whether the peer is so far behind that events are pushed back.
+    /// Whether the session is paused, or the peer so far behind, that events are pushed back.
     #[must_use]
     pub const fn is_behind(&self) -> bool {
-        self.outbox.is_full()
+        self.is_paused || self.outbox.is_full()
     }
 
     /// Whether nothing is asked, and all that was written is taken.

@@ -73,6 +73,12 @@ impl Outbox {
         }
     }
 
+    /// Bytes of memory, about, that the messages take.
+    pub(crate) fn bytes(&self) -> usize {
+        let entries = self.entries.len().saturating_mul(size_of::<Entry>());
+        self.log.len().saturating_add(entries)
+    }
+
     /// From now on nothing that was sent is kept.
     pub(crate) const fn keep_nothing(&mut self) {
         self.max_replay = 0;
@@ -252,10 +258,16 @@ impl Outbox {
         if self.gone == self.log.len() {
             self.log.clear();
             self.log.shrink_to(KEPT);
+            self.entries.shrink_to(KEPT / size_of::<Entry>());
             self.gone = 0;
         } else if self.gone > self.log.len() / 2 && self.gone > KEPT {
             self.log.drain(..self.gone);
             self.gone = 0;
+            // It was much larger while the peer did not read.
+            if self.log.capacity() / 4 > self.log.len() {
+                self.log.shrink_to(self.log.len().saturating_mul(2));
+                self.entries.shrink_to(self.entries.len().saturating_mul(2));
+            }
         }
     }
 }
@@ -348,9 +360,11 @@ mod tests {
         eids(&mut outbox);
         outbox.trim();
         assert!(outbox.log.len() < 10_000, "{}", outbox.log.len());
+        assert!(outbox.log.capacity() < 20_000, "{}", outbox.log.capacity());
         outbox.replay_after(10_000);
         outbox.trim();
         assert!(outbox.log.capacity() <= KEPT);
+        assert_eq!(outbox.bytes(), 0);
     }
 
     /// The peer may have read less than was written, so what is on record is all there until it says so.

@@ -247,6 +247,14 @@ impl Requests {
             .chain(waiting.map(|request| (request.token, &request.message.envelope.id)))
     }
 
+    /// Bytes of memory, about, that the requests take which wait or are held: each as a line, and read.
+    pub(crate) fn bytes(&self) -> usize {
+        let waiting = self.waiting.iter().map(|waiting| &waiting.request);
+        let requests = waiting.chain(self.held.iter().map(|held| &held.request));
+        let sizes = requests.map(|request| request.line.len().saturating_mul(2));
+        sizes.fold(0, usize::saturating_add)
+    }
+
     pub(crate) fn count_running(&self) -> usize {
         self.running.len()
     }

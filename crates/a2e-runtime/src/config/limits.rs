@@ -16,6 +16,10 @@ pub struct GlobalLimits {
     pub max_sessions: usize,
     /// Sessions of one agent at once: half of all if there are few.
     pub max_sessions_per_agent: usize,
+    /// Bytes that may wait in all sessions.
+    pub max_buffered: usize,
+    /// Bytes that may wait in the sessions of one agent.
+    pub max_buffered_per_agent: usize,
     /// Connections of one source that have not shaken hands.
     pub max_newcomers: usize,
     /// How long requests may go on when the node stops.
@@ -43,6 +47,8 @@ impl Default for GlobalLimits {
             max_line: a2e_wire::MAX_LINE,
             max_sessions: 10_000,
             max_sessions_per_agent: crate::host::MAX_SESSIONS_PER_AGENT,
+            max_buffered: crate::host::MAX_BUFFERED,
+            max_buffered_per_agent: crate::host::MAX_BUFFERED_PER_AGENT,
             max_newcomers: crate::host::MAX_NEWCOMERS,
             drain: Duration::from_secs(10),
             approval: crate::approvals::PATIENCE,
@@ -70,6 +76,16 @@ pub(super) fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
             &mut session.max_outbound,
         ),
         ("max_replay", 0..=KIB * MIB, &mut session.max_replay),
+        (
+            "max_buffered",
+            MIB..=1024 * KIB * MIB,
+            &mut limits.max_buffered,
+        ),
+        (
+            "max_buffered_per_agent",
+            MIB..=1024 * KIB * MIB,
+            &mut limits.max_buffered_per_agent,
+        ),
         ("max_sessions", 1..=1_000_000, &mut limits.max_sessions),
         ("max_newcomers", 1..=1_000_000, &mut limits.max_newcomers),
         (

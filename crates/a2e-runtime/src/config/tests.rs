@@ -302,6 +302,8 @@ fn numbers_have_limits() {
         ("max_queue", 1, 100_000),
         ("max_outbound", 64 << 10, 1 << 30),
         ("max_replay", 0, 1 << 30),
+        ("max_buffered", 1 << 20, 1 << 40),
+        ("max_buffered_per_agent", 1 << 20, 1 << 40),
         ("max_sessions", 1, 1_000_000),
         ("max_sessions_per_agent", 1, 1_000_000),
         ("max_fetches_per_host", 1, 16),

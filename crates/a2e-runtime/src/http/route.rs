@@ -91,7 +91,8 @@ impl HttpServer {
         };
         visitor.visit.is_known();
         let (parts, body) = request.into_parts();
-        let Ok(body) = tokio::time::timeout(BODY, read(body, settings.max_line)).await else {
+        let Ok(body) = tokio::time::timeout(BODY, read(body, settings.max_line, |_| {})).await
+        else {
             let text = "the body did not come in time";
             return Ok(detail(StatusCode::REQUEST_TIMEOUT, text));
         };

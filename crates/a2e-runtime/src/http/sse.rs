@@ -21,12 +21,28 @@ use crate::link::{Link, Reader, Received};
 /// What HTTP requests and the session's task share.
 #[derive(Debug)]
 pub(super) struct Mailbox {
-    inbound: mpsc::Sender<Result<Bytes, LineTooLong>>,
+    inbound: mpsc::Sender<Posted>,
+    /// Bytes of lines that are on their way to the session.
+    inbound_bytes: AtomicUsize,
     outbound: Mutex<Outbound>,
     /// The longest line that is taken.
     max_line: AtomicUsize,
     /// Whether the agent is known; changed under the lock of `outbound`.
     is_known: AtomicBool,
+}
+
+/// A line on its way to the session.
+#[derive(Debug)]
+struct Posted {
+    line: Result<Bytes, LineTooLong>,
+    _bytes: InboundBytes,
+}
+
+/// Bytes of a line on its way to the session, counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct InboundBytes {
+    mailbox: Arc<Mailbox>,
+    bytes: usize,
 }
 
 /// What goes out over the stream.
@@ -55,7 +71,7 @@ pub(super) struct SseLink {
     id: String,
     mailboxes: Mailboxes,
     mailbox: Arc<Mailbox>,
-    inbound: mpsc::Receiver<Result<Bytes, LineTooLong>>,
+    inbound: mpsc::Receiver<Posted>,
     /// Whether those had their turn that may have lines too.
     gathered: bool,
     /// Events that the stream has not taken yet.
@@ -84,6 +100,9 @@ const INBOX: usize = 64;
 /// Events that wait for a slow reader, in bytes; the others wait in the session.
 const WAITING: usize = 64 * 1024;
 
+/// Bytes that arrive at once and are worth counting at once.
+const MANY: usize = 4 * 1024;
+
 /// Connections of a session that are remembered until its agent is known: nobody needs more for a
 /// handshake.
 const VISITS: usize = 8;
@@ -103,6 +122,7 @@ impl Mailboxes {
         let (sender, inbound) = mpsc::channel(INBOX);
         let mailbox = Arc::new(Mailbox {
             inbound: sender,
+            inbound_bytes: AtomicUsize::new(0),
             outbound: Mutex::default(),
             max_line: AtomicUsize::new(max_line),
             is_known: AtomicBool::new(false),
@@ -124,9 +144,12 @@ impl Mailboxes {
 }
 
 impl Mailbox {
-    /// Gives a line to the session; says whether there still is one.
-    pub(super) async fn send(&self, line: Result<Bytes, LineTooLong>) -> bool {
-        self.inbound.send(line).await.is_ok()
+    /// A line begins to arrive.
+    pub(super) const fn receive(self: Arc<Self>) -> InboundBytes {
+        InboundBytes {
+            mailbox: self,
+            bytes: 0,
+        }
     }
 
     /// The longest line that is taken now.
@@ -184,6 +207,35 @@ impl Mailbox {
     }
 }
 
+impl InboundBytes {
+    /// More of the line has arrived.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.mailbox
+            .inbound_bytes
+            .fetch_add(bytes, Ordering::Relaxed);
+        if bytes >= MANY {
+            // The session counts them, also while it reads nothing.
+            wake(&mut self.mailbox.lock().writer);
+        }
+    }
+
+    /// Gives the line to the session; says whether there still is one.
+    pub(super) async fn send(self, line: Result<Bytes, LineTooLong>) -> bool {
+        let inbound = self.mailbox.inbound.clone();
+        let posted = Posted { line, _bytes: self };
+        inbound.send(posted).await.is_ok()
+    }
+}
+
+impl Drop for InboundBytes {
+    fn drop(&mut self) {
+        self.mailbox
+            .inbound_bytes
+            .fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl Link for SseLink {
     fn poll_receive(
         &mut self,
@@ -201,8 +253,9 @@ impl Link for SseLink {
         let mut received = false;
         loop {
             match self.inbound.poll_recv(cx) {
-                Poll::Ready(Some(Ok(line))) => reader.take_line(Ok(&line)),
-                Poll::Ready(Some(Err(error))) => reader.take_line(Err(error)),
+                Poll::Ready(Some(posted)) => {
+                    reader.take_line(posted.line.as_deref().map_err(|it| *it))
+                }
                 Poll::Ready(None) => return Poll::Ready(Ok(Received::End)),
                 Poll::Pending if received => return Poll::Ready(Ok(Received::Lines)),
                 Poll::Pending => return Poll::Pending,
@@ -259,6 +312,13 @@ impl Link for SseLink {
         for visit in std::mem::take(&mut outbound.visits) {
             visit.is_known();
         }
+    }
+
+    fn bytes(&self) -> usize {
+        let queued = self.queued.len().saturating_add(self.unnumbered.len());
+        queued
+            .saturating_add(self.mailbox.lock().events.len())
+            .saturating_add(self.mailbox.inbound_bytes.load(Ordering::Relaxed))
     }
 
     fn is_connected(&self) -> bool {

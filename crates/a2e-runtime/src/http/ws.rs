@@ -32,6 +32,8 @@ struct WsLink {
     max_line: usize,
     queued: VecDeque<Utf8Bytes>,
     queued_bytes: usize,
+    /// Bytes that the library may not have written.
+    unflushed: usize,
     /// A ping or a close was answered, and the answer is not written: nothing more is read until it
     /// is, or a peer that only sends would fill our memory with answers.
     owes_answer: bool,
@@ -105,6 +107,7 @@ async fn serve(host: &Host, upgraded: Upgraded, source: Source, admission: Admis
     let stream = Rationed {
         stream: TokioIo::new(upgraded),
         left: Some(ration(max_line)),
+        unread: 0,
     };
     let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
     let link = WsLink {
@@ -112,6 +115,7 @@ async fn serve(host: &Host, upgraded: Upgraded, source: Source, admission: Admis
         max_line,
         queued: VecDeque::new(),
         queued_bytes: 0,
+        unflushed: 0,
         owes_answer: false,
     };
     host.serve_link(Box::new(link), source, admission);
@@ -162,7 +166,11 @@ impl Link for WsLink {
             if received && self.socket.get_ref().left.is_some() {
                 return Poll::Ready(Ok(Received::Lines));
             }
-            match Pin::new(&mut self.socket).poll_next(cx) {
+            let next = Pin::new(&mut self.socket).poll_next(cx);
+            if next.is_ready() {
+                self.socket.get_mut().unread = 0;
+            }
+            match next {
                 Poll::Ready(Some(Ok(Message::Text(text)))) => self.take(text.as_bytes(), reader),
                 Poll::Ready(Some(Ok(Message::Binary(bytes)))) => self.take(&bytes, reader),
                 Poll::Ready(Some(Ok(Message::Ping(_) | Message::Close(_)))) => {
@@ -185,7 +193,13 @@ impl Link for WsLink {
         }
     }
 
+    fn bytes(&self) -> usize {
+        let unread = self.socket.get_ref().unread;
+        self.unflushed.saturating_add(unread)
+    }
+
     fn queue(&mut self, message: Transmit<'_>) {
+        self.unflushed = self.unflushed.saturating_add(message.line.len());
         let line = Bytes::copy_from_slice(message.line);
         // What we write is JSON, so it is text.
         if let Ok(text) = Utf8Bytes::try_from(line) {
@@ -218,7 +232,9 @@ impl Link for WsLink {
         }
         self.queued = VecDeque::new();
         self.queued_bytes = 0;
-        socket.poll_flush(cx).map_err(io::Error::other)
+        ready!(socket.poll_flush(cx)).map_err(io::Error::other)?;
+        self.unflushed = 0;
+        Poll::Ready(Ok(()))
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -234,6 +250,8 @@ impl Link for WsLink {
 struct Rationed<S> {
     stream: S,
     left: Option<usize>,
+    /// Bytes of a message whose end has not come yet.
+    unread: usize,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Rationed<S> {
@@ -248,6 +266,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Rationed<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = buffer.filled().len().saturating_sub(before);
+        self.unread = self.unread.saturating_add(read);
         self.left = self.left.map(|left| left.saturating_sub(read));
         Poll::Ready(Ok(()))
     }

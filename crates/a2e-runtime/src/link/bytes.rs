@@ -65,6 +65,10 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
         Poll::Ready(Ok(Received::Lines))
     }
 
+    fn bytes(&self) -> usize {
+        self.output.len().saturating_add(self.framer.buffered())
+    }
+
     fn queue(&mut self, message: Transmit<'_>) {
         if self.output.is_empty() {
             // Seldom more, and much less than to grow step by step: most answers are longer than what

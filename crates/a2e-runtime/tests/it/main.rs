@@ -6,6 +6,7 @@
 )]
 
 mod bad_input;
+mod buffers;
 mod client;
 mod decisions;
 mod http_server;

@@ -124,7 +124,7 @@ impl HostSession {
         token: Token,
         mut body: Body<'static>,
     ) -> Result<(), EventError> {
-        if self.outbox.is_full() {
+        if self.is_behind() {
             return Err(EventError::Backpressure(Backpressure));
         }
         let stream = self
@@ -178,7 +178,7 @@ impl HostSession {
         body: Body<'static>,
         spelling: Option<&'static str>,
     ) -> Result<MessageId<'static>, Backpressure> {
-        if self.outbox.is_full() {
+        if self.is_behind() {
             return Err(Backpressure);
         }
         let envelope = self.envelope(now, MessageId::default());
@@ -198,7 +198,7 @@ impl HostSession {
 
     /// Starts what may start: in order, no more at once than agreed, none for a peer that is behind.
     pub(super) fn start_requests(&mut self, now: Now) {
-        while self.requests.count_running() < self.limits.max_parallel && !self.outbox.is_full() {
+        while self.requests.count_running() < self.limits.max_parallel && !self.is_behind() {
             match self.requests.start(now.monotonic, &self.limits) {
                 Some(request) => self.events.push_back(HostEvent::Start(request)),
                 None => break,

@@ -154,6 +154,7 @@ fn bare(config: &Config, shared: &Shared) -> HostBuilder {
         .max_line(limits.max_line)
         .max_sessions(limits.max_sessions)
         .max_sessions_per_agent(limits.max_sessions_per_agent)
+        .max_buffered(limits.max_buffered, limits.max_buffered_per_agent)
         .max_newcomers(limits.max_newcomers)
         .drain(limits.drain);
     if let Some(stores) = &shared.sessions {

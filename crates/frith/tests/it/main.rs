@@ -8,6 +8,7 @@ mod audit;
 mod audit_hostile;
 mod bench;
 mod bridged;
+mod buffered;
 mod chains;
 #[cfg(feature = "wasm")]
 mod components;

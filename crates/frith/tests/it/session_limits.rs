@@ -9,7 +9,7 @@ use crate::frith;
 use crate::node::{Node, Wire};
 
 /// A connection over TCP that speaks raw lines.
-struct Tcp(BufReader<TcpStream>);
+pub(crate) struct Tcp(BufReader<TcpStream>);
 
 impl Tcp {
     fn connect(node: &Node) -> Self {
@@ -17,7 +17,7 @@ impl Tcp {
         Self(BufReader::new(TcpStream::connect(address).unwrap()))
     }
 
-    fn ask(&mut self, message: &Value) -> Value {
+    pub(crate) fn ask(&mut self, message: &Value) -> Value {
         writeln!(self.0.get_mut(), "{message}").unwrap();
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
@@ -25,10 +25,14 @@ impl Tcp {
     }
 
     /// One that has shaken hands, or why it could not.
-    fn begin(node: &Node, token: &str) -> Result<Self, String> {
+    pub(crate) fn begin(node: &Node, token: &str) -> Result<Self, String> {
         let mut tcp = Self::connect(node);
         let answer = tcp.ask(&hello(token));
         refusal(&answer).map_or(Ok(tcp), Err)
+    }
+
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.0.into_inner()
     }
 }
 
@@ -51,7 +55,7 @@ fn begin_unix(node: &Node, token: &str) -> Result<Wire, String> {
 }
 
 /// A token of another agent.
-fn token_of(node: &Node, agent: &str) -> String {
+pub(crate) fn token_of(node: &Node, agent: &str) -> String {
     let data = node.data();
     let words = [
         "token",
@@ -67,12 +71,12 @@ fn token_of(node: &Node, agent: &str) -> String {
     made["token"].as_str().unwrap().to_owned()
 }
 
-fn echo() -> Value {
+pub(crate) fn echo() -> Value {
     json!({"type": "tool/call/req", "id": "e", "tool_name": "echo", "arguments": {"n": 1}})
 }
 
 /// The operator calls a tool from the command line.
-fn operator_calls(node: &Node) {
+pub(crate) fn operator_calls(node: &Node) {
     let data = node.data();
     let words = [
         "call",
