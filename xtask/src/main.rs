@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod conformance;
 mod dist;
 mod full;
 mod fuzz;
@@ -24,6 +25,7 @@ usage: cargo xtask COMMAND
   test                      what every push must pass
   full                      what an issue must pass: each feature alone, the long tests, live fuzzing,
                             benchmarks
+  conformance               write docs/conformance.md: the tests of each statement of the documents
   fuzz [TARGET] [SECONDS]   fuzz one target or all, 60 seconds each unless told
   bench [SUITE]             measure against the peers and the bare limit: wire, identity, policy,
                             audit, store, memory, learn, mcp, tools, chain, env, a2e, a2a,
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test"] => test::run(),
         ["full"] => full::run(),
+        ["conformance"] => conformance::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
         ["train", rest @ ..] => train::run(rest),

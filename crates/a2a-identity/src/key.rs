@@ -299,6 +299,7 @@ mod tests {
         assert_eq!(format!("{key:?}"), "SigningKey(..)");
     }
 
+    /// Proves A-9-7.
     #[test]
     fn no_randomness_no_key() {
         let mut nothing = |_: &mut [u8]| Err(NoRandomness);

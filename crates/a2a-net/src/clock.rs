@@ -189,6 +189,7 @@ mod tests {
 
     use super::*;
 
+    /// Proves A-7-2.
     #[test]
     fn no_id_comes_twice() {
         let mut entropy = Entropy::system();

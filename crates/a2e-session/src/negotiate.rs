@@ -123,6 +123,7 @@ mod tests {
     }
 
     /// Seed 001, "Example": a capability without a plugin is answered, and not enabled.
+    /// Proves N-2 to N-7, N-28.
     #[test]
     fn the_seeds_example() {
         let negotiated = offer().negotiate(["tools", "memory", "env", "chains"]);
@@ -145,6 +146,7 @@ mod tests {
         );
     }
 
+    /// Proves H-10.
     #[test]
     fn aliases_repetitions_and_foreign_names() {
         let negotiated = offer().negotiate(["tool", "tools", "streaming", "artifacts"]);

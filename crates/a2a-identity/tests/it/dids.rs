@@ -46,6 +46,7 @@ fn urls_of_the_vectors() {
 }
 
 /// The W3C did:key test suite, Ed25519: seeds and the DIDs they give.
+/// Proves A-2-5.
 #[test]
 fn did_key_of_w3c() {
     for (seed, did) in [
@@ -173,6 +174,7 @@ fn threat_75_hosts_of_did_web() {
     }
 }
 
+/// Proves A-2-6.
 #[test]
 fn paths_of_did_web() {
     for (text, canonical) in [
@@ -202,6 +204,7 @@ fn paths_of_did_web() {
 }
 
 /// Threat 81: paths and names of did:github.
+/// Proves A-2-7.
 #[test]
 fn threat_81_names_of_did_github() {
     for good in ["o/r", "o-1/r.x_y-z", "o/r/a.json", "o/r/a/b/c/d/e.json"] {

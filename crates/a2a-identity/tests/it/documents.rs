@@ -98,6 +98,7 @@ fn keys_of_other_kinds_are_passed_over() {
     }
 }
 
+/// Proves A-4-5.
 #[test]
 fn the_shape_of_the_base_specification() {
     let document = json!({

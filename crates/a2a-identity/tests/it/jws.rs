@@ -380,6 +380,7 @@ fn threat_58_small_changes_after_signing() {
     );
 }
 
+/// Proves A-9-8.
 #[test]
 fn what_is_made_here_has_the_one_header() {
     let payload = verify::<RequestPayload>(&raw(

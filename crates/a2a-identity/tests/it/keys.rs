@@ -30,6 +30,7 @@ fn with(changes: serde_json::Value) -> serde_json::Value {
     key
 }
 
+/// Proves A-4-11.
 #[test]
 fn all_forms_of_the_profile_are_taken() {
     let x = jwk("k", 1)["key"].clone();

@@ -147,6 +147,7 @@ fn a_did_key_lists_its_own_key() {
     }
 }
 
+/// Proves A-4-8.
 #[test]
 fn a_did_web_is_signed_by_its_document_and_a_did_github_by_itself() {
     let did: Did = "did:web:a.example.com".parse().unwrap();

@@ -20,6 +20,7 @@ pub(crate) fn tampered(change: impl FnOnce(&mut Value)) -> ManifestError {
     verify(&manifest, 1).unwrap_err()
 }
 
+/// Proves A-2-2.
 #[test]
 fn a_good_manifest() {
     let verified = made(|_| {}).unwrap();
@@ -29,6 +30,7 @@ fn a_good_manifest() {
     assert_eq!(verified.signer().kid.as_str(), "k");
 }
 
+/// Proves A-4-9 to A-4-12, A-4-15.
 #[test]
 fn every_required_member_is_required() {
     for name in [
@@ -128,6 +130,7 @@ fn wrong_members_are_named() {
     }
 }
 
+/// Proves A-10-4.
 #[test]
 fn unknown_endpoints_are_passed_over() {
     for (kind, transport, url, ok) in [
@@ -146,6 +149,7 @@ fn unknown_endpoints_are_passed_over() {
     }
 }
 
+/// Proves A-2-4, A-4-13.
 #[test]
 fn capabilities_have_names() {
     let capabilities = json!(["nlp.a.v1", {"id": "nlp.b", "version": "2.1.0"}, {"id": "nlp.c"}]);

@@ -52,6 +52,7 @@ const WELL_KNOWN: &str = "https://a.example.com/.well-known/did.json";
 const PATH: &str = "https://a.example.com/x/y/did.json";
 const MANIFEST: &str = "https://a.example.com/.well-known/agent-manifest.json";
 
+/// Proves A-4-3.
 #[test]
 fn did_key_needs_no_network() {
     let (resolved, fetched) = run(&did_key(1).to_string(), Want::Manifest, None, &[]);
@@ -60,6 +61,7 @@ fn did_key_needs_no_network() {
     assert!(fetched.is_empty());
 }
 
+/// Proves A-4-4.
 #[test]
 fn did_web_in_order() {
     let body = Answer::Body(b"{}".to_vec());
@@ -178,6 +180,7 @@ fn github(answer: Answer, pinned: Option<GithubIds>) -> Result<Resolved, Resolve
     .0
 }
 
+/// Proves A-4-6.
 #[test]
 fn did_github_in_order() {
     let ids = GithubIds {
@@ -196,6 +199,7 @@ fn did_github_in_order() {
     assert_eq!(fetched, [RAW], "without a manifest GitHub is not asked");
 }
 
+/// Proves A-4-7.
 #[test]
 fn threat_81_github_must_confirm() {
     let unverified = |answer: Answer| {

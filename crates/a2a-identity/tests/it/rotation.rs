@@ -25,6 +25,7 @@ fn signer(identity: &Identity, now: UnixSeconds) -> &str {
     identity.signing_key(now).unwrap().kid.as_str()
 }
 
+/// Proves A-9-13, A-9-14.
 #[test]
 fn a_key_takes_over_after_an_hour_and_the_old_one_goes_a_day_later() {
     let mut identity = Identity::new(Some(web()), kid("a"), key(1).verifying_key(), NOW);
@@ -158,6 +159,7 @@ fn keys_of(manifest: &a2a_identity::VerifiedManifest) -> a2a_identity::KeySet {
 
 /// Rotation end to end: at each moment what the agent signs is verified by whoever has the
 /// manifest of that moment, and a message signed just before the switch still is.
+/// Proves A-9-15.
 #[test]
 fn threat_54_rotation_end_to_end() {
     let mut identity = Identity::new(Some(web()), kid("k1"), key(1).verifying_key(), NOW);

@@ -55,6 +55,7 @@ fn public_halves_of_the_vectors() {
 
 /// The sealed messages of the vectors are made byte for byte, which the derived keys, the nonce and
 /// the associated data must be right for; and each is opened by the other end.
+/// Proves A-9-10.
 #[test]
 fn sealed_messages_of_the_vectors() {
     let (client, server) = channels(&salt());

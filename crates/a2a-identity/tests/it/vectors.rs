@@ -49,6 +49,7 @@ fn keys_and_dids() {
     }
 }
 
+/// Proves A-4-18.
 #[test]
 fn manifests() {
     for side in ["client", "server"] {

@@ -194,6 +194,7 @@ mod tests {
     }
 
     /// Threat 118: 503, for ever.
+    /// Proves A-8-11, A-8-13, A-8-14.
     #[test]
     fn threat_118_backoff() {
         let unavailable = ErrorCode::ServiceUnavailable;
@@ -205,7 +206,21 @@ mod tests {
         );
     }
 
+    /// §5: "Client may retry with exponential backoff".
+    /// Proves A-5-40, A-8-8, A-8-16.
+    #[test]
+    fn handshakes_that_failed_or_timed_out_are_begun_again() {
+        for code in [ErrorCode::HandshakeTimeout, ErrorCode::HandshakeFailed] {
+            let fault = told_by(&code, None);
+            assert_eq!(
+                waits(&fault, Sent::Nothing, 0.0),
+                [1.0, 2.0, 4.0, 8.0, 16.0]
+            );
+        }
+    }
+
     /// Threat 118: 429 with a reset in an hour, and sooner.
+    /// Proves A-8-4, A-8-15.
     #[test]
     fn threat_118_longer_waits_are_the_callers() {
         let limited = ErrorCode::RateLimitExceeded;
@@ -218,6 +233,7 @@ mod tests {
     }
 
     /// Threat 118: SESSION_EXPIRED, for ever.
+    /// Proves A-8-9.
     #[test]
     fn threat_118_one_new_handshake() {
         let expired = ErrorCode::SessionExpired;
@@ -286,6 +302,7 @@ mod tests {
         assert!(!may_have_run(&Fault::Over, Sent::Named));
     }
 
+    /// Proves A-8-1 to A-8-3, A-8-5 to A-8-7, A-8-17.
     #[test]
     fn most_errors_are_final() {
         for code in [

@@ -31,6 +31,7 @@ fn curl(server: &Server, arguments: &[&str], path: &str) -> (String, Value) {
     (head.to_owned(), serde_json::from_str(body).unwrap())
 }
 
+/// Proves A-3-4, A-3-5.
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_speaks_both_kinds_of_http() {
     let server = Server::start().await;
@@ -119,6 +120,7 @@ fn python(what: &str, port: u16, ca: &Path) {
 }
 
 /// With a certificate from files: its TLS library knows no constraints on addresses, so it refuses the development CA.
+/// Proves A-3-6.
 #[tokio::test(flavor = "multi_thread")]
 async fn python_speaks_grpc_by_our_proto() {
     let server = Server::start().await;
@@ -136,6 +138,7 @@ async fn python_speaks_grpc_by_our_proto() {
     python("grpc", port, &certificate);
 }
 
+/// Proves A-3-7.
 #[tokio::test(flavor = "multi_thread")]
 async fn python_speaks_websocket() {
     let server = Server::start().await;

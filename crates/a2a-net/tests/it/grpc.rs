@@ -186,6 +186,7 @@ async fn threat_132_a_deadline_ends_the_work() {
     assert_eq!(outcome.grpc_status(), "3");
 }
 
+/// Proves A-3-8.
 #[tokio::test]
 async fn threat_133_every_transport_says_an_error_alike() {
     let server = Server::start().await;

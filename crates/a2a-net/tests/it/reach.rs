@@ -214,6 +214,7 @@ async fn whom_nobody_answers_is_told_that_nothing_left() {
     assert!(Pool::new(server.tls(), &odd, Reach::default()).is_err());
 }
 
+/// Proves A-3-9, A-3-11.
 #[tokio::test]
 async fn connections_are_kept_and_shared() {
     let server = Server::start().await;

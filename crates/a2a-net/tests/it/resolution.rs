@@ -87,6 +87,7 @@ async fn threat_82_a_refresh_a_minute() {
 }
 
 /// Profile §4: what was learnt holds for an hour.
+/// Proves A-9-16.
 #[tokio::test(start_paused = true)]
 async fn documents_are_kept_for_an_hour() {
     let node = Made::of(CLIENT).node().await;

@@ -134,6 +134,7 @@ fn alert(shaken: Result<TlsStream<TcpStream>, Option<Error>>) -> AlertDescriptio
     }
 }
 
+/// Proves A-3-1, A-9-2, A-9-11.
 #[tokio::test]
 async fn threat_119_a_client_of_tls_1_2_gets_an_alert() {
     let server = Server::start().await;
@@ -143,6 +144,7 @@ async fn threat_119_a_client_of_tls_1_2_gets_an_alert() {
     assert!(server.echo.arrived.lock().unwrap().is_empty());
 }
 
+/// Proves A-3-1, A-9-2, A-9-11.
 #[tokio::test]
 async fn threat_119_a_server_of_tls_1_2_gets_nothing() {
     let authority = Authority::new();
@@ -271,6 +273,7 @@ async fn threat_121_early_data_is_not_offered() {
     assert!(next.early_data().is_none());
 }
 
+/// Proves A-1-3, A-3-2.
 #[tokio::test]
 async fn threat_122_plain_http_gets_no_answer() {
     let server = Server::start().await;

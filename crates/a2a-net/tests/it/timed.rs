@@ -281,6 +281,7 @@ async fn threat_116_a_session_that_expires_while_a_request_runs() {
     assert!(world.server.sessions().is_empty());
 }
 
+/// Proves A-7-1.
 #[tokio::test(start_paused = true)]
 async fn the_agreed_rate_is_kept_by_the_client() {
     let tree = value(&json!({"rate_limit": 2, "rate_period": 20}));

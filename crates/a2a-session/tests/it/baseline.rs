@@ -230,6 +230,7 @@ fn threat_39_a_manifest_that_says_profile() {
 }
 
 /// Threat 67: the pseudo-code's spelling of a did:key, from a baseline peer only.
+/// Proves A-4-2.
 #[test]
 fn threat_67_a_bare_did_key_has_one_name() {
     let mut world = World::new();

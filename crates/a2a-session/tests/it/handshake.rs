@@ -24,6 +24,7 @@ fn threat_01_a_victims_name_with_another_key() {
     world.is_well();
 }
 
+/// Proves A-5-16, A-9-1.
 #[test]
 fn threat_02_a_victims_name_and_key_without_its_secret() {
     let mut world = World::new();
@@ -180,6 +181,7 @@ fn threat_10_the_servers_own_name() {
     refused(&mut world, &hello, code, Reason::VerificationFailed);
 }
 
+/// Proves A-9-3.
 #[test]
 fn threat_11_a_nonce_is_used_once() {
     let mut world = World::new();
@@ -202,6 +204,7 @@ fn threat_11_a_nonce_is_used_once() {
     sent(world.serve(&again(&world)));
 }
 
+/// Proves A-5-8.
 #[test]
 fn threat_12_nonces_have_one_form() {
     let mut world = World::new();
@@ -306,6 +309,7 @@ fn threat_32_finding_out_who_a_client_is_takes_what_is_left() {
     }
 }
 
+/// Proves A-5-9, A-5-13, A-5-17.
 #[test]
 fn threat_15_nonces_of_two_handshakes() {
     let mut world = World::new();
@@ -374,6 +378,7 @@ fn accept(world: &mut World, seed: u8) -> (Box<ExpectSession>, Vec<u8>) {
     client.handle_message(world.now(), &policy).unwrap()
 }
 
+/// Proves A-5-24, A-5-26.
 #[test]
 fn threat_18_the_commitment_of_another() {
     let mut world = World::new();
@@ -420,6 +425,7 @@ fn threat_19_out_of_order() {
     fresh.is_well();
 }
 
+/// Proves A-8-7, A-10-1 to A-10-3.
 #[test]
 fn threat_21_versions() {
     let mut world = World::new();
@@ -457,6 +463,7 @@ fn threat_21_versions() {
     assert_eq!(challenge["protocol_version"], "1.0");
 }
 
+/// Proves A-5-21.
 #[test]
 fn threat_26_a_client_that_gives_up() {
     let mut world = World::new();
@@ -484,6 +491,7 @@ fn threat_26_a_client_that_gives_up() {
     assert_eq!(world.server.half_open(), 1);
 }
 
+/// Proves A-5-25.
 #[test]
 fn threat_28_hashes_of_the_policy_that_differ() {
     let other = json!(a2a_wire::Digest::of(b"other").to_string());
@@ -502,6 +510,7 @@ fn threat_28_hashes_of_the_policy_that_differ() {
     world.is_well();
 }
 
+/// Proves A-2-11.
 #[test]
 fn threat_29_nobody_chooses_a_session_id() {
     let mut world = World::new();
@@ -518,6 +527,7 @@ fn threat_29_nobody_chooses_a_session_id() {
     assert_ne!(shaken.server.session_id().as_str(), chosen);
 }
 
+/// Proves A-5-7.
 #[test]
 fn threat_33_timestamps() {
     for (skew, accepted) in [(300, true), (-300, true), (301, false), (-301, false)] {
@@ -590,6 +600,7 @@ fn threat_39_baseline_peers_that_are_not_served() {
     sent(world.serve(&bare));
 }
 
+/// Proves A-2-23.
 #[test]
 fn threat_40_encryption_that_is_required() {
     let mut world = World::new();

@@ -56,6 +56,7 @@ fn signed_anew(
     text(&message)
 }
 
+/// Proves A-5-12, A-9-1.
 #[test]
 fn threat_05_a_rogue_server_with_its_own_key() {
     let mut world = World::new();
@@ -200,6 +201,7 @@ fn threat_23_another_policy_than_the_one_named() {
     world.is_well();
 }
 
+/// Proves A-5-20.
 #[test]
 fn threat_24_25_signatures_of_a_policy() {
     let mut world = World::new();
@@ -228,6 +230,7 @@ fn threat_24_25_signatures_of_a_policy() {
     }
 }
 
+/// Proves A-5-2, A-5-21.
 #[test]
 fn threat_26_policies_that_a_client_does_not_take() {
     type Change = fn(&mut policy::Demands);
@@ -321,6 +324,7 @@ fn threat_27_policies_that_are_none() {
     }
 }
 
+/// Proves A-5-29, A-5-30.
 #[test]
 fn threat_30_sessions_that_are_not_the_ones_agreed_on() {
     type Change = fn(&mut serde_json::Value);

@@ -20,6 +20,7 @@ fn roomy(change: impl FnOnce(&mut ServerConfig)) -> World {
     })
 }
 
+/// Proves A-5-31, A-5-38, A-5-39.
 #[test]
 fn threat_32_a_server_waits_no_longer_than_it_says() {
     for (wait, in_time) in [(19, true), (20, false)] {
@@ -53,6 +54,7 @@ fn threat_32_a_server_waits_no_longer_than_it_says() {
     world.is_well();
 }
 
+/// Proves A-5-5, A-5-31 to A-5-37, A-5-39.
 #[test]
 fn threat_32_a_client_waits_no_longer_than_it_says() {
     let shaken = World::new().shake(CLIENT);
@@ -373,6 +375,7 @@ fn accept(world: &mut World, seed: u8) -> Vec<u8> {
     client.handle_message(world.now(), &policy).unwrap().1
 }
 
+/// Proves A-2-24.
 #[test]
 fn threat_38_sessions_of_one_agent() {
     let mut world = roomy(|_| {});

@@ -100,6 +100,7 @@ fn hand_made(world: &mut World) -> HandMade {
     HandMade::new(CLIENT, hello)
 }
 
+/// Proves A-5-3.
 #[test]
 fn a_client_made_by_hand_gets_through() {
     let mut world = World::new();

@@ -9,6 +9,7 @@
 mod adversary;
 mod baseline;
 mod claims;
+mod conformance;
 mod encryption;
 mod forged;
 mod handshake;

@@ -151,6 +151,7 @@ fn under(policy: &serde_json::Value) -> World {
     world
 }
 
+/// Proves A-2-1, A-5-6, A-5-10, A-5-14, A-5-15, A-5-19, A-5-22, A-5-23, A-5-27, A-6-1, A-6-8, A-6-10.
 #[test]
 fn a_client_of_the_base_specification_is_served() {
     for options in SPELLINGS {
@@ -181,6 +182,7 @@ fn a_client_of_the_base_specification_is_served() {
     }
 }
 
+/// Proves A-6-16, A-6-17, A-8-4.
 #[test]
 fn a_client_of_the_base_specification_is_limited_in_codes_that_it_knows() {
     let policy = json!({"rate_limit": 2, "rate_period": 3600});
@@ -286,6 +288,7 @@ impl Called {
     }
 }
 
+/// Proves A-5-6, A-5-10, A-5-14, A-5-15, A-5-19, A-5-22, A-5-23, A-5-27, A-6-1, A-6-10, A-6-14.
 #[test]
 fn a_server_of_the_base_specification_is_called() {
     for (options, published) in [

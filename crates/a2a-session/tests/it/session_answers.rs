@@ -12,6 +12,7 @@ fn dropped(duo: &mut Duo, message: &[u8]) {
     assert_eq!(dropped.failure.code, ErrorCode::UnverifiedAgent);
 }
 
+/// Proves A-6-11, A-6-12.
 #[test]
 fn threat_110_answers_that_are_none() {
     for mut duo in [Duo::new(), Duo::sealed()] {
@@ -54,6 +55,7 @@ fn threat_43_44_45_46_48_50_51_forms_of_a_jws() {
     duo.hear(&answer).unwrap();
 }
 
+/// Proves A-6-13, A-9-4.
 #[test]
 fn threat_52_110_what_an_answer_signs() {
     let mut duo = Duo::new();

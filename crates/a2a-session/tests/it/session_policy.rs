@@ -31,6 +31,7 @@ fn many(duo: &mut Duo, client: &mut ClientSession, count: usize) -> Vec<Vec<u8>>
     asked
 }
 
+/// Proves A-2-16, A-2-17, A-6-5, A-7-5, A-9-5.
 #[test]
 fn threat_99_exactly_the_limit_passes() {
     let mut duo = under(json!({"rate_limit": 100, "rate_period": 1000}));
@@ -170,6 +171,7 @@ fn threat_101_buckets_of_strangers_keep_no_agent_out() {
 }
 
 /// What one session agreed on is no limit for the other sessions of its agent.
+/// Proves A-2-13.
 #[test]
 fn an_agreed_rate_is_that_of_its_session() {
     let mut duo = under(json!({"rate_limit": 3, "rate_period": 1000}));
@@ -195,6 +197,7 @@ fn an_agreed_rate_is_that_of_its_session() {
     assert_eq!(scope_and_limit(&refusal), (json!("agent"), json!(3)));
 }
 
+/// Proves A-2-21, A-6-6, A-7-6, A-8-3, A-8-6, A-9-6.
 #[test]
 fn threat_103_block_list_evasion() {
     let mut duo = under(json!({"blocked_intents": ["delete_database"]}));
@@ -236,6 +239,7 @@ fn threat_103_block_list_evasion() {
     duo.is_well();
 }
 
+/// Proves A-2-20, A-6-6, A-7-6.
 #[test]
 fn threat_104_the_resolved_version_counts() {
     let mut duo = under(json!({"blocked_intents": ["db.drop.v2"]}));
@@ -272,6 +276,7 @@ fn threat_105_disjoint_lists_allow_nothing() {
     }
 }
 
+/// Proves A-2-19, A-6-7, A-7-3, A-7-7.
 #[test]
 fn threat_106_bodies_are_smaller_than_max_payload_size() {
     let mut duo = under(json!({"max_payload_size": 4000}));
@@ -378,6 +383,7 @@ fn a_session_runs_so_many_at_once() {
 }
 
 /// Every outcome comes with exactly one record, and what was checked stands in it.
+/// Proves A-7-9, A-9-20.
 #[test]
 fn threat_145_records() {
     let mut duo = under(json!({"blocked_intents": ["delete_database"], "max_payload_size": 5000}));

@@ -41,6 +41,7 @@ fn a_session_plain_and_encrypted() {
     assert!(!String::from_utf8_lossy(&asked.message).contains("goal"));
 }
 
+/// Proves A-5-29, A-6-2, A-8-9.
 #[test]
 fn threat_90_unknown_expired_and_closed_look_alike() {
     let mut duo = Duo::new();
@@ -82,6 +83,7 @@ fn threat_90_unknown_expired_and_closed_look_alike() {
     assert_eq!(more, Err(CallError::Over));
 }
 
+/// Proves A-6-4, A-7-4, A-8-1.
 #[test]
 fn threat_91_102_a_stolen_session_id() {
     let mut duo = Duo::new();
@@ -106,6 +108,7 @@ fn threat_91_102_a_stolen_session_id() {
     duo.start(&asked.message);
 }
 
+/// Proves A-6-3, A-9-3.
 #[test]
 fn threat_92_93_replays() {
     let mut duo = Duo::new();
@@ -138,6 +141,7 @@ fn threat_92_the_loser_of_a_race() {
     assert_eq!(lost.unwrap_err().failure.code, ErrorCode::ReplayDetected);
 }
 
+/// Proves A-9-4.
 #[test]
 fn threat_94_splices() {
     let mut duo = Duo::new();
@@ -211,6 +215,7 @@ fn threat_52_what_a_request_signs() {
     }
 }
 
+/// Proves A-2-14.
 #[test]
 fn threat_95_counters_and_times() {
     let mut duo = Duo::new();
@@ -274,6 +279,7 @@ fn threat_97_after_a_restart_sessions_are_gone() {
     assert_eq!(refusal.failure.code, ErrorCode::SessionExpired);
 }
 
+/// Proves A-7-14.
 #[test]
 fn threat_98_the_header_and_the_body() {
     let mut duo = Duo::new();

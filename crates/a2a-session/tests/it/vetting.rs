@@ -77,6 +77,7 @@ fn need(freshness: Freshness, want: Want) -> Need {
 
 /// A key that appeared since the cache was filled is found by looking once more; one that was
 /// removed is not found by any number of looks, and one is made.
+/// Proves A-9-17.
 #[test]
 fn threat_54_82_a_cache_that_is_behind_is_refreshed_once() {
     let (old, new) = (published(&[5], UNIX - 200), published(&[5, 6], UNIX - 100));

@@ -75,6 +75,7 @@ fn threat_109_the_same_work_again() {
     assert!(matches!(started(&mut duo, "hello").work, Work::Do(Some(_))));
 }
 
+/// Proves A-7-8.
 #[test]
 fn threat_109_141_retention_none_keeps_no_result() {
     let mut duo = keeping("none");
@@ -88,6 +89,7 @@ fn threat_109_141_retention_none_keeps_no_result() {
     assert!(!format!("{:?}", duo.agents).contains("marker"));
 }
 
+/// Proves A-7-8.
 #[test]
 fn threat_142_retention_session_ends_with_it() {
     let mut duo = keeping("session");

@@ -35,6 +35,7 @@ fn grpc_name(status: GrpcStatus) -> String {
     name
 }
 
+/// Proves A-8-1 to A-8-12.
 #[test]
 fn the_table_is_the_profiles() {
     assert_eq!(ErrorCode::ALL.len(), TABLE.len());
@@ -61,6 +62,7 @@ fn grpc_numbers() {
     assert_eq!(GrpcStatus::Unauthenticated as u8, 16);
 }
 
+/// Proves A-8-16.
 #[test]
 fn retry_classes() {
     let class = |code: &str| ErrorCode::from(code).retry();

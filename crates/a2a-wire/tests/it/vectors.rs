@@ -30,6 +30,7 @@ fn every_message_is_read_and_written_back() {
     assert_eq!(kinds, Kind::ALL);
 }
 
+/// Proves A-9-9.
 #[test]
 fn manifest_hashes() {
     for side in ["client", "server"] {
@@ -49,6 +50,7 @@ fn manifest_hashes() {
     }
 }
 
+/// Proves A-9-9.
 #[test]
 fn policy_hash() {
     let case = section("policy");

@@ -166,6 +166,7 @@ async fn silent() -> (tokio::net::TcpListener, Arc<Models>) {
     )
 }
 
+/// Proves H-20, N-17.
 #[tokio::test]
 async fn a_model_does_a_task_with_the_tools_it_was_given() {
     let calls = [("grep", "{}"), ("danger", "{}")];

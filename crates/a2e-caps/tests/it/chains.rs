@@ -82,6 +82,7 @@ fn phases(events: &[Value]) -> Vec<(&str, &str)> {
 }
 
 /// The samples of section 4, field by field.
+/// Proves H-18, N-15.
 #[tokio::test]
 async fn every_field_is_there_with_its_type() {
     let mut agent = agent(vec![echo()]).await;

@@ -60,6 +60,7 @@ pub(crate) fn assert_refused(answer: &Value, code: &str, reason: &str) {
 }
 
 /// The sample environment: up on `inc`, done and worth 1.0 at 5.
+/// Proves H-14, N-11.
 #[tokio::test]
 async fn the_counter_counts_to_five() {
     let mut agent = agent().await;

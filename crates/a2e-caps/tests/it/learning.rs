@@ -74,6 +74,7 @@ pub(crate) async fn stats(agent: &mut Agent, component: &str) -> Value {
     stats["components"].clone()
 }
 
+/// Proves H-17, N-14.
 #[tokio::test]
 async fn feedback_counts_for_what_was_rated() {
     let mut agent = on_new_ledger().await;

@@ -148,6 +148,7 @@ async fn names(agent: &Client) -> Vec<String> {
     names.filter(|name| name.contains("__")).collect()
 }
 
+/// Proves H-19, N-16.
 #[tokio::test]
 async fn tools_of_a_server_are_listed_called_and_gone() {
     let remote = Remote::start(vec![constant(defined("look"), json!({"seen": 7}))]).await;

@@ -60,6 +60,7 @@ fn keys(response: &Value) -> Vec<Value> {
 }
 
 /// The samples of section 4, field by field.
+/// Proves H-16, N-13.
 #[tokio::test]
 async fn every_field_is_there_with_its_type() {
     let mut agent = one().await;

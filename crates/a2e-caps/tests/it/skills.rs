@@ -100,6 +100,7 @@ const RESEARCH: &str = "---\nname: research\ndescription: Looks things up\ntrigg
     tools: [grep]\ncategory: work\ntags: [web, text]\nwhen_to_use: for questions\n\
     argument_hint: '[topic]'\ninputs:\n  topic: string What\n---\nFind out about {topic}. {other}";
 
+/// Proves H-11, N-8.
 #[tokio::test]
 async fn a_skill_is_listed_with_every_key_and_without_its_instructions() {
     let bench = Bench::new();

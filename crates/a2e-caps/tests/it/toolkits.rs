@@ -135,6 +135,7 @@ impl Toolkit for Keyed {
     }
 }
 
+/// Proves H-13, N-10.
 #[tokio::test]
 async fn a_list_has_every_field_with_its_type() {
     let host = host(vec![keyed("keyed_get")], &store()).await;

@@ -169,6 +169,7 @@ async fn deferred_tools_are_found_when_asked_for() {
     }
 }
 
+/// Proves H-12, N-9.
 #[tokio::test]
 async fn a_call_has_its_events_and_every_field_of_its_result() {
     let mut agent = Agent::connect(&echoing()).await;

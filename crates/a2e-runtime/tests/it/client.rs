@@ -5,5 +5,5 @@ mod calls;
 mod faults;
 mod http;
 mod real;
-mod script;
+pub(crate) mod script;
 mod ws;

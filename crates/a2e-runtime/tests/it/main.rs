@@ -8,6 +8,7 @@
 mod bad_input;
 mod buffers;
 mod client;
+mod conformance;
 mod decisions;
 mod http_server;
 mod interrupted;

@@ -88,6 +88,7 @@ async fn listed(host: Host) -> Vec<String> {
 }
 
 /// Row 37: lists of all plugins become one response, higher priority first; an exclusive one is alone.
+/// Proves N-20, N-22.
 #[tokio::test]
 async fn lists_are_merged_by_priority() {
     let host = demo()
@@ -206,6 +207,7 @@ async fn a_client_that_leaves_stops_its_work() {
 }
 
 /// Seed 002: unknown types can be routed to a catch-all handler.
+/// Proves M-40, M-42 to M-44.
 #[tokio::test]
 async fn types_of_a_plugins_own() {
     let host = demo()

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use crate::support::{Late, TOKEN, TRANSPORTS, Transport, call, data, demo, handshake};
 
+/// Proves C-1, C-2, C-8, C-9, C-11, C-14, C-16, C-39.
 #[tokio::test]
 async fn connect_list_call_and_leave() {
     for transport in TRANSPORTS {
@@ -44,6 +45,7 @@ async fn connect_list_call_and_leave() {
     }
 }
 
+/// Proves C-13.
 #[tokio::test]
 async fn refusals() {
     for transport in TRANSPORTS {
@@ -61,6 +63,7 @@ async fn refusals() {
     }
 }
 
+/// Proves C-43, C-48.
 #[tokio::test]
 async fn errors_carry_everything() {
     for transport in TRANSPORTS {
@@ -87,6 +90,7 @@ async fn errors_carry_everything() {
 }
 
 /// Events come numbered and before the response, however slowly they are read.
+/// Proves C-18, C-22, M-36.
 #[tokio::test]
 async fn events_before_the_response() {
     for transport in TRANSPORTS {

@@ -94,6 +94,7 @@ impl Agent {
     }
 }
 
+/// Proves C-4, C-6, C-12.
 #[test]
 fn the_handshake_says_who_and_what_for() {
     let handshake = &Agent::new().written()[0];
@@ -105,6 +106,7 @@ fn the_handshake_says_who_and_what_for() {
     assert_eq!(handshake["agent_caps"], json!(["tools"]));
 }
 
+/// Proves C-13.
 #[test]
 fn a_refusal_and_a_silence() {
     let mut agent = Agent::new();
@@ -123,6 +125,7 @@ fn a_refusal_and_a_silence() {
     );
 }
 
+/// Proves C-36, C-37.
 #[test]
 fn events_and_responses_go_to_their_call() {
     let mut agent = Agent::connected();
@@ -173,6 +176,7 @@ fn peers_with_gaps() {
     assert_eq!(events.len(), 3);
 }
 
+/// Proves C-21.
 #[test]
 fn a_call_without_an_answer_times_out() {
     let mut agent = Agent::connected();

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::support::{Host, call, handshake, kinds, offer};
 
+/// Proves H-2, H-21, H-25 to H-29, H-31 to H-33, N-1, N-19, N-23.
 #[test]
 fn a_good_handshake_is_answered_with_what_was_negotiated() {
     let mut host = Host::new(Limits::default());
@@ -31,6 +32,7 @@ fn a_good_handshake_is_answered_with_what_was_negotiated() {
     );
 }
 
+/// Proves H-29, H-30, H-34 to H-36.
 #[test]
 fn each_reason_to_refuse() {
     for (message, reason) in [
@@ -60,6 +62,7 @@ fn each_reason_to_refuse() {
     }
 }
 
+/// Proves H-1.
 #[test]
 fn before_the_handshake_only_base_messages_are_served() {
     let mut host = Host::new(Limits::default());
@@ -85,6 +88,7 @@ fn before_the_handshake_only_base_messages_are_served() {
     assert!(host.started().is_empty() && open.started().is_empty());
 }
 
+/// Proves N-26, N-27.
 #[test]
 fn a_capability_that_was_not_accepted_is_refused() {
     let mut host = Host::active(Limits::default());
@@ -153,6 +157,7 @@ fn lines_behind_a_handshake_wait_for_it() {
 }
 
 /// A session that ends while a token is checked does not come back to life.
+/// Proves H-37.
 #[test]
 fn a_login_does_not_outlive_the_end_of_its_session() {
     let mut host = Host::new(Limits::default());

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::support::{Host, call, kinds, list, offer};
 
+/// Proves H-28.
 #[test]
 fn requests_start_in_order_and_no_more_at_once_than_agreed() {
     let mut host = Host::active(Limits {
@@ -55,6 +56,7 @@ fn the_queue_at_its_limit_and_past_it() {
     );
 }
 
+/// Proves M-37.
 #[test]
 fn exactly_one_response() {
     let mut host = Host::active(Limits::default());
@@ -76,6 +78,7 @@ fn exactly_one_response() {
     assert!(host.drain().is_empty());
 }
 
+/// Proves M-36.
 #[test]
 fn events_are_numbered_from_zero_and_end_with_the_response() {
     let mut host = Host::active(Limits::default());
@@ -300,6 +303,7 @@ fn a_slow_reader_holds_back_events_and_new_requests() {
 }
 
 /// Bad lines get the right code, and the session goes on.
+/// Proves M-19.
 #[test]
 fn bad_lines() {
     let mut host = Host::active(Limits::default());
@@ -352,6 +356,7 @@ fn bad_lines() {
 }
 
 /// Seed 002: "can be routed to a catch-all handler".
+/// Proves M-44.
 #[test]
 fn plugins_may_serve_types_that_the_catalogue_does_not_have() {
     let offers = [

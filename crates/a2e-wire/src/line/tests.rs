@@ -27,6 +27,7 @@ fn good(line: &str) -> Option<Vec<u8>> {
     Some(line.into())
 }
 
+/// Proves M-2, M-3, M-18.
 #[test]
 fn lf_crlf_blank_lines_and_a_missing_final_newline() {
     assert_eq!(
@@ -39,6 +40,7 @@ fn lf_crlf_blank_lines_and_a_missing_final_newline() {
     assert_eq!(whole(9, b"a\r"), [good("a")]);
 }
 
+/// Proves M-39.
 #[test]
 fn a_line_at_the_limit_and_past_it() {
     for end in ["\n", "\r\n", ""] {

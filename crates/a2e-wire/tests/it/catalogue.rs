@@ -22,6 +22,7 @@ fn words(value: &Value) -> BTreeSet<&str> {
     list(value).iter().filter_map(Value::as_str).collect()
 }
 
+/// Proves M-10, M-20.
 #[test]
 fn every_message_is_declared_as_the_catalogue_says() {
     let specified = specified();

@@ -22,6 +22,7 @@ fn written(message: &Message<'_>) -> Value {
     serde_json::from_slice(&out).unwrap()
 }
 
+/// Proves H-5, M-6.
 #[test]
 fn row_1_and_24_version_keys() {
     for (keys, supported) in [
@@ -108,6 +109,7 @@ fn row_6_unknown_types_that_must_be_answered() {
     }
 }
 
+/// Proves M-16.
 #[test]
 fn row_9_and_10_codes_for_bad_lines() {
     for line in [
@@ -333,6 +335,7 @@ fn row_107_other_members_of_an_observation() {
 }
 
 /// Rows 14 and 139: one line, whatever white space came in, and ASCII alone for event streams.
+/// Proves M-3, M-4, M-17.
 #[test]
 fn what_is_written_is_one_compact_line() {
     let line = "{ \"type\" : \"tool/call/req\",\n \"id\":\"é\", \"arguments\" : { \"a b\" : [ 1,\r\n\t\"ü\u{2028}\" ] } }";

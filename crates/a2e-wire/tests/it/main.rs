@@ -9,6 +9,7 @@
 mod attacks;
 mod catalogue;
 mod conflicts;
+mod conformance;
 mod properties;
 mod requests;
 mod sample;

@@ -30,6 +30,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
 }
 
 /// Seed 000, "Example".
+/// Proves H-3, H-4, H-6 to H-9, H-38.
 #[test]
 fn handshake_request() {
     let message = read(
@@ -47,6 +48,7 @@ fn handshake_request() {
 }
 
 /// Seed 000, "Example".
+/// Proves H-21, H-25, H-27 to H-29, H-39.
 #[test]
 fn handshake_response() {
     let message = read(
@@ -69,6 +71,7 @@ fn handshake_response() {
 }
 
 /// Seed 001, "Capability Metadata" (white space and all) and "Example".
+/// Proves H-31 to H-33, N-23.
 #[test]
 fn capability_metadata() {
     let text = r#"{
@@ -98,6 +101,7 @@ fn capability_metadata() {
 }
 
 /// Seed 002: the base and tool type maps, and the shape every message has.
+/// Proves M-11, M-15, M-21 to M-33.
 #[test]
 fn base_and_tool_types() {
     for name in [

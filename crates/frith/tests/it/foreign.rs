@@ -15,6 +15,7 @@ fn agent(arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {text}");
 }
 
+/// Proves H-22 to H-24, M-5 to M-9.
 #[test]
 fn python_over_stdio() {
     let folder = tempfile::tempdir().unwrap();

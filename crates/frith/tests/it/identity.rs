@@ -81,6 +81,7 @@ pub(crate) fn outcome(command: &mut Command) -> (i32, String, String) {
     )
 }
 
+/// Proves A-4-1.
 #[test]
 fn an_identity_is_made_shown_and_listed() {
     let user = User::new();

@@ -20,6 +20,7 @@ fn foreign(file: &Path) -> (i32, String, String) {
 }
 
 /// What is done: an independent check of a manifest agrees.
+/// Proves A-4-16, A-4-19.
 #[test]
 fn a_manifest_verifies_here_and_elsewhere() {
     let user = User::new();
@@ -71,6 +72,7 @@ const INVALID: &str = "INVALID_MANIFEST (manifest_invalid)";
 const UNVERIFIED: &str = "UNVERIFIED_AGENT (verification_failed)";
 
 /// The ways of the vectors `jws_reject`: each refused here with its code, and elsewhere.
+/// Proves A-4-20.
 #[test]
 fn a_manipulated_signature_is_refused() {
     let user = User::new();

@@ -46,6 +46,7 @@ fn records(node: &Node, event: &str) -> Vec<Value> {
 }
 
 /// However it spells what its specification leaves open.
+/// Proves A-1-5, A-2-1.
 #[test]
 fn the_base_specification_is_enough_to_call_a_node() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,6 +118,7 @@ impl Served {
 }
 
 /// It speaks HTTP/1.1 and no ALPN, as the server of a language's own library does.
+/// Proves A-1-5, A-2-3, A-3-4.
 #[test]
 fn a_node_calls_what_knows_only_the_base_specification() {
     let [its, ours] = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -177,6 +179,7 @@ fn curl(node: &Node, said: &Value) -> String {
 }
 
 /// A crash in the middle: what was captured before is worth nothing after, and work that has a name is not done again.
+/// Proves A-5-28, A-7-13, A-9-3.
 #[test]
 fn curl_walks_a_handshake_and_a_crash_lets_nothing_be_replayed() {
     let folder = tempfile::tempdir().unwrap();

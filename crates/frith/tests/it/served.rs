@@ -77,6 +77,7 @@ const ALL: [&str; 11] = [
 ];
 
 /// 002, base message schema: "Every A2E message conforms to this base schema".
+/// Proves M-5 to M-9, N-25.
 #[test]
 fn every_response_has_the_base_schema() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,6 +103,7 @@ fn every_response_has_the_base_schema() {
 }
 
 /// 001, "the agent can only use capabilities listed in `accepted_caps`".
+/// Proves N-26, N-27.
 #[test]
 fn every_request_needs_its_capability() {
     let folder = tempfile::tempdir().unwrap();

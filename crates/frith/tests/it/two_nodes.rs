@@ -68,6 +68,7 @@ fn records(data: &Path, event: &str) -> Vec<String> {
     about.map(str::to_owned).collect()
 }
 
+/// Proves A-1-1, A-1-2, A-5-1.
 #[test]
 fn they_prove_who_they_are_and_answer() {
     let pair = Pair::start("{}");

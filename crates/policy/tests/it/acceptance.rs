@@ -71,6 +71,7 @@ fn each_demand_at_its_limit_and_past_it() {
 }
 
 /// What a baseline peer's POLICY does not state it does not promise, and does not limit.
+/// Proves A-4-14.
 #[test]
 fn what_is_not_stated() {
     let silent = policy(&json!({}));

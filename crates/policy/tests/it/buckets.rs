@@ -25,6 +25,7 @@ fn limited(refused: Refused) -> Limited {
 }
 
 /// Threat 99: N + 1 requests, and 200 at once with N = 100.
+/// Proves A-7-10, A-7-12.
 #[test]
 fn threat_099_exactly_the_limit_passes() {
     let mut buckets = Buckets::new(10);
@@ -217,6 +218,7 @@ fn reset_at() {
 }
 
 /// `current_rate` counts the trailing period.
+/// Proves A-7-15.
 #[test]
 fn current_rate_is_that_of_the_trailing_period() {
     let mut bucket = TokenBucket::new(rate(10, 10), NOW);

@@ -27,6 +27,7 @@ fn vectors_intent_match() {
 }
 
 /// §11.3: "shifting text between domain and goal changes nothing".
+/// Proves A-2-9, A-10-7.
 #[test]
 fn domain_and_goal_make_one_name() {
     for (domain, goal) in [
@@ -49,6 +50,7 @@ fn domain_and_goal_make_one_name() {
 }
 
 /// §11.3: a version needs another label before it, and stands alone.
+/// Proves A-10-8, A-10-9.
 #[test]
 fn versions() {
     let parts = |text: &str| {

@@ -25,6 +25,7 @@ fn vectors_policy() {
     assert_eq!(hash, section["policy_hash"].as_str().unwrap());
 }
 
+/// Proves A-2-16 to A-2-20, A-2-22 to A-2-24.
 #[test]
 fn defaults_of_a_server() {
     let expected = json!({
@@ -38,6 +39,7 @@ fn defaults_of_a_server() {
 }
 
 /// "unknown content ignored, always hashed"; unknown fields are ignored.
+/// Proves A-10-12.
 #[test]
 fn extensions_are_kept_and_ignored() {
     let document = json!({"extensions": {"rate_limit": 0, "custom": [1.5, null]}, "new": null});
@@ -226,6 +228,7 @@ fn threat_106_bodies_are_smaller_than_max_payload_size() {
 }
 
 /// Threat 142: `session` ends with the session, `24h` after a day, and an hour later it is gone.
+/// Proves A-2-22.
 #[test]
 fn threat_142_how_long_data_is_kept() {
     let words = ["none", "session", "24h", "7d", "30d", "permanent"];

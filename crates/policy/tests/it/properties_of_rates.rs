@@ -31,6 +31,7 @@ fn within_bound(grants: &[u64], rate: Rate) -> bool {
 proptest! {
     /// Whatever is asked for whenever, with more keys than there is room for: no key gets more than
     /// its bucket and its rate give, and a request takes from all its buckets or none.
+    /// Proves A-7-11.
     #[test]
     fn buckets_never_give_too_much(
         rates in prop::collection::vec(any_rate(), 4),

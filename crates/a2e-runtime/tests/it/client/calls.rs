@@ -29,6 +29,7 @@ fn recorder() -> (Arc<Mutex<Vec<String>>>, Handler) {
 }
 
 /// Seed 003, "A2EClientError": all seven fields.
+/// Proves C-23, C-40 to C-47.
 #[tokio::test]
 async fn an_error_has_all_fields() {
     let (client, mut wire) = pair().await;
@@ -54,6 +55,7 @@ async fn an_error_has_all_fields() {
 }
 
 /// Seed 003, "Incoming Message Routing": pending call, event callback, push handler.
+/// Proves C-18, C-22, C-31 to C-33, C-35 to C-38.
 #[tokio::test]
 async fn the_three_ways_of_a_message() {
     let (client, mut wire) = pair().await;
@@ -103,6 +105,7 @@ async fn the_three_ways_of_a_message() {
 }
 
 /// Conflict 93: what a host says in both spellings is one push, by its id.
+/// Proves C-34.
 #[tokio::test]
 async fn a_push_in_two_spellings_is_one() {
     let (client, mut wire) = pair().await;
@@ -176,6 +179,7 @@ async fn the_host_asks() {
     }
 }
 
+/// Proves C-24.
 #[tokio::test]
 async fn typed_requests() {
     let (client, mut wire) = pair().await;
@@ -235,6 +239,7 @@ impl CustomRequest for Weather {
 }
 
 /// Seed 003, "Type Registry Extension".
+/// Proves C-30, M-41.
 #[tokio::test]
 async fn types_of_ones_own() {
     let (client, mut wire) = pair().await;
@@ -264,6 +269,7 @@ async fn types_of_ones_own() {
     assert_eq!(*seen.lock().unwrap(), [1.0]);
 }
 
+/// Proves C-26 to C-28.
 #[test]
 fn encode_and_decode() {
     let line = br#"{"type":"pong","id":"1","ts":1.5,"req_id":"2","uptime_seconds":3.0}"#;
@@ -300,6 +306,7 @@ async fn a_host_that_does_not_read() {
     }
 }
 
+/// Proves C-10.
 #[tokio::test]
 async fn dropping_the_last_client_says_goodbye() {
     let (client, mut wire) = pair().await;

@@ -25,6 +25,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
+    /// The next line as it came.
+    pub(crate) async fn hear_line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).await.unwrap();
+        line
+    }
+
     pub(crate) async fn say(&mut self, message: &Value) {
         let line = format!("{message}\n");
         // A client that has gone away hears nothing.

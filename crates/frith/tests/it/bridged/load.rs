@@ -167,6 +167,7 @@ fn take_over(pair: &Pair, new_key: &Value) {
 
 /// From the first word of a new key until it signs, no call in a session that is open fails, and nobody has
 /// to tell the node.
+/// Proves A-9-12.
 #[test]
 fn a_new_key_takes_over_while_calls_go_on() {
     let pair = Pair::start("", OFTEN);

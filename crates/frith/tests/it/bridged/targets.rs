@@ -279,6 +279,7 @@ fn requests_that_the_rules_deny_end_no_episode_of_others() {
     intact(&[&ada, &mallory, &b]);
 }
 
+/// Proves A-10-10.
 #[test]
 fn the_manifest_has_the_names_of_all_kinds() {
     let pair = pair();

@@ -10,6 +10,7 @@ use super::{ALL, agent, spawn, until_exit};
 use crate::mcp_servers::ask;
 use crate::node::{Node, Wire};
 
+/// Proves H-15, N-12.
 #[test]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
 fn a_process_is_followed_to_its_end() {
