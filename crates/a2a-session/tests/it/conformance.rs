@@ -1,6 +1,5 @@
 //! Document 004 (A2A protocol): what other tests leave out.
 
-use a2a_session::*;
 use a2a_wire::{ErrorCode, Reason};
 use serde_json::json;
 
