@@ -1,5 +1,5 @@
-//! What several crates need alike: quotas, byte budgets and bounded tables that stay fair, and files
-//! that are replaced whole.
+//! What several crates need alike: quotas, byte budgets and bounded tables that stay fair, a limit for
+//! messages of the log that repeat, and files that are replaced whole.
 //!
 //! Everything that a peer can fill is limited three ways: in all, for each holder, and with a
 //! reserve that only known holders use. [`Quota`] counts, [`Budget`] counts bytes and gives them
@@ -16,10 +16,12 @@
 
 mod atomic_file;
 mod budget;
+mod log_limit;
 mod quota;
 mod table;
 
 pub use atomic_file::{Durability, PRIVATE, TEMPORARY, replace_file, sync_folder};
 pub use budget::{Budget, Charge};
+pub use log_limit::{LeftOut, LogLimit};
 pub use quota::{Class, Exceeded, Limits, Quota};
 pub use table::Table;
