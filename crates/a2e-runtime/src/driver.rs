@@ -409,8 +409,11 @@ impl Driver {
         let Some(link) = &mut self.link else {
             return;
         };
-        if std::mem::take(&mut self.greets) {
-            link.welcome(self.settings.max_line);
+        if std::mem::take(&mut self.greets)
+            && let Some(known) = &self.known
+        {
+            let agent = &known.session.identity().agent;
+            link.welcome(agent, self.settings.max_line);
         }
         let mut bytes = 0_u64;
         while link.has_room() {

@@ -1,6 +1,6 @@
 //! A host: its plugins, its limits, and the connections it serves.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use a2e_session::{Failure, HostSession, Limits, failures};
@@ -15,6 +15,7 @@ use crate::approvals::Approvals;
 use crate::auth::{Authenticator, Open, Owner, Source};
 use crate::buffers;
 use crate::clock::{Clock, system_random};
+use crate::connections::{ConnectionSlot, Connections, EXTRA_CONNECTIONS};
 use crate::decision::Counters;
 use crate::driver::{Command, Driver};
 use crate::idempotency::IdempotencyCaches;
@@ -42,6 +43,7 @@ pub(crate) struct Inner {
     pub(crate) slots: Slots,
     pub(crate) access: AccessTable,
     newcomers: Newcomers,
+    connections: Connections,
     /// Places for those who were refused and have not gone.
     leaving: Semaphore,
     pub(crate) idempotency: IdempotencyCaches,
@@ -99,6 +101,7 @@ pub struct HostBuilder {
     audit: Option<audit::Log>,
     approvals: Option<Approvals>,
     idempotency: Option<Arc<dyn SnapshotStore>>,
+    max_connections: usize,
 }
 
 impl std::fmt::Debug for Host {
@@ -184,6 +187,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets how many connections all listeners of the host may have together.
+    #[must_use]
+    pub const fn max_connections(mut self, max_connections: usize) -> Self {
+        self.max_connections = max_connections;
+        self
+    }
+
     /// Sets how long requests may go on when the host stops.
     #[must_use]
     pub const fn drain(mut self, drain: Duration) -> Self {
@@ -234,6 +244,7 @@ impl HostBuilder {
         let policies = Arc::new(std::mem::take(&mut self.policies));
         let (audit, approvals) = (self.audit.take(), self.approvals.take());
         let idempotency = IdempotencyCaches::new(self.idempotency.take());
+        let connections = Connections::new(self.max_connections);
         let settings = self.finish();
         Host {
             inner: Arc::new(Inner {
@@ -247,6 +258,7 @@ impl HostBuilder {
                 sessions: Sessions::default(),
                 access: AccessTable::default(),
                 newcomers: Newcomers::default(),
+                connections,
                 leaving: Semaphore::new(MAX_LEAVING),
                 idempotency,
                 metrics: Metrics::default(),
@@ -271,6 +283,7 @@ impl Host {
             audit: None,
             approvals: None,
             idempotency: None,
+            max_connections: MAX_SESSIONS.saturating_add(EXTRA_CONNECTIONS),
             plugins: Vec::new(),
             settings: Settings {
                 registry: Registry::default(),
@@ -308,8 +321,18 @@ impl Host {
     /// If reading or writing fails.
     pub async fn serve(
         &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        source: Source,
+    ) -> std::io::Result<()> {
+        self.serve_accepted(stream, source, Weak::new()).await
+    }
+
+    /// Serves a connection that a listener has accepted, if there is a slot, and its session.
+    pub(crate) async fn serve_accepted(
+        &self,
         mut stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         source: Source,
+        slot: Weak<ConnectionSlot>,
     ) -> std::io::Result<()> {
         let admission = match self.admit(source) {
             Ok(admission) => admission,
@@ -324,7 +347,7 @@ impl Host {
             }
         };
         let settings = self.settings();
-        let link = Bytes::new(stream, settings.max_line_before());
+        let link = Bytes::new(stream, settings.max_line_before(), slot);
         let span = session_span(source);
         let driver = self.driver(settings, source, admission);
         driver.run(Some(Box::new(link))).instrument(span).await
@@ -378,6 +401,11 @@ impl Host {
         if let Some(log) = &self.inner.audit {
             log.reject(source.address(), None, reason);
         }
+    }
+
+    /// The connections of its listeners.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.inner.connections
     }
 
     /// Counts a connection of somebody who is not known yet.

@@ -10,7 +10,7 @@ mod ws;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use a2e_wire::LineTooLong;
@@ -26,6 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::auth::Source;
 use crate::clock::random_id;
+use crate::connections::{ConnectionSlot, Connections};
 use crate::host::{Full, Host};
 use crate::newcomers::Newcomer;
 
@@ -86,9 +87,9 @@ impl HttpServer {
         *self.guard.write().unwrap_or_else(PoisonError::into_inner) = guard;
     }
 
-    /// How many sessions its host may have.
-    pub(crate) fn max_sessions(&self) -> usize {
-        self.host.settings().max_sessions
+    /// The connections of its host.
+    pub(crate) fn connections(&self) -> &Connections {
+        self.host.connections()
     }
 
     /// Serves one connection until it ends.
@@ -100,23 +101,33 @@ impl HttpServer {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         connection: Connection,
     ) -> Result<(), hyper::Error> {
-        let newcomer = self.newcomer(connection.peer);
-        self.serve_newcomer(stream, connection, newcomer).await
+        let newcomer = self.newcomer(Source::Address(connection.peer.ip()));
+        let visitor = Visitor::new(connection, newcomer, Weak::new());
+        self.serve_visitor(stream, visitor).await
     }
 
-    /// Counts a connection.
-    pub(crate) fn newcomer(&self, peer: SocketAddr) -> Option<Newcomer> {
-        self.host.newcomer(Source::Address(peer.ip()))
-    }
-
-    /// The same for a connection that was counted; one that could not be is refused whatever it asks.
-    pub(crate) async fn serve_newcomer(
+    /// Serves a connection that a listener has accepted and counted.
+    pub(crate) async fn serve_accepted(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         connection: Connection,
-        newcomer: Option<Newcomer>,
+        (newcomer, slot): (Option<Newcomer>, Weak<ConnectionSlot>),
     ) -> Result<(), hyper::Error> {
-        let visitor = Visitor::new(connection, newcomer);
+        let visitor = Visitor::new(connection, newcomer, slot);
+        self.serve_visitor(stream, visitor).await
+    }
+
+    /// Counts a connection.
+    pub(crate) fn newcomer(&self, source: Source) -> Option<Newcomer> {
+        self.host.newcomer(source)
+    }
+
+    /// A connection for which there was no place is refused whatever it asks.
+    async fn serve_visitor(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        visitor: Visitor,
+    ) -> Result<(), hyper::Error> {
         // Boxed, so that a connection that only reads its stream does not keep the space.
         let service = service_fn(|request: Request<Incoming>| {
             let visitor = &visitor;
@@ -164,7 +175,10 @@ impl HttpServer {
             (&Method::POST, "/session") => return Ok(self.new_session(source)),
             (&Method::POST, "/send") => return self.send(request, visitor).await,
             (&Method::GET, "/stream") => return Ok(self.stream(request.headers(), visitor)),
-            (&Method::GET, "/ws") => return Ok(ws::upgrade(&self.host, request, source)),
+            (&Method::GET, "/ws") => {
+                let slot = visitor.visit.slot();
+                return Ok(ws::upgrade(&self.host, request, source, slot));
+            }
             (&Method::GET | &Method::HEAD, "/health") => {
                 return Ok(json(StatusCode::OK, r#"{"status":"ok"}"#));
             }

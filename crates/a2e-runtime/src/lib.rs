@@ -68,6 +68,7 @@ mod buffers;
 mod client;
 mod clock;
 pub mod config;
+mod connections;
 mod data_dir;
 mod decision;
 pub mod definitions;
@@ -110,6 +111,7 @@ pub use client::{
     CustomMessage, CustomRequest, Dial, Episode, Handler, HandlerId, Link, Memory, RawLink,
     Reconnect, Reply, Roots, Skills, Tools, custom_body, read_custom,
 };
+pub use connections::EXTRA_CONNECTIONS;
 pub use data_dir::{Claim, DataDir, DataError};
 pub use decision::{Listed, Permissions};
 pub use dispatch::{Errand, MAX_DEPTH, StandIn};

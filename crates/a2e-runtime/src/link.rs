@@ -45,8 +45,8 @@ pub(crate) trait Link: Send {
     /// Whether it takes more messages now.
     fn has_room(&self) -> bool;
 
-    /// The peer has shaken hands: its lines may be so long from now on.
-    fn welcome(&mut self, max_line: usize);
+    /// The peer has shaken hands as this agent: its lines may be so long from now on.
+    fn welcome(&mut self, agent: &str, max_line: usize);
 
     /// Sends what was taken; ready when all of it is sent.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;

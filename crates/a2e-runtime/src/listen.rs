@@ -4,13 +4,14 @@ use std::future::Future;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
-use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::Semaphore;
+use base::LogLimit;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::auth::Source;
+use crate::connections::{ConnectionSlot, Connections, Evictable};
 use crate::host::Host;
 use crate::http::{Connection, HttpServer};
 use crate::link::Local;
@@ -20,70 +21,73 @@ use crate::tls::Tls;
 /// Time for a peer to shake hands for TLS.
 const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// After the system refused a connection (no more descriptors) others may end meanwhile.
-const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// The system refused a connection (no more descriptors): how long to wait first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// HTTP connections beyond those of sessions: requests, health checks, pages.
-const MORE_CONNECTIONS: usize = 1024;
+/// Connections that cannot be accepted, and those that are closed.
+static REFUSED: LogLimit = LogLimit::new(1, Duration::from_secs(10));
+static CLOSED: LogLimit = LogLimit::new(1, Duration::from_secs(10));
 
 /// Serves NDJSON over TCP. It does not end by itself.
 pub async fn serve_tcp(host: Host, listener: TcpListener, tls: Option<Tls>) {
     loop {
-        let (stream, peer) = accept(|| listener.accept()).await;
+        let accepted = accept(host.connections(), || accept_tcp(&listener));
+        let (stream, source, slot) = accepted.await;
         let (host, tls) = (host.clone(), tls.clone());
-        let source = Source::Address(peer.ip());
         tokio::spawn(async move {
             stream.set_nodelay(true)?;
+            let (stream, slot) = Evictable::new(stream, slot);
             match tls {
                 // Boxed, so that a connection without TLS does not take the space of one with it.
-                Some(tls) => Box::pin(serve_secure(host, stream, tls, source)).await,
-                None => host.serve(stream, source).await,
+                Some(tls) => Box::pin(serve_secure(host, stream, tls, (source, slot))).await,
+                None => host.serve_accepted(stream, source, slot).await,
             }
         });
     }
 }
 
-async fn serve_secure(host: Host, stream: TcpStream, tls: Tls, source: Source) -> io::Result<()> {
+async fn serve_secure(
+    host: Host,
+    stream: Evictable<TcpStream>,
+    tls: Tls,
+    (source, slot): (Source, Weak<ConnectionSlot>),
+) -> io::Result<()> {
     // Shaking hands for TLS counts as what it is on the way to.
     let Some(newcomer) = host.newcomer(source) else {
         return Ok(());
     };
     let stream = secure(&tls, stream).await?;
     drop(newcomer);
-    host.serve(stream, source).await
+    host.serve_accepted(stream, source, slot).await
 }
 
 /// Serves NDJSON over a Unix socket. It does not end by itself.
 pub async fn serve_unix(host: Host, listener: UnixListener) {
     loop {
-        let (stream, _) = accept(|| listener.accept()).await;
+        let accepted = accept(host.connections(), || accept_unix(&listener));
+        let (stream, source, slot) = accepted.await;
         let host = host.clone();
         tokio::spawn(async move {
-            let source = Source::User(stream.peer_cred()?.uid());
-            host.serve(Local::new(stream)?, source).await
+            let (stream, slot) = Evictable::new(Local::new(stream)?, slot);
+            host.serve_accepted(stream, source, slot).await
         });
     }
 }
 
 /// Serves HTTP. It does not end by itself.
 pub async fn serve_http(server: HttpServer, listener: TcpListener, tls: Option<Tls>) {
-    let most = server.max_sessions().saturating_add(MORE_CONNECTIONS);
-    let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
     loop {
-        let (stream, peer) = accept(|| listener.accept()).await;
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!(%peer, "too many HTTP connections; closed one");
-            continue;
-        };
-        let newcomer = server.newcomer(peer);
+        let accepted = accept(server.connections(), || accept_tcp(&listener));
+        let (stream, source, slot) = accepted.await;
+        let newcomer = server.newcomer(source);
         if newcomer.is_none() && tls.is_some() {
             // To say so would take a handshake for TLS, which is more than it is worth.
             continue;
         }
         let (server, tls) = (server.clone(), tls.clone());
         tokio::spawn(async move {
-            let _place = place;
-            if let Err(error) = serve_one(&server, stream, tls, newcomer).await {
+            if let Err(error) = serve_one(&server, (stream, slot), tls, newcomer).await {
                 tracing::debug!(%error, "an HTTP connection broke");
             }
         });
@@ -127,7 +131,7 @@ fn is_socket(path: &Path) -> bool {
 
 async fn serve_one(
     server: &HttpServer,
-    stream: TcpStream,
+    (stream, slot): (TcpStream, Arc<ConnectionSlot>),
     tls: Option<Tls>,
     newcomer: Option<Newcomer>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -136,34 +140,64 @@ async fn serve_one(
         peer: stream.peer_addr()?,
         local: stream.local_addr()?,
     };
+    let (stream, slot) = Evictable::new(stream, slot);
+    let counted = (newcomer, slot);
     match tls {
         Some(tls) => {
             let stream = secure(&tls, stream).await?;
-            server.serve_newcomer(stream, connection, newcomer).await?;
+            server.serve_accepted(stream, connection, counted).await?;
         }
-        None => server.serve_newcomer(stream, connection, newcomer).await?,
+        None => server.serve_accepted(stream, connection, counted).await?,
     }
     Ok(())
 }
 
 async fn secure(
     tls: &Tls,
-    stream: TcpStream,
-) -> io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
+    stream: Evictable<TcpStream>,
+) -> io::Result<tokio_rustls::server::TlsStream<Evictable<TcpStream>>> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
     let accepted = tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream));
     accepted.await.map_err(late)?
 }
 
-/// The next connection, however often the system has none to give.
-async fn accept<T, F: Future<Output = io::Result<T>>>(mut next: impl FnMut() -> F) -> T {
+async fn accept_tcp(listener: &TcpListener) -> io::Result<(TcpStream, Source)> {
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, Source::Address(peer.ip())))
+}
+
+async fn accept_unix(listener: &UnixListener) -> io::Result<(UnixStream, Source)> {
+    let (stream, _) = listener.accept().await?;
+    let source = Source::User(stream.peer_cred()?.uid());
+    Ok((stream, source))
+}
+
+/// The next connection with its slot, however often the system has none to give.
+async fn accept<T, F: Future<Output = io::Result<(T, Source)>>>(
+    connections: &Connections,
+    mut next: impl FnMut() -> F,
+) -> (T, Source, Arc<ConnectionSlot>) {
+    let mut pause = FIRST_PAUSE;
     loop {
-        match next().await {
-            Ok(connection) => return connection,
+        let (connection, source) = match next().await {
+            Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "cannot take a connection");
-                tokio::time::sleep(AFTER_FAILURE).await;
+                if let Some(more) = REFUSED.admit(Instant::now()) {
+                    tracing::warn!(%error, "cannot accept a connection{more}");
+                }
+                if is_too_many(&error) {
+                    connections.evict_silent();
+                }
+                tokio::time::sleep(pause).await;
+                pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                continue;
             }
+        };
+        if let Some(slot) = connections.admit(source).await {
+            return (connection, source, slot);
+        }
+        if let Some(more) = CLOSED.admit(Instant::now()) {
+            tracing::warn!(%source, "closed a connection: there are as many as may be{more}");
         }
     }
 }

@@ -89,7 +89,7 @@ impl HttpServer {
         let Ok(identity) = settings.authenticator.authenticate(&login, source).await else {
             return Ok(unauthorized());
         };
-        visitor.visit.is_known();
+        visitor.visit.assign(&identity.agent);
         let (parts, body) = request.into_parts();
         let Ok(body) = tokio::time::timeout(BODY, read(body, settings.max_line, |_| {})).await
         else {

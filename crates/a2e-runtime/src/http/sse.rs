@@ -2,8 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub(super) struct Mailbox {
     outbound: Mutex<Outbound>,
     /// The longest line that is taken.
     max_line: AtomicUsize,
-    /// Whether the agent is known; changed under the lock of `outbound`.
-    is_known: AtomicBool,
+    /// The agent, when it is known; set under the lock of `outbound`.
+    agent: OnceLock<String>,
 }
 
 /// A line on its way to the session.
@@ -125,7 +125,7 @@ impl Mailboxes {
             inbound_bytes: AtomicUsize::new(0),
             outbound: Mutex::default(),
             max_line: AtomicUsize::new(max_line),
-            is_known: AtomicBool::new(false),
+            agent: OnceLock::new(),
         });
         self.lock().insert(id.clone(), Arc::clone(&mailbox));
         SseLink {
@@ -159,15 +159,15 @@ impl Mailbox {
 
     /// A connection serves the session, and is a newcomer's no longer than that is.
     pub(super) fn visited(&self, visit: &Visit) {
-        match self.is_known.load(Ordering::Relaxed) {
-            true => visit.is_known(),
-            false => self.count(&mut self.lock(), visit),
+        match self.agent.get() {
+            Some(agent) => visit.assign(agent),
+            None => self.count(&mut self.lock(), visit),
         }
     }
 
     fn count(&self, outbound: &mut Outbound, visit: &Visit) {
-        if self.is_known.load(Ordering::Relaxed) {
-            visit.is_known();
+        if let Some(agent) = self.agent.get() {
+            visit.assign(agent);
         } else if outbound.visits.len() < VISITS && !outbound.visits.contains(visit) {
             outbound.visits.push(visit.clone());
         }
@@ -305,13 +305,13 @@ impl Link for SseLink {
         }
     }
 
-    fn welcome(&mut self, max_line: usize) {
+    fn welcome(&mut self, agent: &str, max_line: usize) {
         self.mailbox.max_line.store(max_line, Ordering::Relaxed);
         let mut outbound = self.mailbox.lock();
-        self.mailbox.is_known.store(true, Ordering::Relaxed);
         for visit in std::mem::take(&mut outbound.visits) {
-            visit.is_known();
+            visit.assign(agent);
         }
+        let _ = self.mailbox.agent.set(agent.to_owned());
     }
 
     fn bytes(&self) -> usize {

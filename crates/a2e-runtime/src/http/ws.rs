@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
+use std::sync::Weak;
 use std::task::{Context, Poll, ready};
 
 use a2e_session::Transmit;
@@ -23,6 +24,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 use super::body::Answer;
 use super::{detail, refuse};
 use crate::auth::Source;
+use crate::connections::ConnectionSlot;
 use crate::host::{Admission, Host};
 use crate::link::{Link, Reader, Received};
 
@@ -30,6 +32,8 @@ use crate::link::{Link, Reader, Received};
 struct WsLink {
     socket: WebSocketStream<Rationed<TokioIo<Upgraded>>>,
     max_line: usize,
+    /// The slot of the connection, if a listener has accepted it.
+    slot: Weak<ConnectionSlot>,
     queued: VecDeque<Utf8Bytes>,
     queued_bytes: usize,
     /// Bytes that the library may not have written.
@@ -47,6 +51,7 @@ pub(super) fn upgrade(
     host: &Host,
     mut request: Request<Incoming>,
     source: Source,
+    slot: Weak<ConnectionSlot>,
 ) -> Response<Answer> {
     let headers = request.headers();
     let is_upgrade = has_word(headers, header::CONNECTION, "upgrade")
@@ -80,7 +85,7 @@ pub(super) fn upgrade(
     let host = host.clone();
     tokio::spawn(async move {
         match upgraded.await {
-            Ok(upgraded) => serve(&host, upgraded, source, admission).await,
+            Ok(upgraded) => serve(&host, upgraded, (source, slot), admission).await,
             Err(error) => tracing::debug!(%error, "a WebSocket did not come about"),
         }
     });
@@ -93,7 +98,12 @@ pub(super) fn upgrade(
     response
 }
 
-async fn serve(host: &Host, upgraded: Upgraded, source: Source, admission: Admission) {
+async fn serve(
+    host: &Host,
+    upgraded: Upgraded,
+    (source, slot): (Source, Weak<ConnectionSlot>),
+    admission: Admission,
+) {
     let settings = host.settings();
     let max_line = settings.max_line;
     // A message that is too long is answered, and the session goes on, unless it is much too long.
@@ -113,6 +123,7 @@ async fn serve(host: &Host, upgraded: Upgraded, source: Source, admission: Admis
     let link = WsLink {
         socket,
         max_line,
+        slot,
         queued: VecDeque::new(),
         queued_bytes: 0,
         unflushed: 0,
@@ -208,7 +219,10 @@ impl Link for WsLink {
         }
     }
 
-    fn welcome(&mut self, max_line: usize) {
+    fn welcome(&mut self, agent: &str, max_line: usize) {
+        if let Some(slot) = self.slot.upgrade() {
+            slot.assign(agent);
+        }
         self.max_line = max_line;
         self.socket.get_mut().left = None;
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
+use std::sync::Weak;
 use std::task::{Context, Poll, ready};
 
 use a2e_session::Transmit;
@@ -11,12 +12,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Link, Reader, Received};
 use crate::auth::Source;
+use crate::connections::ConnectionSlot;
 
 /// Lines over a stream of bytes.
 #[derive(Debug)]
 pub(crate) struct Bytes<S> {
     stream: S,
     framer: Framer,
+    /// The slot of the connection, if a listener has accepted it.
+    slot: Weak<ConnectionSlot>,
     output: Vec<u8>,
     /// How much of `output` is written.
     written: usize,
@@ -31,10 +35,11 @@ const CHUNK: usize = 16 * 1024;
 const GATHERED: usize = 64 * 1024;
 
 impl<S> Bytes<S> {
-    pub(crate) const fn new(stream: S, max_line: usize) -> Self {
+    pub(crate) const fn new(stream: S, max_line: usize, slot: Weak<ConnectionSlot>) -> Self {
         Self {
             stream,
             framer: Framer::new(max_line),
+            slot,
             output: Vec::new(),
             written: 0,
             unflushed: false,
@@ -80,8 +85,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
         self.output.push(b'\n');
     }
 
-    fn welcome(&mut self, max_line: usize) {
+    fn welcome(&mut self, agent: &str, max_line: usize) {
         self.framer.set_max_line(max_line);
+        if let Some(slot) = self.slot.upgrade() {
+            slot.assign(agent);
+        }
     }
 
     fn transport(&self, source: Source) -> &'static str {
