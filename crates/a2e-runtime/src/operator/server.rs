@@ -1,12 +1,13 @@
 //! The node's side of the operator's socket.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use base::LogLimit;
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader,
 };
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{NEWS, News, Operations, refusal};
 use crate::data_dir::{Claim, DataError, at};
+use crate::listen::is_too_many;
 
 /// The longest request, in bytes.
 pub(super) const MAX_LINE: usize = 64 * 1024;
@@ -28,12 +30,22 @@ pub(super) const MAX_CONNECTIONS: usize = 32;
 /// How long a request may take to come, and an answer to be taken.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Descriptors that are reserved: for a connection, and for what answering it opens.
+const RESERVED: usize = 4;
+
+/// After the system refused a connection.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Connections that cannot be accepted.
+static REFUSED: LogLimit = LogLimit::new(1, Duration::from_secs(10));
+
 /// Answers the operator.
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
     operations: Arc<Operations>,
+    reserve: Reserve,
     /// As long as it is held, no other process takes the socket away.
     _claim: Claim,
 }
@@ -66,24 +78,28 @@ impl Server {
             listener,
             path,
             operations: Arc::new(operations),
+            reserve: Reserve::default(),
             _claim: claim.clone(),
         })
     }
 
     /// Answers until it is to stop; what is being done then is finished first.
-    pub async fn run(self, stop: CancellationToken) {
+    pub async fn run(mut self, stop: CancellationToken) {
         let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut connections = JoinSet::new();
         loop {
+            if connections.is_empty() {
+                self.reserve.fill();
+            }
             let accepted = async {
                 let place = free.clone().acquire_owned().await;
                 (place, self.listener.accept().await)
             };
             let (place, accepted) = tokio::select! {
                 () = stop.cancelled() => break,
+                Some(_) = connections.join_next() => continue,
                 accepted = accepted => accepted,
             };
-            while connections.try_join_next().is_some() {}
             match accepted {
                 Ok((stream, _)) => {
                     let (operations, stop) = (self.operations.clone(), stop.clone());
@@ -92,9 +108,12 @@ impl Server {
                         drop(place);
                     });
                 }
+                Err(error) if is_too_many(&error) && self.reserve.release() => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection of the operator");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    if let Some(more) = REFUSED.admit(Instant::now()) {
+                        tracing::warn!(%error, "cannot accept a connection of the operator{more}");
+                    }
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
         }
@@ -104,6 +123,26 @@ impl Server {
         {
             tracing::warn!(%error, "cannot remove the operator's socket");
         }
+    }
+}
+
+/// Descriptors that are open only to be closed for the operator when no others are left.
+#[derive(Debug, Default)]
+struct Reserve(Vec<File>);
+
+impl Reserve {
+    /// Opens what is missing, as far as there are descriptors.
+    fn fill(&mut self) {
+        while self.0.len() < RESERVED
+            && let Ok(file) = File::open("/dev/null")
+        {
+            self.0.push(file);
+        }
+    }
+
+    /// Closes all of them; says whether there were any.
+    fn release(&mut self) -> bool {
+        !std::mem::take(&mut self.0).is_empty()
     }
 }
 
