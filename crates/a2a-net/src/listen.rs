@@ -5,10 +5,10 @@ mod admission;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use a2a_session::Source;
-use base::Budget;
+use base::{Budget, LogLimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -66,8 +66,12 @@ pub enum ListenError {
     Tls(#[from] TlsError),
 }
 
-/// After the system refused a connection (no more descriptors) others may end meanwhile.
-const AFTER_FAILURE: Duration = Duration::from_millis(100);
+/// The system refused a connection (no more descriptors): how long to wait first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Connections that cannot be accepted.
+static REFUSED: LogLimit = LogLimit::new(1, Duration::from_secs(10));
 
 impl Exposure {
     /// Who can reach these addresses.
@@ -174,6 +178,7 @@ struct Server<S> {
 
 impl<S: Service> Server<S> {
     async fn accept(self: Arc<Self>, socket: TcpListener) {
+        let mut pause = FIRST_PAUSE;
         loop {
             let accepted = tokio::select! {
                 accepted = socket.accept() => accepted,
@@ -182,13 +187,17 @@ impl<S: Service> Server<S> {
             let (stream, source) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot take an A2A connection");
-                    tokio::time::sleep(AFTER_FAILURE).await;
+                    if let Some(more) = REFUSED.admit(Instant::now()) {
+                        tracing::warn!(%error, "cannot accept an A2A connection{more}");
+                    }
+                    tokio::time::sleep(pause).await;
+                    pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
                     continue;
                 }
             };
+            pause = FIRST_PAUSE;
             // To say why would take a handshake for TLS, which is more than it is worth.
-            let Some(place) = self.admission.enter(source.ip()) else {
+            let Some(place) = self.admission.enter(source.ip()).await else {
                 tracing::debug!(%source, "too many A2A connections; closed one");
                 continue;
             };
@@ -197,7 +206,7 @@ impl<S: Service> Server<S> {
             self.connections.spawn(async move {
                 tokio::select! {
                     () = server.killed.cancelled() => {}
-                    () = place.closed.cancelled() => {
+                    () = place.evicted.cancelled() => {
                         tracing::debug!(%source, "an idle A2A connection gave way to another");
                     }
                     () = server.visit(stream, source, &place) => {}

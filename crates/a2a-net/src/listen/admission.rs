@@ -2,10 +2,12 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base::{Class, Limits, Table};
 use bytes::Bytes;
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::transport::{Answer, Arrived, Service};
 
@@ -26,6 +28,9 @@ struct State {
 
 #[derive(Debug)]
 struct Connection {
+    /// Is cancelled when another connection gets the place.
+    evicted: CancellationToken,
+    /// Is cancelled when the connection has ended.
     closed: CancellationToken,
     /// Messages that are worked on.
     messages: usize,
@@ -37,8 +42,12 @@ pub(super) struct Place {
     admission: Arc<Admission>,
     number: u64,
     /// Is cancelled when another connection gets the place.
-    pub(super) closed: CancellationToken,
+    pub(super) evicted: CancellationToken,
+    _closed: DropGuard,
 }
+
+/// How long to wait until an evicted connection has closed.
+const CLOSING: Duration = Duration::from_secs(1);
 
 impl Admission {
     pub(super) fn new(most: usize, most_per_source: usize) -> Arc<Self> {
@@ -57,8 +66,17 @@ impl Admission {
     }
 
     /// A place for a connection, if there is one: its source has fewer than it may have, and there is
-    /// room, or an idle connection to close.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    /// room, or an idle connection, which is closed first.
+    pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let (place, evicted) = self.insert(address)?;
+        if let Some(evicted) = evicted {
+            // So that there are never many more descriptors in use than connections.
+            let _ = timeout(CLOSING, evicted.closed.cancelled()).await;
+        }
+        Some(place)
+    }
+
+    fn insert(self: &Arc<Self>, address: IpAddr) -> Option<(Place, Option<Connection>)> {
         let source = source(address);
         let mut state = self.lock();
         if state.connections.held(&source, Class::Stranger) >= self.most_per_source {
@@ -66,21 +84,25 @@ impl Admission {
         }
         state.last = state.last.saturating_add(1);
         let number = state.last;
-        let closed = CancellationToken::new();
+        let (evicted, closed) = (CancellationToken::new(), CancellationToken::new());
         let connection = Connection {
+            evicted: evicted.clone(),
             closed: closed.clone(),
             messages: 0,
         };
         let connections = &mut state.connections;
         let inserted = connections.insert(source, Class::Stranger, number, connection);
-        if let Some((_, evicted)) = inserted.ok()? {
-            evicted.closed.cancel();
+        let replaced = inserted.ok()?.map(|(_, replaced)| replaced);
+        if let Some(replaced) = &replaced {
+            replaced.evicted.cancel();
         }
-        Some(Place {
+        let place = Place {
             admission: Arc::clone(self),
             number,
-            closed,
-        })
+            evicted,
+            _closed: closed.drop_guard(),
+        };
+        Some((place, replaced))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -158,32 +180,33 @@ fn source(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> IpAddr {
-        text.parse().unwrap()
+    fn enter(admission: &Arc<Admission>, address: &str) -> Option<Place> {
+        let (place, _) = admission.insert(address.parse().unwrap())?;
+        Some(place)
     }
 
     #[test]
     fn a_source_is_an_address_or_a_64() {
         let admission = Admission::new(1000, 2);
-        let _one = admission.enter(at("2001:db8::1")).unwrap();
-        let two = admission.enter(at("2001:db8::ffff:1")).unwrap();
-        assert!(admission.enter(at("2001:db8::2")).is_none());
-        assert!(admission.enter(at("2001:db8:0:1::2")).is_some());
+        let _one = enter(&admission, "2001:db8::1").unwrap();
+        let two = enter(&admission, "2001:db8::ffff:1").unwrap();
+        assert!(enter(&admission, "2001:db8::2").is_none());
+        assert!(enter(&admission, "2001:db8:0:1::2").is_some());
         drop(two);
-        assert!(admission.enter(at("2001:db8::2")).is_some());
-        let _one = admission.enter(at("192.0.2.1")).unwrap();
-        let _two = admission.enter(at("::ffff:192.0.2.1")).unwrap();
-        assert!(admission.enter(at("192.0.2.1")).is_none());
-        assert!(admission.enter(at("192.0.2.2")).is_some());
+        assert!(enter(&admission, "2001:db8::2").is_some());
+        let _one = enter(&admission, "192.0.2.1").unwrap();
+        let _two = enter(&admission, "::ffff:192.0.2.1").unwrap();
+        assert!(enter(&admission, "192.0.2.1").is_none());
+        assert!(enter(&admission, "192.0.2.2").is_some());
     }
 
     #[test]
     fn there_is_an_end_to_all_of_them_and_nothing_is_left_behind() {
         let admission = Admission::new(3, 2);
         let sources = ["192.0.2.1", "192.0.2.1", "192.0.2.2"];
-        let places = sources.map(|source| Arc::new(admission.enter(at(source)).unwrap()));
+        let places = sources.map(|source| Arc::new(enter(&admission, source).unwrap()));
         let working: Vec<_> = places.iter().map(Place::work).collect();
-        assert!(admission.enter(at("192.0.2.3")).is_none(), "all are in use");
+        assert!(enter(&admission, "192.0.2.3").is_none(), "all are in use");
         drop((working, places));
         assert!(admission.lock().connections.is_empty());
     }
@@ -192,15 +215,15 @@ mod tests {
     fn an_idle_connection_of_the_source_with_the_most_gives_way() {
         let admission = Admission::new(4, 3);
         let flood: Vec<_> = (0..3)
-            .map(|_| Arc::new(admission.enter(at("192.0.2.1")).unwrap()))
+            .map(|_| Arc::new(enter(&admission, "192.0.2.1").unwrap()))
             .collect();
-        let other = admission.enter(at("192.0.2.2")).unwrap();
-        assert!(admission.enter(at("192.0.2.1")).is_none(), "its share");
+        let other = enter(&admission, "192.0.2.2").unwrap();
+        assert!(enter(&admission, "192.0.2.1").is_none(), "its share");
         // The first is in use, and the second was used last.
         let _working = flood[0].work();
         drop(flood[1].work());
-        let new = admission.enter(at("192.0.2.3")).unwrap();
-        let closed = |place: &Place| place.closed.is_cancelled();
+        let new = enter(&admission, "192.0.2.3").unwrap();
+        let closed = |place: &Place| place.evicted.is_cancelled();
         assert_eq!(
             flood.iter().map(|it| closed(it)).collect::<Vec<_>>(),
             [false, false, true]
