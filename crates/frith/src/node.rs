@@ -4,6 +4,7 @@ mod access;
 mod agents;
 mod build;
 mod chains;
+mod descriptors;
 mod doors;
 mod integrity;
 mod joined;
@@ -50,6 +51,7 @@ pub(crate) use agents::Agents;
 use agents::Needs;
 use bridge::Names;
 pub(crate) use build::builder;
+use descriptors::max_connections;
 use integrity::{CheckedStore, unusable};
 pub(crate) use joined::LatePeers;
 use joined::{Joined, Plan};
@@ -166,7 +168,8 @@ impl Node {
         let left_open = chains::left_open(&shared.chains, config, &tokens).await?;
         let (builder, described) = builder(config, &shared, &|it| tracing::info!("{it}")).await?;
         shared.capabilities.take(described);
-        let host = builder.build();
+        let max_connections = max_connections(config);
+        let host = builder.max_connections(max_connections.agents).build();
         let (tls, http) = (tls(config)?, http_server(&host, config));
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         endpoints.did = identity.identity.did().to_string();
@@ -179,6 +182,7 @@ impl Node {
             store,
             log: shared.audit.clone(),
             book: Arc::clone(&book),
+            max_connections: max_connections.peers,
         })
         .await?;
         endpoints.a2a = agents.as_ref().map(|agents| agents.url());

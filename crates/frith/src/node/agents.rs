@@ -51,6 +51,8 @@ pub(super) struct Needs<'a> {
     pub(super) store: store::Store,
     pub(super) log: Option<audit::Log>,
     pub(super) book: Arc<BookFile>,
+    /// Connections of peers at once.
+    pub(super) max_connections: usize,
 }
 
 /// What the configuration says of agents.
@@ -139,7 +141,7 @@ impl Agents {
         let client = Client::new(Arc::clone(&home), client_settings(a2a), couriers, guard);
         let stop = CancellationToken::new();
         let limits = Limits {
-            connections: a2a.limits.connections,
+            connections: needs.max_connections,
             connections_per_source: a2a.limits.connections_per_source,
             drain: needs.config.global_limits.drain,
             ..Limits::default()

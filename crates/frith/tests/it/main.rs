@@ -14,6 +14,7 @@ mod chains;
 mod components;
 mod config;
 mod declared;
+mod descriptors;
 mod done_once;
 mod environments;
 mod errors;

@@ -25,6 +25,20 @@ impl Node {
 
     /// The same, with these in its environment.
     pub(crate) fn start_with(folder: &Path, config: &str, variables: &[(&str, &Path)]) -> Self {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_frith"));
+        program.envs(variables.iter().copied());
+        Self::start_as(folder, config, program)
+    }
+
+    /// The same, with so many open files at most.
+    pub(crate) fn start_with_open_files(folder: &Path, config: &str, most: usize) -> Self {
+        let mut program = Command::new("sh");
+        let script = format!("ulimit -n {most}; exec \"$0\" \"$@\"");
+        program.args(["-c", &script, env!("CARGO_BIN_EXE_frith")]);
+        Self::start_as(folder, config, program)
+    }
+
+    fn start_as(folder: &Path, config: &str, mut program: Command) -> Self {
         // Most tests are about the node, and use the tools that are there to try things with.
         let config = if config == "{}" { "" } else { config };
         let demo = match config.contains("plugins") || config.starts_with('{') {
@@ -38,13 +52,12 @@ impl Node {
             true => [].as_slice(),
             false => &["--a2a-listen", "127.0.0.1:0"],
         };
-        let mut process = Command::new(env!("CARGO_BIN_EXE_frith"))
+        let mut process = program
             .args(["up", "--listen", "127.0.0.1:0"])
             .args(a2a)
             .arg("--data")
             .arg(folder.join("data"))
             .current_dir(folder)
-            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
