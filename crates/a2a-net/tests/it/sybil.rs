@@ -304,3 +304,57 @@ async fn threat_101_fresh_agents_leave_room_for_the_verified() {
         .filter(|it| it.peer.trust_level == TrustLevel::Verified);
     assert_eq!(verified.count(), 3);
 }
+
+/// Threat 101: a partner's agents may share one address. Those that are added, pinned or vouched for are
+/// not counted for it; strangers beside them are.
+#[tokio::test]
+async fn threat_101_known_agents_are_not_counted_for_their_source() {
+    const SHARED: u16 = 7;
+    let agent = |number: u16| Newcomer {
+        source: Newcomer::new(SHARED).source,
+        ..Newcomer::new(number)
+    };
+    let [added, pinned, vouched_for, strangers] = [10, 20, 30, 40].map(|first| first..first + 4);
+    let mut made = Made {
+        trust: vouched(),
+        ..Made::of(SERVER)
+    };
+    for number in added.clone() {
+        made.rules.added.insert(agent(number).did().to_string());
+    }
+    for number in pinned.clone() {
+        let pins = a2a_identity::Pins {
+            keys: vec![agent(number).key().verifying_key().digest()],
+            manifest: None,
+        };
+        made.rules
+            .pins
+            .insert(agent(number).did().to_string(), pins);
+    }
+    let home = made.node().await.home;
+    let mut settings = ServerSettings::new().unwrap();
+    settings.config.limits.hello_rate = policy::Rate::new(1000, 1).unwrap();
+    settings.config.limits.sessions_per_source = 2;
+    let server = Server::start(home, settings);
+    let client = Made::of(CLIENT).node().await.home;
+    for (numbers, anchor) in [
+        (added, None),
+        (pinned, None),
+        (vouched_for, Some(ANCHOR)),
+        (strangers.clone(), None),
+    ] {
+        for number in numbers {
+            let shaken = agent(number).shake(&server, &client, anchor).await;
+            assert!(shaken.is_ok(), "{number}: {:?}", shaken.err());
+        }
+    }
+    let sessions = server.sessions();
+    assert_eq!(sessions.len(), 3 * 4 + 2);
+    // Of the strangers those that came last; the sessions before them were idle and gave way.
+    let strangers: Vec<_> = strangers
+        .map(|number| agent(number).did().to_string())
+        .collect();
+    let has_session = |did: &&String| sessions.iter().any(|it| it.peer.did == **did);
+    let left: Vec<_> = strangers.iter().filter(has_session).collect();
+    assert_eq!(left, [&strangers[2], &strangers[3]]);
+}
