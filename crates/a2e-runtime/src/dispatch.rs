@@ -23,6 +23,7 @@ use crate::decision::{
 };
 use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, note_failure, poll_caught, span_of};
 use crate::host::Host;
+use crate::in_flight::AGENT_LIMIT;
 use crate::metrics::Ended;
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, Takes};
 use crate::resolution::{Resolution, normalize, open_selector};
@@ -226,6 +227,15 @@ impl Request {
             }
             return Err(failure);
         }
+        let _slot = match host.inner.in_flight.begin(asked.agent(), namespace) {
+            Ok(slot) => slot,
+            Err(failure) => {
+                if let Some(log) = &host.inner.audit {
+                    log.reject(None, Some(asked.agent()), AGENT_LIMIT);
+                }
+                return Err(failure);
+            }
+        };
         let note = Note::take(host.inner.audit.as_ref(), asked).map_err(|error| {
             tracing::debug!(%error, "a request is refused");
             unrecorded(namespace)

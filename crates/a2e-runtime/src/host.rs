@@ -19,6 +19,7 @@ use crate::connections::{ConnectionSlot, Connections, EXTRA_CONNECTIONS};
 use crate::decision::Counters;
 use crate::driver::{Command, Driver};
 use crate::idempotency::IdempotencyCaches;
+use crate::in_flight::{InFlight, MAX_REQUESTS_PER_AGENT};
 use crate::journal;
 use crate::link::{Bytes, Link};
 use crate::metrics::Metrics;
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     pub(crate) access: AccessTable,
     newcomers: Newcomers,
     connections: Connections,
+    pub(crate) in_flight: InFlight,
     /// Places for those who were refused and have not gone.
     leaving: Semaphore,
     pub(crate) idempotency: IdempotencyCaches,
@@ -102,6 +104,7 @@ pub struct HostBuilder {
     approvals: Option<Approvals>,
     idempotency: Option<Arc<dyn SnapshotStore>>,
     max_connections: usize,
+    max_requests_per_agent: usize,
 }
 
 impl std::fmt::Debug for Host {
@@ -194,6 +197,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets how many requests one agent may have under way, in all its sessions.
+    #[must_use]
+    pub const fn max_requests_per_agent(mut self, max_requests_per_agent: usize) -> Self {
+        self.max_requests_per_agent = max_requests_per_agent;
+        self
+    }
+
     /// Sets how long requests may go on when the host stops.
     #[must_use]
     pub const fn drain(mut self, drain: Duration) -> Self {
@@ -245,6 +255,7 @@ impl HostBuilder {
         let (audit, approvals) = (self.audit.take(), self.approvals.take());
         let idempotency = IdempotencyCaches::new(self.idempotency.take());
         let connections = Connections::new(self.max_connections);
+        let in_flight = InFlight::new(self.max_requests_per_agent);
         let settings = self.finish();
         Host {
             inner: Arc::new(Inner {
@@ -259,6 +270,7 @@ impl HostBuilder {
                 access: AccessTable::default(),
                 newcomers: Newcomers::default(),
                 connections,
+                in_flight,
                 leaving: Semaphore::new(MAX_LEAVING),
                 idempotency,
                 metrics: Metrics::default(),
@@ -284,6 +296,7 @@ impl Host {
             approvals: None,
             idempotency: None,
             max_connections: MAX_SESSIONS.saturating_add(EXTRA_CONNECTIONS),
+            max_requests_per_agent: MAX_REQUESTS_PER_AGENT,
             plugins: Vec::new(),
             settings: Settings {
                 registry: Registry::default(),

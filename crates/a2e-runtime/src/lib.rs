@@ -78,6 +78,7 @@ mod driver;
 mod host;
 mod http;
 mod idempotency;
+mod in_flight;
 mod journal;
 mod learning;
 mod link;

@@ -27,7 +27,7 @@ audit: false
 a2a: false
 plugins: [{{name: demo, type: demo}}]
 server: {{listen: '{http}', tcp: '127.0.0.1:0'}}
-global_limits: {{max_sessions: 20000, max_sessions_per_agent: 20000}}
+global_limits: {{max_sessions: 20000, max_sessions_per_agent: 20000, max_requests_per_agent: 20000}}
 telemetry: {{log: warn}}
 "
     )

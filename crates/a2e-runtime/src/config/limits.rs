@@ -27,6 +27,9 @@ pub struct GlobalLimits {
     /// How long a held call waits for the operator's word, and how long an approval of a call stands
     /// that nobody waits for any more.
     pub approval: Duration,
+    /// Requests of one agent under way at once, in all its sessions; more are refused, and can be tried
+    /// again.
+    pub max_requests_per_agent: usize,
     /// Requests that tools make to one host at once; others wait.
     pub max_fetches_per_host: usize,
     /// Requests that tools make for one agent at once; more are refused, and can be tried again.
@@ -52,6 +55,7 @@ impl Default for GlobalLimits {
             max_newcomers: crate::host::MAX_NEWCOMERS,
             drain: Duration::from_secs(10),
             approval: crate::approvals::PATIENCE,
+            max_requests_per_agent: crate::in_flight::MAX_REQUESTS_PER_AGENT,
             max_fetches_per_host: 6,
             max_fetches_per_agent: 8,
             max_commands_per_agent: 32,
@@ -88,6 +92,11 @@ pub(super) fn global_limits(field: &Field<'_>) -> Option<GlobalLimits> {
         ),
         ("max_sessions", 1..=1_000_000, &mut limits.max_sessions),
         ("max_newcomers", 1..=1_000_000, &mut limits.max_newcomers),
+        (
+            "max_requests_per_agent",
+            1..=100_000,
+            &mut limits.max_requests_per_agent,
+        ),
         (
             "max_fetches_per_host",
             1..=16,

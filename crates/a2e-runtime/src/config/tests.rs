@@ -306,6 +306,7 @@ fn numbers_have_limits() {
         ("max_buffered_per_agent", 1 << 20, 1 << 40),
         ("max_sessions", 1, 1_000_000),
         ("max_sessions_per_agent", 1, 1_000_000),
+        ("max_requests_per_agent", 1, 100_000),
         ("max_fetches_per_host", 1, 16),
         ("max_fetches_per_agent", 1, 16),
         ("max_commands_per_agent", 1, 10_000),

@@ -4,12 +4,12 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Waiting, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use a2e_session::{HostSession, Login, Now, Transmit, failures};
 use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse, Resume};
 use a2e_wire::{Body, Charset, Envelope, Message, Raw, SessionId};
-use base::{Class, Exceeded};
+use base::{Class, Exceeded, LogLimit};
 use policy::{Retention, TrustLevel};
 use tokio::sync::mpsc::error::SendError;
 use tracing::Instrument;
@@ -29,6 +29,9 @@ use crate::session::{At, Session};
 use crate::sessions::Entry;
 use crate::slots::Holder;
 use crate::snapshot::SnapshotMode;
+
+/// Handshakes that were refused.
+static REFUSED: LogLimit = LogLimit::new(10, Duration::from_secs(10));
 
 /// The agent of a session.
 pub(super) struct Known {
@@ -86,7 +89,9 @@ impl Driver {
             },
             Err(reason) => {
                 add(&self.host.inner.metrics.logins_refused, 1);
-                tracing::info!(reason = reason.as_str(), "refused a handshake");
+                if let Some(more) = REFUSED.admit(Instant::now()) {
+                    tracing::info!(reason = reason.as_str(), "refused a handshake{more}");
+                }
                 self.session.login_refused(now, reason);
             }
         }

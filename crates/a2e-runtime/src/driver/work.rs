@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as Waiting, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use a2e_session::{EventError, Failure, Request, Token, failures};
 use a2e_wire::{Body, Decoder, ErrorCode, Message, MessageId, Namespace, Sender, Tag, Timestamp};
+use base::{Charge, LogLimit};
 use canonical::Digest;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -21,11 +22,15 @@ use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
 use crate::decision::{Asked, Repetition, RuleName, revoked, unrecorded};
 use crate::idempotency::{Begun, Ending, Follow, IdempotencyCache, Key, Outcome as Retried, Piece};
+use crate::in_flight::AGENT_LIMIT;
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, SendError};
 use crate::resolution::{Resolution, normalize, open_selector};
 use crate::session::Session;
 use crate::snapshot::SnapshotMode;
+
+/// Requests that cannot be recorded.
+static NOT_EXECUTED: LogLimit = LogLimit::new(1, Duration::from_secs(10));
 
 /// A call that the operator is asked about.
 pub(super) struct Held {
@@ -60,6 +65,8 @@ pub(super) struct Work {
     streaming: bool,
     /// What will be put on record of it.
     pub(super) note: Option<Box<Note>>,
+    /// What it takes of the agent's requests.
+    slot: Option<Charge<String>>,
 }
 
 /// How the work on a request ended: what the agent is sent now, and what a retry gets.
@@ -113,15 +120,14 @@ impl Driver {
             approved: None,
             streaming: wants_events(&request.message.body),
             note: None,
+            slot: None,
         };
         let (session, unresolved) = (Arc::clone(&known.session), Resolution::default());
         let asked = Asked::new(&session, &request.message, &request.line, &unresolved);
         // Also what is sent again counts: its answer may be large.
-        let policies = self.host.policies();
-        let rules = policies.of(asked.agent());
-        if let Err(failure) = self.host.inner.counters.count(rules, self.now, asked) {
-            self.count_refusal(asked.agent(), RATE_LIMITED);
-            return self.end_work(token, Some(work), Finished::refused(failure));
+        match self.count_request(asked) {
+            Ok(slot) => work.slot = Some(slot),
+            Err(failure) => return self.end_work(token, Some(work), Finished::refused(failure)),
         }
         if !work.id.is_empty() {
             let cache = &known.idempotency;
@@ -157,6 +163,16 @@ impl Driver {
         }
     }
 
+    /// Counts a request: by the rate of its agent, and among those that the agent has under way.
+    fn count_request(&self, asked: Asked<'_>) -> Result<Charge<String>, Failure> {
+        let (inner, agent) = (&self.host.inner, asked.agent());
+        let policies = self.host.policies();
+        let counted = inner.counters.count(policies.of(agent), self.now, asked);
+        counted.inspect_err(|_| self.count_refusal(agent, RATE_LIMITED))?;
+        let begun = inner.in_flight.begin(agent, asked.namespace());
+        begun.inspect_err(|_| self.count_refusal(agent, AGENT_LIMIT))
+    }
+
     /// Gives a request to its plugin.
     pub(super) fn dispatch(
         &mut self,
@@ -181,7 +197,9 @@ impl Driver {
                     // Nobody waits for it any more.
                     Ok(false) => return Finished::interrupted(failures::interrupted()),
                     Err(error) => {
-                        tracing::error!(%error, "a request that cannot be recorded is not executed");
+                        if let Some(more) = NOT_EXECUTED.admit(Instant::now()) {
+                            tracing::error!(%error, "a request that cannot be recorded is not executed{more}");
+                        }
                         return Finished::refused(not_recorded(namespace));
                     }
                 }

@@ -156,6 +156,7 @@ fn bare(config: &Config, shared: &Shared) -> HostBuilder {
         .max_sessions_per_agent(limits.max_sessions_per_agent)
         .max_buffered(limits.max_buffered, limits.max_buffered_per_agent)
         .max_newcomers(limits.max_newcomers)
+        .max_requests_per_agent(limits.max_requests_per_agent)
         .drain(limits.drain);
     if let Some(stores) = &shared.sessions {
         builder = builder

@@ -26,6 +26,7 @@ pub(super) fn take_later(new: &mut Config, current: &Config) -> Vec<String> {
         "snapshot_store": snapshot_store;
         "global_limits.approval_seconds": global_limits.approval;
         "global_limits.drain_seconds": global_limits.drain;
+        "global_limits.max_requests_per_agent": global_limits.max_requests_per_agent;
         "global_limits.max_fetches_per_host": global_limits.max_fetches_per_host;
         "global_limits.max_fetches_per_agent": global_limits.max_fetches_per_agent;
         "global_limits.max_commands_per_agent": global_limits.max_commands_per_agent;
