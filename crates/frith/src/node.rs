@@ -383,6 +383,7 @@ fn open_store(config: &Config, data: &DataDir) -> Result<(CheckedStore, store::S
     let options = store::Options {
         sync: config.store.sync,
         max_bytes: config.store.max_bytes,
+        limits: store::Limits::within(config.store.max_bytes),
         ..store::Options::new(&file)
     };
     let database = Sqlite::open(&options).map_err(|error| unusable(&file, error))?;

@@ -70,6 +70,9 @@ pub const MAX_NAME: usize = 1024;
 /// otherwise.
 pub const MAX_TASK_LIST: usize = MIB;
 
+/// Bytes of the largest file of a store, unless its [options](crate::Options::max_bytes) say otherwise.
+pub(crate) const DEFAULT_MAX_BYTES: u64 = 16 * 1024 * 1024 * 1024;
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -104,6 +107,32 @@ impl Default for Limits {
             task_list: MAX_TASK_LIST,
             task_changes: limit(0, 100_000, 32 * MIB),
         }
+    }
+}
+
+impl Limits {
+    /// The defaults, for a store whose file has so many bytes at most. In one that is smaller than the
+    /// default one, agents may keep less in proportion, so that none of them fills it.
+    #[must_use]
+    pub fn within(max_bytes: u64) -> Self {
+        let mut limits = Self::default();
+        let large = [
+            &mut limits.results,
+            &mut limits.memories,
+            &mut limits.chains,
+            &mut limits.samples,
+            &mut limits.components,
+            &mut limits.refinements,
+            &mut limits.tasks,
+            &mut limits.task_changes,
+        ];
+        for limit in large {
+            let scaled = (limit.bytes as u128).saturating_mul(u128::from(max_bytes));
+            let scaled = scaled.checked_div(u128::from(DEFAULT_MAX_BYTES));
+            let scaled = scaled.and_then(|scaled| usize::try_from(scaled).ok());
+            limit.bytes = scaled.map_or(limit.bytes, |scaled| scaled.min(limit.bytes));
+        }
+        limits
     }
 }
 
@@ -193,5 +222,39 @@ pub(crate) const fn within(what: &'static str, size: usize, limit: usize) -> Res
     match size > limit {
         true => Err(Error::TooLarge { what, size, limit }),
         false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_store_takes_less_of_each_agent() {
+        let default = Limits::default();
+        for larger in [DEFAULT_MAX_BYTES, u64::MAX] {
+            assert_eq!(Limits::within(larger), default);
+        }
+        let quarter = Limits::within(DEFAULT_MAX_BYTES / 4);
+        assert_eq!(quarter.memories.bytes, default.memories.bytes / 4);
+        assert_eq!(quarter.memories.entries, default.memories.entries);
+        assert_eq!(quarter.approvals, default.approvals);
+        // All that one agent may keep is less than half.
+        let limits = Limits::within(1 << 30);
+        let all = [
+            limits.results,
+            limits.approvals,
+            limits.secrets,
+            limits.memories,
+            limits.chains,
+            limits.samples,
+            limits.components,
+            limits.refinements,
+            limits.plans,
+            limits.tasks,
+            limits.task_changes,
+        ];
+        let all: usize = all.iter().map(|limit| limit.bytes).sum();
+        assert!(all < 1 << 29, "{all}");
     }
 }

@@ -30,6 +30,7 @@ use rusqlite::{Connection, OpenFlags};
 use crate::approvals::{self, Approvals, HeldCalls};
 use crate::chains::{self, Chains};
 use crate::learning::{self, Learning};
+use crate::limits::DEFAULT_MAX_BYTES;
 use crate::memories::{self, EraseProgress, Memories, Vectors};
 use crate::pins::{self, PinKind, Pins};
 use crate::plans::{self, Plans};
@@ -116,7 +117,7 @@ impl Options {
             path: path.into(),
             sync: SyncMode::default(),
             limits: Limits::default(),
-            max_bytes: 16 * 1024 * 1024 * 1024,
+            max_bytes: DEFAULT_MAX_BYTES,
             checked_first: 256 * 1024 * 1024,
         }
     }
