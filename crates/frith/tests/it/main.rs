@@ -18,6 +18,7 @@ mod descriptors;
 mod done_once;
 mod environments;
 mod errors;
+mod fairness;
 mod foreign;
 mod gone;
 mod identity;

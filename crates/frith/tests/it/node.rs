@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -138,6 +139,16 @@ impl Wire {
     /// Connects to a Unix socket.
     pub(crate) fn connect(path: &Path) -> Self {
         Self(BufReader::new(UnixStream::connect(path).unwrap()))
+    }
+
+    pub(crate) fn into_stream(self) -> UnixStream {
+        self.0.into_inner()
+    }
+
+    /// Fails where nothing is heard for so long.
+    pub(crate) fn set_deadline(&self, deadline: Duration) {
+        let stream = self.0.get_ref();
+        stream.set_read_timeout(Some(deadline)).unwrap();
     }
 
     pub(crate) fn say(&mut self, message: &Value) {
