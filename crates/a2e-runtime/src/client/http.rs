@@ -87,6 +87,12 @@ impl HttpLink {
 }
 
 impl Site {
+    /// Connects, within the time that the host may take to begin an answer.
+    async fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let connected = tokio::time::timeout(ANSWER, self.endpoint.connect(&self.roots)).await;
+        connected.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    }
+
     /// The start of a request, up to its headers.
     fn request(&self, method: &str, route: &str) -> String {
         let authority = self.endpoint.authority();

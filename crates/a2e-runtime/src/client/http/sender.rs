@@ -107,9 +107,8 @@ impl Sender {
             match &mut self.connection {
                 Connection::None => {
                     let site = self.site.clone();
-                    self.connection = Connection::Connecting(Box::pin(async move {
-                        site.endpoint.connect(&site.roots).await
-                    }));
+                    self.connection =
+                        Connection::Connecting(Box::pin(async move { site.connect().await }));
                 }
                 Connection::Connecting(connecting) => {
                     self.connection = Connection::Up(ready!(connecting.as_mut().poll(context))?);

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::{Address, AgentConfig, ClientError, Connector, Dial, Host, Roots, Source};
+use a2e_runtime::{
+    Address, AgentConfig, ClientError, Connector, Dial, Host, RawLink, Roots, Source,
+};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
@@ -48,8 +51,8 @@ async fn sockets() {
     connect(address.parse().unwrap()).await.unwrap();
 }
 
-/// A host with a certificate of its own; returns its address and the certificate.
-async fn tls_host(version: &'static SupportedProtocolVersion) -> (Address, Vec<u8>) {
+/// What accepts TLS with a certificate of its own, and the certificate.
+fn acceptor(version: &'static SupportedProtocolVersion) -> (TlsAcceptor, Vec<u8>) {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
@@ -58,9 +61,15 @@ async fn tls_host(version: &'static SupportedProtocolVersion) -> (Address, Vec<u
         .with_no_client_auth()
         .with_single_cert(vec![certified.cert.der().clone()], key)
         .unwrap();
+    let pem = certified.cert.pem().into_bytes();
+    (TlsAcceptor::from(Arc::new(config)), pem)
+}
+
+/// A host with a certificate of its own; returns its address and the certificate.
+async fn tls_host(version: &'static SupportedProtocolVersion) -> (Address, Vec<u8>) {
+    let (acceptor, pem) = acceptor(version);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("tls:localhost:{}", listener.local_addr().unwrap().port());
-    let acceptor = TlsAcceptor::from(Arc::new(config));
     let host = demo().build();
     tokio::spawn(async move {
         loop {
@@ -71,7 +80,7 @@ async fn tls_host(version: &'static SupportedProtocolVersion) -> (Address, Vec<u
             }
         }
     });
-    (address.parse().unwrap(), certified.cert.pem().into_bytes())
+    (address.parse().unwrap(), pem)
 }
 
 #[tokio::test]
@@ -183,4 +192,45 @@ async fn silent_hosts_time_out() {
         tokio::time::resume();
         assert_eq!(error.kind(), std::io::ErrorKind::TimedOut, "{scheme}");
     }
+}
+
+/// Over HTTP a message may need a connection of its own. If the host does not take that, the link
+/// breaks after a while, and the session can be resumed over another one.
+#[tokio::test]
+async fn a_link_breaks_if_the_host_takes_no_messages() {
+    let (acceptor, pem) = acceptor(&TLS13);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address: Address = format!("https://localhost:{port}").parse().unwrap();
+    let address = address.trusting(Roots::from_pem(&pem).unwrap());
+    let dialing = tokio::spawn(Arc::new(address).dial_in_time());
+    let session = r#"{"session_id":"s"}"#;
+    let mut streams = Vec::new();
+    for answer in [
+        format!(
+            "connection: close\r\ncontent-length: {}\r\n\r\n{session}",
+            session.len()
+        ),
+        "content-type: text/event-stream\r\n\r\n".to_owned(),
+    ] {
+        let stream = listener.accept().await.unwrap().0;
+        let mut stream = BufReader::new(acceptor.accept(stream).await.unwrap());
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            stream.read_line(&mut line).await.unwrap();
+        }
+        let answer = format!("HTTP/1.1 200 OK\r\n{answer}");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        stream.flush().await.unwrap();
+        streams.push(stream);
+    }
+    let mut link = RawLink::new(dialing.await.unwrap().unwrap());
+    link.push(b"{}");
+    let next = tokio::spawn(async move { link.next().await });
+    let _silent = listener.accept().await.unwrap();
+    tokio::time::pause();
+    let outcome = tokio::time::timeout(Duration::from_secs(600), next).await;
+    let error = outcome.unwrap().unwrap().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
 }
