@@ -62,7 +62,12 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.close(AFTER_DROP);
+        let shared = Arc::clone(&self.shared);
+        // A handler may hold the last handle, and is dropped under the lock that closing takes.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move { shared.close(AFTER_DROP) })),
+            Err(_) => shared.close(AFTER_DROP),
+        }
     }
 }
 

@@ -104,6 +104,30 @@ async fn the_three_ways_of_a_message() {
     );
 }
 
+/// The last handle of a client may be one that a handler holds. Then the client ends with what the
+/// handler listens to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_may_hold_the_last_handle() {
+    let (client, mut wire) = pair().await;
+    let held = client.clone();
+    let options = CallOptions {
+        on_event: Handler::new(move |_| assert!(!held.is_closed())),
+        ..CallOptions::default()
+    };
+    let spawned = json!({"type": "proc/spawn/resp", "ok": true, "proc_id": "p"});
+    let call = client.rpc(ProcSpawnRequest::new(), options);
+    let (outcome, request) = tokio::join!(call, wire.answer([spawned]));
+    outcome.unwrap();
+    drop(client);
+    wire.say(
+        &json!({"type": "proc/read/event", "proc_id": "p", "data": {"code": 0},
+        "req_id": request["id"]}),
+    )
+    .await;
+    let end = tokio::time::timeout(Duration::from_secs(60), wire.hear());
+    assert_eq!(end.await.unwrap().unwrap()["type"], "shutdown");
+}
+
 /// Conflict 93: what a host says in both spellings is one push, by its id.
 /// Proves C-34.
 #[tokio::test]
