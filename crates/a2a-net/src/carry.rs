@@ -5,6 +5,7 @@
 
 mod body;
 mod connection;
+mod discard;
 pub(crate) mod grpc;
 mod http;
 mod limits;

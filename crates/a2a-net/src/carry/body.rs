@@ -21,7 +21,7 @@ const FIRST: usize = 64 * 1024;
 
 /// Reads a body: refused before it is read if it says that it is too large, cut off if it gets so, given up if it comes too slowly or there is no room for more.
 pub(super) async fn read(
-    mut body: Incoming,
+    body: &mut Incoming,
     limit: usize,
     limits: &Limits,
     mut charge: MessageCharge,

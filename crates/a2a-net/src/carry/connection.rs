@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,11 +16,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::io::{AsyncRead, AsyncWrite, copy, sink};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::discard;
 use super::http::Exchange;
 use super::limits::Limits;
 use super::message_budget::MessageBudget;
@@ -39,7 +41,7 @@ const RESET_STREAMS: usize = 20;
 /// Streams that we had to end because of what the peer did. More is a flood too (CVE-2025-8671).
 const FAULTY_STREAMS: usize = 100;
 
-/// Time to say goodbye: to a connection that has taken too long, and for a peer to read what it was sent last.
+/// Time to say goodbye to a connection that has taken too long.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// What a connection needs to be served.
@@ -90,18 +92,21 @@ where
         async move { Ok::<_, Infallible>(exchange.answer(request, busy).await) }
     });
     let bytes = usize::try_from(visit.limits.header_bytes).unwrap_or(usize::MAX);
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         // Watched instead: the library has no timer then, and none to make for each request.
         .header_read_timeout(None)
         .max_header_size(bytes)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
-    drive(connection, &pace, &Turns::default(), &visit.stop).await?;
-    let upgrade = exchange.upgrade.into_inner();
-    if let Some(upgrade) = upgrade.unwrap_or_else(PoisonError::into_inner) {
-        ws::serve::<S, T>(upgrade.await?, visit).await;
+        .serve_connection(TokioIo::new(stream), service);
+    let turns = Turns::default();
+    let ended = drive(Pin::new(&mut connection), &pace, &turns, &visit.stop).await;
+    let parts = connection.into_parts();
+    let mut stream = parts.io.into_inner();
+    if exchange.is_websocket.load(Relaxed) && matches!(ended, Ok(Ended::InTime)) {
+        stream.release();
+        ws::serve(stream, &parts.read_buf, visit).await;
+        return Ok(());
     }
-    Ok(())
+    close(&mut stream, ended, &visit.limits).await
 }
 
 async fn serve_http2<S: Service>(
@@ -128,13 +133,20 @@ async fn serve_http2<S: Service>(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_connection(TokioIo::new(&mut stream), service);
-    let ended = drive(connection, &pace, &turns, &visit.stop).await?;
-    if ended == Ended::InTime {
-        // A socket that is closed while there is something to read in it, such as more window for an
-        // answer, is reset, and the peer loses what it has not read of that answer.
-        let _ = timeout(GOODBYE, copy(&mut stream, &mut sink())).await;
+    let ended = drive(pin!(connection), &pace, &turns, &visit.stop).await;
+    close(&mut stream, ended, &visit.limits).await
+}
+
+/// Closes a connection so that the peer reads what it was sent last, unless it took too long already.
+async fn close(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    ended: Result<Ended, hyper::Error>,
+    limits: &Limits,
+) -> Result<(), hyper::Error> {
+    if !matches!(ended, Ok(Ended::Late)) {
+        discard::close(stream, limits).await;
     }
-    Ok(())
+    ended.map(|_| ())
 }
 
 fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange<S> {
@@ -146,7 +158,7 @@ fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange
         connections: visit.connections.clone(),
         carrier,
         pace: Arc::clone(pace),
-        upgrade: Mutex::new(None),
+        is_websocket: AtomicBool::new(false),
     }
 }
 
@@ -156,11 +168,11 @@ trait WindDown: Future<Output = Result<(), hyper::Error>> {
     fn wind_down(self: Pin<&mut Self>);
 }
 
-impl<I, S, B> WindDown for http1::UpgradeableConnection<I, S>
+impl<I, S, B> WindDown for http1::Connection<I, S>
 where
     S: hyper::service::HttpService<Incoming, ResBody = B>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    I: hyper::rt::Read + hyper::rt::Write + Unpin,
     B: hyper::body::Body + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -192,12 +204,11 @@ enum Ended {
 }
 
 async fn drive(
-    connection: impl WindDown,
+    mut connection: Pin<&mut impl WindDown>,
     pace: &Pace,
     turns: &Turns,
     stop: &CancellationToken,
 ) -> Result<Ended, hyper::Error> {
-    let mut connection = pin!(connection);
     let mut stopped = pin!(stop.cancelled());
     let mut timer = pin!(sleep_until(first_look(pace)));
     let (mut is_stopping, mut is_late) = (false, false);

@@ -1,18 +1,19 @@
 //! Requests of HTTP, and of gRPC which comes as such: from a path to a message, from an answer to a response.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use a2a_wire::limits;
 use bytes::Bytes;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use tokio_util::task::TaskTracker;
 
 use super::body::{self, Answered, Body};
+use super::discard;
 use super::grpc::{self, Bad};
 use super::limits::Limits;
 use super::message_budget::{MessageBudget, MessageCharge};
@@ -30,8 +31,8 @@ pub(super) struct Exchange<S> {
     pub(super) connections: TaskTracker,
     pub(super) carrier: Carrier,
     pub(super) pace: Arc<Pace>,
-    /// What the connection becomes when it is no longer HTTP.
-    pub(super) upgrade: Mutex<Option<OnUpgrade>>,
+    /// Whether the connection becomes a WebSocket.
+    pub(super) is_websocket: AtomicBool,
 }
 
 const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
@@ -44,7 +45,7 @@ impl<S: Service> Exchange<S> {
     /// Answers one request, with which the connection is busy.
     pub(super) async fn answer(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         busy: Busy,
     ) -> Response<Answered> {
         let is_http1 = self.carrier == Carrier::Http1;
@@ -53,13 +54,17 @@ impl<S: Service> Exchange<S> {
         let mut is_last = is_http1
             && (request.headers().contains_key(header::TRANSFER_ENCODING)
                 || request.headers().contains_key(header::UPGRADE));
-        let mut response = match self.route(request).await {
+        let mut response = match self.route(&mut request).await {
             Ok(response) => response,
             Err(refusal) => {
                 is_last |= refusal.leaves_rest();
                 refused(refusal)
             }
         };
+        if !is_http1 && !request.body().is_end_stream() {
+            let limits = Arc::clone(&self.limits);
+            tokio::spawn(async move { discard::rest(request.into_body(), &limits).await });
+        }
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, NO_STORE);
         if is_last && is_http1 && !headers.contains_key(header::UPGRADE) {
@@ -68,7 +73,7 @@ impl<S: Service> Exchange<S> {
         response.map(|body| Answered::new(body, busy))
     }
 
-    async fn route(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    async fn route(&self, request: &mut Request<Incoming>) -> Result<Response<Body>, Refusal> {
         if self.pace.is_ambiguous() {
             return Err(Refusal::Ambiguous);
         }
@@ -99,7 +104,7 @@ impl<S: Service> Exchange<S> {
 
     async fn post(
         &self,
-        request: Request<Incoming>,
+        request: &mut Request<Incoming>,
         place: Place,
         limit: usize,
     ) -> Result<Response<Body>, Refusal> {
@@ -135,17 +140,17 @@ impl<S: Service> Exchange<S> {
 
     async fn read(
         &self,
-        request: Request<Incoming>,
+        request: &mut Request<Incoming>,
         limit: usize,
     ) -> Result<(Bytes, MessageCharge), Refusal> {
         let charge = self.budget.begin();
-        body::read(request.into_body(), limit, &self.limits, charge).await
+        body::read(request.body_mut(), limit, &self.limits, charge).await
     }
 
     /// A call of gRPC. Whatever becomes of it, the status of HTTP is 200.
     async fn call(
         &self,
-        request: Request<Incoming>,
+        request: &mut Request<Incoming>,
         call: Call,
     ) -> Result<Response<Body>, Refusal> {
         if request.method() != Method::POST {
@@ -173,7 +178,11 @@ impl<S: Service> Exchange<S> {
         Ok(response)
     }
 
-    async fn exchange(&self, request: Request<Incoming>, call: Call) -> Result<Answer, Refusal> {
+    async fn exchange(
+        &self,
+        request: &mut Request<Incoming>,
+        call: Call,
+    ) -> Result<Answer, Refusal> {
         let headers = request.headers();
         let session_hint = session_hint(headers)?;
         let patience = patience(headers)?;
@@ -210,10 +219,9 @@ impl<S: Service> Exchange<S> {
         }
     }
 
-    fn open_websocket(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    fn open_websocket(&self, request: &Request<Incoming>) -> Result<Response<Body>, Refusal> {
         let response = ws::accept(request.method(), request.headers(), &self.limits)?;
-        let upgrade = hyper::upgrade::on(&mut request);
-        *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+        self.is_websocket.store(true, Relaxed);
         Ok(response.map(|()| Body::Whole(None)))
     }
 }

@@ -4,9 +4,7 @@ mod counted;
 mod talk;
 
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::upgrade::Upgraded;
 use hyper::{Method, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -16,7 +14,6 @@ use super::SUBPROTOCOL;
 use super::connection::Visit;
 use super::limits::Limits;
 use super::refusal::Refusal;
-use super::watch::Watched;
 use crate::transport::Service;
 use counted::CountedStream;
 
@@ -65,21 +62,15 @@ pub(super) fn accept(
     Ok(response)
 }
 
-/// Serves what a connection has become, until it ends.
-pub(super) async fn serve<S, T>(upgraded: Upgraded, visit: Visit<S>)
-where
-    S: Service,
-    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    // It is the stream that was given to the library, so it can be had back as such.
-    let Ok(parts) = upgraded.downcast::<TokioIo<Watched<T>>>() else {
-        return;
-    };
-    let mut stream = parts.io.into_inner();
-    stream.release();
-    let begun = parts.read_buf.to_vec();
+/// Serves what a connection has become, until it ends. `begun` was read of it already.
+pub(super) async fn serve<S: Service>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    begun: &[u8],
+    visit: Visit<S>,
+) {
     let stream = CountedStream::new(stream, visit.message_budget());
     let config = Some(config(visit.service.request_bytes()));
+    let begun = begun.to_vec();
     let socket = WebSocketStream::from_partially_read(stream, begun, Role::Server, config).await;
     talk::talk(socket, visit).await;
 }

@@ -23,6 +23,7 @@ mod hostile;
 mod link;
 mod load;
 mod memory;
+mod oversize;
 mod panicked;
 mod reach;
 mod resolution;

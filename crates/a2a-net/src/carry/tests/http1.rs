@@ -283,3 +283,54 @@ async fn threat_63_messages_that_are_worked_on_count_for_their_source() {
     settle().await;
     assert_eq!(site.budget.used(), 0);
 }
+
+/// Sends a head that is refused, and reads the response up to the end of our peer's side.
+async fn refused(site: &Site) -> DuplexStream {
+    let mut stream = site.connect(Carrier::Http1, "192.0.2.1");
+    let length = REQUEST_BYTES + 1;
+    send(
+        &mut stream,
+        &format!("{HEAD}Content-Length: {length}\r\n\r\n"),
+    )
+    .await;
+    let (text, seconds) = until_closed(&mut stream).await;
+    assert!(text.starts_with("HTTP/1.1 413"), "{text}");
+    assert_eq!(seconds, 0);
+    stream
+}
+
+/// The server reads on after a refusal, as long as its peer writes.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_writes_slowly_is_read_for_ten_seconds_after_its_refusal() {
+    let mut stream = refused(&Site::new(Limits::default())).await;
+    let began = Instant::now();
+    while stream.write_all(b"7").await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let seconds = began.elapsed().as_secs();
+    assert!((10..=11).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_writes_nothing_is_left_a_second_after_its_refusal() {
+    let mut stream = refused(&Site::new(Limits::default())).await;
+    let began = Instant::now();
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    stream.write_all(b"7").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    stream.write_all(b"7").await.unwrap_err();
+    assert_eq!(began.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn threat_63_bytes_after_a_refusal_are_read_up_to_a_limit() {
+    let limits = Limits {
+        discard_bytes: 512 * 1024,
+        ..Limits::default()
+    };
+    let body = vec![b'7'; limits.discard_bytes];
+    let mut stream = refused(&Site::new(limits)).await;
+    stream.write_all(&body).await.unwrap();
+    settle().await;
+    stream.write_all(b"7").await.unwrap_err();
+}

@@ -6,8 +6,11 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
+const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
@@ -49,7 +52,11 @@ fn long(length: u16) -> Vec<u8> {
 }
 
 async fn greet() -> DuplexStream {
-    let mut stream = connect(Carrier::Http2);
+    greet_at(&Site::new(Limits::default())).await
+}
+
+async fn greet_at(site: &Site) -> DuplexStream {
+    let mut stream = site.connect(Carrier::Http2, "192.0.2.1");
     stream
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         .await
@@ -215,4 +222,91 @@ async fn a_request_may_take_its_time_on_an_http2_connection() {
         ended.is_err(),
         "it was closed while the request was worked on"
     );
+}
+
+/// Writes parts of a body as far as the window of its stream goes, and gives what comes for it but
+/// windows.
+async fn upload(stream: &mut DuplexStream, bytes: usize) -> Vec<(u8, Vec<u8>)> {
+    const PART: usize = 16 * 1024;
+    let (mut left, mut seen) = (bytes, Vec::new());
+    // Of the connection, and of the stream.
+    let mut windows = [65_535_usize, 65_535];
+    while left > 0 {
+        let part = PART.min(left);
+        if windows.iter().all(|window| *window >= part) {
+            let flags = if part == left { END_STREAM } else { 0 };
+            write(stream, &frame(DATA, flags, 1, &vec![b'7'; part])).await;
+            left -= part;
+            windows = windows.map(|window| window - part);
+            continue;
+        }
+        let Some((kind, id, payload)) = next(stream).await else {
+            break;
+        };
+        match (kind, id) {
+            (WINDOW_UPDATE, id) => {
+                let more = u32::from_be_bytes(payload.try_into().unwrap());
+                windows[usize::from(id == 1)] += usize::try_from(more).unwrap();
+            }
+            (SETTINGS, _) if !payload.is_empty() => {
+                write(stream, &frame(SETTINGS, ACK, 0, &[])).await;
+                windows[1] += 256 * 1024 - 65_535;
+            }
+            (RST_STREAM, 1) => {
+                seen.push((kind, payload));
+                break;
+            }
+            (DATA | HEADERS, 1) => seen.push((kind, payload)),
+            _ => {}
+        }
+    }
+    seen
+}
+
+/// The rest of a request is read after its refusal, so that a peer that writes first reads it.
+#[tokio::test(start_paused = true)]
+async fn a_refused_stream_is_answered_and_not_reset() {
+    for bytes in [REQUEST_BYTES + 1, 4 * REQUEST_BYTES] {
+        let mut stream = greet().await;
+        write(&mut stream, &frame(HEADERS, END_HEADERS, 1, &head())).await;
+        let mut seen = upload(&mut stream, bytes).await;
+        let mut is_asked = false;
+        loop {
+            if !is_asked && seen.iter().any(|(kind, _)| *kind == DATA) {
+                is_asked = true;
+                write(&mut stream, &frame(PING, 0, 0, &[0; 8])).await;
+            }
+            match next(&mut stream).await.expect("a response") {
+                (PING, ..) => break,
+                (WINDOW_UPDATE, ..) => {}
+                (kind, 1, payload) => seen.push((kind, payload)),
+                _ => {}
+            }
+        }
+        let kinds: Vec<_> = seen.iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(kinds, [HEADERS, DATA], "{bytes}");
+        let text = String::from_utf8_lossy(&seen[1].1);
+        assert!(text.contains("PAYLOAD_TOO_LARGE"), "{text}");
+    }
+}
+
+/// Past the limit the stream is reset, without an error and after its response.
+#[tokio::test(start_paused = true)]
+async fn threat_63_a_refused_stream_is_read_up_to_a_limit() {
+    let site = Site::new(Limits {
+        discard_bytes: 512 * 1024,
+        ..Limits::default()
+    });
+    let mut stream = greet_at(&site).await;
+    write(&mut stream, &frame(HEADERS, END_HEADERS, 1, &head())).await;
+    let mut seen = upload(&mut stream, 4 * REQUEST_BYTES).await;
+    while seen.last().is_none_or(|(kind, _)| *kind != RST_STREAM) {
+        let (kind, id, payload) = next(&mut stream).await.expect("a reset");
+        if id == 1 && kind != WINDOW_UPDATE {
+            seen.push((kind, payload));
+        }
+    }
+    let kinds: Vec<_> = seen.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, [HEADERS, DATA, RST_STREAM]);
+    assert_eq!(seen[2].1, [0; 4], "no error");
 }

@@ -36,6 +36,11 @@ impl<T> CountedStream<T> {
         }
     }
 
+    /// The stream itself, past the counting.
+    pub(super) fn uncounted(&mut self) -> &mut T {
+        &mut self.stream
+    }
+
     /// The charge of a message that is whole. With the next byte another begins.
     pub(super) fn take_message(&mut self, bytes: usize) -> Result<MessageCharge, Exceeded> {
         self.began = None;

@@ -23,6 +23,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::connection::Visit;
+use super::super::discard;
 use super::super::limits::Limits;
 use super::super::peek::peek;
 use super::super::refusal::Refusal;
@@ -393,8 +394,12 @@ where
                 while let Some(Ok(_)) = self.socket.next().await {}
             }
         };
-        // A peer that does not answer is left.
-        let _ = timeout(GOODBYE, goodbye).await;
+        // A peer that does not answer is left. One that answered, or whose message could not be read to
+        // its end, may still be writing.
+        if timeout(GOODBYE, goodbye).await.is_ok() {
+            let stream = self.socket.get_mut().uncounted();
+            discard::close(stream, &self.visit.limits).await;
+        }
     }
 }
 
