@@ -18,6 +18,7 @@ mod watch;
 pub(crate) mod ws;
 
 pub(crate) use connection::{Visit, serve};
+pub(crate) use discard::close;
 pub use limits::Limits;
 pub(crate) use message_budget::shared as shared_budget;
 

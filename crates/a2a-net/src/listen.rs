@@ -1,6 +1,7 @@
 //! Taking connections: on which addresses, how many, and until when.
 
 mod admission;
+mod plain;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -219,12 +220,22 @@ impl<S: Service> Server<S> {
         if stream.set_nodelay(true).is_err() {
             return;
         }
-        let shaken = tokio::select! {
-            shaken = timeout(self.limits.tls_time, self.tls.accept(stream)) => shaken,
+        let shaking = async {
+            match plain::is_plain(&stream).await? {
+                true => Ok(Err(stream)),
+                false => self.tls.accept(stream).await.map(Ok),
+            }
+        };
+        let shaken: Result<io::Result<_>, _> = tokio::select! {
+            shaken = timeout(self.limits.tls_time, shaking) => shaken,
             () = self.stop.cancelled() => return,
         };
         let stream = match shaken {
-            Ok(Ok(stream)) => stream,
+            Ok(Ok(Ok(stream))) => stream,
+            Ok(Ok(Err(stream))) => {
+                tracing::debug!(%source, "a peer speaks HTTP without TLS");
+                return plain::refuse(stream, &self.limits).await;
+            }
             Ok(Err(error)) => {
                 tracing::debug!(%source, %error, "no TLS with a peer");
                 return;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use memchr::memmem;
 use tokio_util::task::TaskTracker;
 
 use super::body::{self, Answered, Body};
@@ -17,6 +18,7 @@ use super::discard;
 use super::grpc::{self, Bad};
 use super::limits::Limits;
 use super::message_budget::{MessageBudget, MessageCharge};
+use super::peek::peek;
 use super::refusal::Refusal;
 use super::watch::{Busy, Pace};
 use super::{HANDSHAKE, REQUEST, WEBSOCKET, ws};
@@ -39,6 +41,10 @@ const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Bytes in which a message of JSON-RPC names its version: at most an id and a method stand before it.
+const JSON_RPC_BEGINNING: usize = 512;
+
 const WELL_KNOWN: &str = "/.well-known/";
 
 impl<S: Service> Exchange<S> {
@@ -119,6 +125,9 @@ impl<S: Service> Exchange<S> {
         }
         let session_hint = session_hint(headers)?;
         let (message, charge) = self.read(request, limit).await?;
+        if is_json_rpc(&message) {
+            return Err(Refusal::JsonRpc);
+        }
         let answer = self.service.handle(Arrived {
             message: charge.attach(message),
             carrier: self.carrier,
@@ -310,6 +319,13 @@ fn has_media_type(headers: &HeaderMap, wanted: &str) -> bool {
         _ => essence,
     };
     essence.eq_ignore_ascii_case(wanted)
+}
+
+/// Whether a message is one of JSON-RPC, which names its version near its beginning.
+fn is_json_rpc(message: &[u8]) -> bool {
+    let beginning = message.get(..JSON_RPC_BEGINNING).unwrap_or(message);
+    memmem::find(beginning, b"\"jsonrpc\"").is_some()
+        && str::from_utf8(message).is_ok_and(|text| peek(text).kind.is_none())
 }
 
 /// The session that a header names. It is kept while the message comes, so it is no longer than an id.

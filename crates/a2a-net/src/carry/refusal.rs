@@ -5,11 +5,22 @@ use bytes::Bytes;
 use canonical::{Number, Object, Value};
 use hyper::StatusCode;
 
+/// What a client of another protocol is told that asks for a path of its own, such as an agent card.
+const NOT_HERE: &str = "Nothing is at this path. This port speaks the A2A trust protocol (DID and JWS): \
+    POST /a2a/handshake, POST /a2a/request, GET /a2a/ws, GET /.well-known/agent-manifest.json. It does not \
+    speak the Agent2Agent protocol of agent cards and JSON-RPC.";
+
+/// What a client that sends JSON-RPC is told.
+const JSON_RPC: &str = "The message is JSON-RPC. This port speaks the A2A trust protocol (DID and JWS), \
+    not the Agent2Agent protocol of agent cards and JSON-RPC.";
+
 /// A refusal with the status of HTTP that says it best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// There is nothing at this path.
     NoSuchPath,
+    /// A message of JSON-RPC.
+    JsonRpc,
     /// The path takes another method.
     Method(&'static str),
     /// A body of another type, or one that is compressed.
@@ -44,6 +55,7 @@ impl Refusal {
     pub(super) const fn code(self) -> ErrorCode {
         match self {
             Self::NoSuchPath
+            | Self::JsonRpc
             | Self::Method(_)
             | Self::MediaType
             | Self::Header
@@ -65,7 +77,8 @@ impl Refusal {
             Self::NoSuchPath => StatusCode::NOT_FOUND,
             Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Header
+            Self::JsonRpc
+            | Self::Header
             | Self::Ambiguous
             | Self::Malformed
             | Self::Cut
@@ -82,6 +95,7 @@ impl Refusal {
 
     const fn reason(self) -> Option<Reason> {
         match self {
+            Self::JsonRpc => Some(Reason::UnknownType),
             Self::MediaType => Some(Reason::MediaType),
             Self::Header => Some(Reason::HeaderMismatch),
             Self::Ambiguous | Self::Malformed | Self::Cut => Some(Reason::Malformed),
@@ -100,16 +114,26 @@ impl Refusal {
 
     /// Whether the rest of the request was not read, so that nothing can follow it on its connection.
     pub(super) const fn leaves_rest(self) -> bool {
-        !matches!(self, Self::Malformed | Self::Timeout | Self::NoStream)
+        !matches!(
+            self,
+            Self::JsonRpc | Self::Malformed | Self::Timeout | Self::NoStream
+        )
     }
 
     /// The error message, for the request of this id.
     pub(super) fn message(self, request_id: Option<&str>) -> Bytes {
         let code = self.code();
+        let text = if self == Self::NoSuchPath {
+            NOT_HERE
+        } else if self == Self::JsonRpc {
+            JSON_RPC
+        } else {
+            code.text()
+        };
         let error = Message::Error(ErrorMessage {
             session_id: None,
             request_id: None,
-            error_message: code.text().parse().ok(),
+            error_message: text.parse().ok(),
             error_code: code,
             details: self.details(),
             stream: None,
@@ -133,6 +157,7 @@ impl Refusal {
             Self::TooLarge { limit, size } => (Some(limit), size),
             Self::TooMany { limit } => (Some(limit), None),
             Self::NoSuchPath
+            | Self::JsonRpc
             | Self::Method(_)
             | Self::MediaType
             | Self::Header

@@ -23,6 +23,7 @@ mod hostile;
 mod link;
 mod load;
 mod memory;
+mod other_protocols;
 mod oversize;
 mod panicked;
 mod reach;

@@ -275,18 +275,6 @@ async fn threat_121_early_data_is_not_offered() {
 
 /// Proves A-1-3, A-3-2.
 #[tokio::test]
-async fn threat_122_plain_http_gets_no_answer() {
-    let server = Server::start().await;
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
-    let plain = b"POST /a2a/handshake HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
-    stream.write_all(plain).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
-    assert!(server.echo.arrived.lock().unwrap().is_empty());
-}
-
-#[tokio::test]
 async fn threat_122_nothing_but_a_real_certificate_outside_loopback() {
     let folder = tempfile::tempdir().unwrap();
     let ca = DevelopmentCa::open(folder.path().join("ca")).unwrap();
