@@ -67,7 +67,9 @@ pub enum Answer {
     Redirect,
     /// No answer in time, or no connection.
     Unreachable,
-    /// The rules forbid it, TLS failed, or the body was too long, compressed or of another type.
+    /// The certificate of the server is not trusted.
+    Untrusted,
+    /// The rules forbid it, TLS failed otherwise, or the body was too long, compressed or of another type.
     Refused,
 }
 
@@ -133,6 +135,11 @@ pub enum ResolveError {
     /// The answer was a redirect, an error, or broke a rule.
     #[error("{0} gave no usable answer")]
     Unusable(String),
+    /// The certificate of the server is not trusted.
+    #[error(
+        "the certificate of {0} is not trusted here; if you trust it, name the file of its certificate authority in `a2a.tls.roots`"
+    )]
+    Untrusted(String),
     /// The network is at fault, or GitHub's quota; another time it may work.
     #[error("{0} cannot be reached now")]
     Unavailable(String),
@@ -170,6 +177,7 @@ impl ResolveError {
             Self::Unavailable(_) | Self::Busy => ErrorCode::ServiceUnavailable,
             Self::NotFound(_)
             | Self::Unusable(_)
+            | Self::Untrusted(_)
             | Self::Document(_)
             | Self::NotShown
             | Self::Ownership
@@ -388,6 +396,7 @@ fn body(url: &str, answer: Answer) -> Result<Vec<u8>, ResolveError> {
         Answer::Body(bytes) => Ok(bytes),
         Answer::Status(404 | 410) => Err(ResolveError::NotFound(url)),
         Answer::Status(_) | Answer::Redirect | Answer::Refused => Err(ResolveError::Unusable(url)),
+        Answer::Untrusted => Err(ResolveError::Untrusted(url)),
         Answer::Unreachable => Err(ResolveError::Unavailable(url)),
     }
 }

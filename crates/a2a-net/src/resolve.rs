@@ -365,6 +365,7 @@ impl Inner {
                     | Answer::Status(_)
                     | Answer::Redirect
                     | Answer::Unreachable
+                    | Answer::Untrusted
                     | Answer::Refused => Some(body(url, answer)?),
                 };
                 (bytes, Way::ByDid, NOT_SHOWN)
@@ -495,6 +496,7 @@ fn body(url: &str, answer: Answer) -> Result<Vec<u8>, ResolveError> {
         Answer::Body(bytes) => Ok(bytes),
         Answer::Status(404 | 410) => Err(ResolveError::NotFound(url.to_owned())),
         Answer::Unreachable => Err(ResolveError::Unavailable(url.to_owned())),
+        Answer::Untrusted => Err(ResolveError::Untrusted(url.to_owned())),
         Answer::Status(_) | Answer::Redirect | Answer::Refused => {
             Err(ResolveError::Unusable(url.to_owned()))
         }

@@ -71,6 +71,11 @@ pub enum TlsError {
     Library(#[from] rustls::Error),
 }
 
+/// What the TLS library says of a handshake that failed.
+pub(crate) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
 /// How a server speaks TLS.
 #[derive(Clone)]
 pub struct ServerTls(pub(crate) Arc<ServerConfig>);

@@ -1,6 +1,5 @@
 //! A connection to exactly the address that was given, with whom the name says.
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{AlertDescription, ClientConfig, Error};
 
 use super::{Reach, Remote};
-use crate::tls::{ClientTls, H2};
+use crate::tls::{ClientTls, H2, tls_error};
 use crate::transport::CarryError;
 
 const HTTP2: &str = "HTTP/2";
@@ -82,9 +81,19 @@ impl Dialer {
             let stream = stream.map_err(|error| self.failed(&error))?;
             let connector = TlsConnector::from(Arc::clone(tls));
             let shaken = connector.connect(self.name.clone(), stream).await;
-            shaken.map_err(|error| match is_about_alpn(&error) {
-                true => self.not_spoken(protocol),
-                false => CarryError::Tls(format!("{}: {error}", self.peer())),
+            shaken.map_err(|error| match tls_error(&error) {
+                Some(Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
+                    self.not_spoken(protocol)
+                }
+                Some(Error::InvalidCertificate(_)) => {
+                    let what = "its certificate is not trusted here";
+                    CarryError::Tls(format!("{}: {what} ({error})", self.peer()))
+                }
+                Some(Error::InvalidMessage(_)) => {
+                    let what = "what listens there does not speak TLS, over which A2A always goes";
+                    CarryError::Tls(format!("{}: {what} ({error})", self.peer()))
+                }
+                _ => CarryError::Tls(format!("{}: {error}", self.peer())),
             })
         };
         match timeout(self.reach.connect, dialing).await {
@@ -103,15 +112,4 @@ impl Dialer {
     pub(super) fn failed(&self, error: &dyn std::error::Error) -> CarryError {
         CarryError::Connect(format!("{}: {error}", self.peer()))
     }
-}
-
-/// Whether the server knows none of the protocols that were offered.
-fn is_about_alpn(error: &io::Error) -> bool {
-    let inner = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
-    matches!(
-        inner,
-        Some(Error::AlertReceived(
-            AlertDescription::NoApplicationProtocol
-        ))
-    )
 }

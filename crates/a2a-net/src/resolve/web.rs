@@ -20,13 +20,13 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, ClientConfig};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::fetch::{Fetcher, Fetching};
 use super::guard::Guard;
-use crate::tls::ClientTls;
+use crate::tls::{ClientTls, tls_error};
 
 /// A connection being made.
 pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send + 'a>>;
@@ -116,8 +116,18 @@ impl Web {
             return Answer::Refused;
         };
         let connector = TlsConnector::from(Arc::clone(&self.tls));
-        let Ok(stream) = connector.connect(name, stream).await else {
-            return Answer::Refused;
+        let stream = match connector.connect(name, stream).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                let is_untrusted = matches!(
+                    tls_error(&error),
+                    Some(rustls::Error::InvalidCertificate(_))
+                );
+                return match is_untrusted {
+                    true => Answer::Untrusted,
+                    false => Answer::Refused,
+                };
+            }
         };
         let Ok((response, _connection)) = self.send(stream, url, what).await else {
             return Answer::Unreachable;

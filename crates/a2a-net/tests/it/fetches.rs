@@ -360,12 +360,12 @@ async fn fetches_go_to_trusted_hosts_alone() {
     let stranger = host.net.web(Reach::default());
     assert_eq!(
         stranger.fetch(URL, Document::DidDocument).await,
-        Fetched::Refused
+        Fetched::Untrusted
     );
     let other = "https://b.example.com/.well-known/did.json";
     assert_eq!(
         host.web().fetch(other, Document::DidDocument).await,
-        Fetched::Refused
+        Fetched::Untrusted
     );
     assert!(host.asked.lock().unwrap().is_empty());
 }

@@ -118,6 +118,8 @@ fn explained(error: io::Error) -> io::Error {
     } else if text.contains("UnknownIssuer") || text.contains("UnsupportedSignatureAlgorithm") {
         "nobody who is trusted here vouches for the host's certificate; if it is your own, trust it \
          (`--ca FILE`)"
+    } else if text.contains("InvalidContentType") {
+        "what listens there does not speak TLS; without it the address begins with tcp:, ws: or http:"
     } else {
         return error;
     };

@@ -6,15 +6,23 @@ use crate::screen::{plain, quoted};
 /// What went wrong, and what to do about it.
 pub(super) fn told(failed: &Failed, to: &str) -> String {
     let said = format!("{}: {}", plain(&failed.code), plain(&failed.error));
-    match next(&failed.code, &quoted(to)) {
+    match next(&failed.code, &failed.error, &quoted(to)) {
         Some(next) => format!("{said}\n  {next}"),
         None => said,
     }
 }
 
-/// The next step that a code leaves.
-fn next(code: &str, to: &str) -> Option<String> {
+/// The next step that a code leaves, or what was said with it.
+fn next(code: &str, error: &str, to: &str) -> Option<String> {
     Some(match code {
+        "UNVERIFIED_AGENT" if error.contains("certificate is not trusted") => format!(
+            "if {to} is who you mean, name the file of its certificate authority in `a2a.tls.roots` of \
+             this node's configuration; an agent on this machine with a development certificate is \
+             trusted if both run as the same user"
+        ),
+        "UNVERIFIED_AGENT" if error.contains("does not speak TLS") => {
+            format!("is the port the one of A2A? `frith status` at {to} shows it")
+        }
         "UNVERIFIED_AGENT" => format!(
             "one of the two does not believe the other: `frith peer list` shows which manifest is \
              pinned, `frith peer remove` and `frith peer add` pin the one it shows now, `frith peer \
@@ -77,7 +85,7 @@ mod tests {
     #[test]
     fn every_code_has_a_next_step() {
         for code in ErrorCode::ALL {
-            let has_step = next(code.as_str(), "bob").is_some();
+            let has_step = next(code.as_str(), "", "bob").is_some();
             assert_eq!(has_step, *code != ErrorCode::Cancelled, "{code:?}");
         }
         let failed = Failed {

@@ -448,3 +448,43 @@ fn data_directory_that_does_not_exist_is_refused() {
     );
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
 }
+
+/// A certificate that is not trusted is named as such, with what to do about it.
+#[test]
+fn certificate_that_is_not_trusted_is_named() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).unwrap();
+    for folder in &folders {
+        fs::write(folder.path().join("cert.pem"), made.cert.pem()).unwrap();
+    }
+    let key = made.signing_key.serialize_pem();
+    fs::write(folders[0].path().join("key.pem"), key).unwrap();
+    let tls = "a2a: {listen: '127.0.0.1:0', tls: {certificate: cert.pem, key: key.pem}}\n";
+    let other = Node::start(folders[0].path(), tls);
+    let (url, did) = (other.at("a2a"), other.at("did"));
+    let config = "a2a: {listen: '127.0.0.1:0'}\n";
+    let node = Node::start(folders[1].path(), config);
+    let data = node.data();
+    let (status, _, error) = ask(&data, &["peer", "add", "bob", url]);
+    assert_eq!(status, 1, "{error}");
+    let said = error.contains("is not trusted here") && error.contains("a2a.tls.roots");
+    assert!(said, "{error}");
+    let (status, _, error) = ask(&data, &["peer", "add", "bob", url, "--did", did]);
+    assert_eq!(status, 0, "{error}");
+    for words in [
+        &["peer", "hello", "bob"][..],
+        &["peer", "call", "bob", "frith.ping"],
+    ] {
+        let (status, out, error) = ask(&data, words);
+        assert_eq!(status, 1, "{words:?}: {out}{error}");
+        let all = format!("{out}{error}");
+        let said = all.contains("its certificate is not trusted here");
+        assert!(said && all.contains("a2a.tls.roots"), "{words:?}: {all}");
+    }
+    node.crash();
+    let trusting = "a2a: {listen: '127.0.0.1:0', tls: {roots: [cert.pem]}}\n";
+    let node = Node::start(folders[1].path(), trusting);
+    let (status, out, error) = ask(&node.data(), &["peer", "hello", "bob"]);
+    assert_eq!(status, 0, "{out}{error}");
+}
