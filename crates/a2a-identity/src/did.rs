@@ -34,6 +34,9 @@ pub enum DidError {
     /// Another method than key, web and github.
     #[error("this kind of DID is not supported; there are did:key, did:web and did:github")]
     UnsupportedMethod,
+    /// A did:key of another type than Ed25519.
+    #[error("the key type {0} of this did:key is not supported; Ed25519 is (`did:key:z6Mk…`)")]
+    UnsupportedKeyType(&'static str),
     /// It breaks the rules of its method.
     #[error("not a DID: {0}")]
     Malformed(&'static str),

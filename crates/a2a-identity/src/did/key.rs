@@ -9,6 +9,20 @@ use crate::{Peer, VerifyingKey};
 /// `ed25519-pub` of the multicodec table, as a varint.
 const ED25519_PUB: [u8; 2] = [0xed, 0x01];
 
+/// How keys of other types begin (did:key, "Signature Method Creation Algorithm"): the prefix of their
+/// type in base58btc, which is constant as all keys of a type have one length.
+const OTHER_KEY_TYPES: [(&str, &str); 9] = [
+    ("z6LS", "X25519"),
+    ("zQ3s", "secp256k1"),
+    ("zDn", "P-256"),
+    ("z82", "P-384"),
+    ("z2J9", "P-521"),
+    ("z4MX", "RSA"),
+    ("zgg", "RSA"),
+    ("zUC7", "BLS12-381"),
+    ("z2dm", "a JWK"),
+];
+
 /// A DID that is a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DidKey {
@@ -48,6 +62,11 @@ impl DidKey {
 
 /// The key of `z6Mk…`: base58btc of the prefix and 32 bytes.
 pub(crate) fn multibase_key(text: &str) -> Result<VerifyingKey, DidError> {
+    for (beginning, name) in OTHER_KEY_TYPES {
+        if text.starts_with(beginning) {
+            return Err(DidError::UnsupportedKeyType(name));
+        }
+    }
     let bytes = decode(text).ok_or(DidError::Malformed("a key is `z` and base58btc"))?;
     let [0xed, 0x01, key @ ..] = bytes.as_slice() else {
         return Err(DidError::Malformed("the key has not the prefix of Ed25519"));

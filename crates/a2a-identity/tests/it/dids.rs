@@ -249,6 +249,33 @@ fn threat_81_names_of_did_github() {
     assert_eq!("did:ion:x".parse::<Did>(), Err(DidError::UnsupportedMethod));
 }
 
+/// A did:key of another type is a DID, which its refusal says.
+#[test]
+fn key_types_other_than_ed25519_are_not_supported() {
+    for (id, name) in [
+        ("z6LSbysY2xFMRpGMhb7tFTLMpeuPRaqaWM1yECx2AtzE3KCc", "X25519"),
+        (
+            "zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme",
+            "secp256k1",
+        ),
+        ("zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169", "P-256"),
+        (
+            "z82Lm1MpAkeJcix9K8TMiLd5NMAhnwkjjCBeWHXyu3U4oT2MVJJKXkcVBgjGhnLBn2Kaau9",
+            "P-384",
+        ),
+    ] {
+        let refused = format!("did:key:{id}").parse::<Did>().unwrap_err();
+        assert_eq!(refused, DidError::UnsupportedKeyType(name));
+        let text = refused.to_string();
+        assert!(
+            text.contains("key type") && text.contains("is not supported"),
+            "{text}"
+        );
+    }
+    let damaged = "did:key:z6MkIIII".parse::<Did>().unwrap_err();
+    assert!(matches!(damaged, DidError::Malformed(_)), "{damaged}");
+}
+
 #[test]
 fn a_did_has_512_characters() {
     let segments = |total: usize| format!("did:web:a.com:{}", "x".repeat(total - 14));

@@ -385,7 +385,7 @@ fn invalid(cause: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
 
 fn not_a_did(error: &DidError) -> Failure {
     let reason = match error {
-        DidError::UnsupportedMethod => Reason::DidUnsupported,
+        DidError::UnsupportedMethod | DidError::UnsupportedKeyType(_) => Reason::DidUnsupported,
         DidError::Malformed(_) => Reason::VerificationFailed,
     };
     Failure::new(ErrorCode::UnverifiedAgent, error.to_string()).because(reason)
