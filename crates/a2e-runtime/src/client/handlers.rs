@@ -1,6 +1,7 @@
 //! Functions that are called with what the host sends.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use a2e_wire::messages::base::Error;
@@ -9,7 +10,8 @@ use a2e_wire::{Body, ErrorCode, Message, MessageId, Tag};
 use super::shared::Shared;
 
 /// What is called with each event of a call, or each push. It runs on the connection's own task, so
-/// a slow one holds back the host instead of filling a queue; it must not block.
+/// a slow one holds back the host instead of filling a queue; it must not block. If it panics, the
+/// panic is logged; the connection and its calls go on, and so do the next calls of the handler.
 pub struct Handler(Option<Box<dyn FnMut(Message<'static>) + Send>>);
 
 /// Names a handler, to take it away again.
@@ -61,7 +63,7 @@ impl Handler {
 
     pub(super) fn call(&mut self, message: Message<'static>) {
         if let Some(function) = &mut self.0 {
-            function(message);
+            catch_panic(|| function(message));
         }
     }
 
@@ -88,7 +90,16 @@ impl RequestHandler {
 
     pub(super) fn call(&self, message: Message<'static>, reply: Reply) {
         let mut function = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        function(message, reply);
+        // A panic drops the reply, which tells the host that there is no answer.
+        catch_panic(|| function(message, reply));
+    }
+}
+
+/// Calls a function of the client's user. It runs on the task of the connection, which serves all
+/// calls, so its panic must end nothing else.
+fn catch_panic(call: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(call)).is_err() {
+        tracing::error!("a handler of the client panicked; the connection goes on");
     }
 }
 

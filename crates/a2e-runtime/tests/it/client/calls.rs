@@ -203,6 +203,62 @@ async fn the_host_asks() {
     }
 }
 
+/// A handler runs on the task of the connection. Its panic ends no call, of others or its own.
+#[tokio::test]
+async fn a_handler_that_panics_ends_no_call() {
+    let (client, mut wire) = pair().await;
+    let seen = Arc::new(Mutex::new(0));
+    let counter = Arc::clone(&seen);
+    client.on(
+        "env/state_push",
+        Handler::new(|_| panic!("as a push handler may")),
+    );
+    client.on_any(Handler::new(move |_| {
+        let mut seen = counter.lock().unwrap();
+        *seen += 1;
+        let count = *seen;
+        drop(seen);
+        assert_ne!(count, 1, "as a handler may at first");
+    }));
+    client.on_request("my/own/req", |_, _| panic!("as a request handler may"));
+    let push =
+        json!({"type": "env/state/push", "episode_id": "e", "step_id": 0, "event_type": "status"});
+    let event = json!({"type": "invoke/event", "seq": 0});
+    let others = client.ping();
+    let options = CallOptions {
+        on_event: Handler::new(|_| panic!("as an event handler may")),
+        ..CallOptions::default()
+    };
+    let own = client.rpc(Ping::new(), options);
+    let serve = async {
+        let requests = [wire.hear().await.unwrap(), wire.hear().await.unwrap()];
+        for message in [
+            &push,
+            &json!({"type": "my/push"}),
+            &json!({"type": "my/push"}),
+        ] {
+            wire.say(message).await;
+        }
+        wire.say(&json!({"type": "my/own/req", "id": "r"})).await;
+        let heard = wire.hear().await.unwrap();
+        assert_eq!(
+            (&heard["type"], &heard["req_id"]),
+            (&json!("error"), &json!("r"))
+        );
+        for request in requests {
+            for mut message in [event.clone(), json!({"type": "pong"})] {
+                message["req_id"] = request["id"].clone();
+                wire.say(&message).await;
+            }
+        }
+    };
+    let (others, own, ()) = tokio::join!(others, own, serve);
+    others.unwrap();
+    own.unwrap();
+    // It is called again after its panic.
+    assert_eq!(*seen.lock().unwrap(), 2);
+}
+
 /// Proves C-24.
 #[tokio::test]
 async fn typed_requests() {
