@@ -166,6 +166,11 @@ pub fn to_refusal(failure: &Failure) -> HandlerError {
 /// done, so it is not done again.
 #[must_use]
 pub fn to_failed(failure: &Failure) -> HandlerError {
+    let reason = detail(failure, "reason");
+    let reason = reason.as_ref().and_then(serde_json::Value::as_str);
+    if !failure.retryable && matches!(reason, Some("plugin_crashed" | "host_restarted")) {
+        return HandlerError::Interrupted("the target was cut off");
+    }
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "all others say what they say"
@@ -281,6 +286,18 @@ mod tests {
                 ),
                 "{failed:?}"
             );
+        }
+    }
+
+    /// How far a target came that crashed is not known, so a retry gets that it was interrupted.
+    #[test]
+    fn a_target_that_crashed_was_interrupted() {
+        for reason in ["plugin_crashed", "host_restarted"] {
+            let failure = Failure::new(A2e::RuntimeError, Namespace::Base, "x");
+            let mut failure = failure.because(reason);
+            failure.retryable = false;
+            let failed = to_failed(&failure);
+            assert!(matches!(failed, HandlerError::Interrupted(_)), "{failed:?}");
         }
     }
 

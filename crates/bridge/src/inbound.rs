@@ -2,6 +2,8 @@
 
 mod answer;
 mod episodes;
+#[cfg(test)]
+mod panicked;
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -125,6 +125,10 @@ pub enum HandlerError {
     /// `intent_id` gets the same answer.
     #[error("{0}")]
     Failed(&'static str),
+    /// It was cut off, and how far it came is not known; the peer is told an incident number. A retry
+    /// with the same `intent_id` gets `REPLAY_DETECTED`.
+    #[error("{0}")]
+    Interrupted(&'static str),
     /// It failed like this after it had begun, so that something may have been done. A retry with the
     /// same `intent_id` gets the same answer.
     #[error("{0}")]
@@ -143,7 +147,7 @@ impl HandlerError {
             Self::Unavailable(cause) => Failure::unavailable(cause),
             Self::TooOften { cause, reset_at } => Failure::too_often(reset_at, cause),
             Self::TimedOut(cause) => Failure::new(ErrorCode::Timeout, cause),
-            Self::Failed(cause) => Failure::internal(incident, cause),
+            Self::Failed(cause) | Self::Interrupted(cause) => Failure::internal(incident, cause),
             Self::Started(error) => error.into_failure(incident),
         }
     }

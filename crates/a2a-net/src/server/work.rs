@@ -336,20 +336,19 @@ impl Inner {
         };
         let call = self.call(&mut job);
         let handling: Handling = Box::pin(async move { handler.call(call).await });
-        let (error, has_panicked) = match self.bounded(&job, Caught(handling)).await {
+        let error = match self.bounded(&job, Caught(handling)).await {
             Ok(Ok(Ok(value))) => return Ended::Done(Arc::new(value)),
-            Ok(Ok(Err(error))) => (error, false),
-            Ok(Err(Panicked)) => (HandlerError::Failed("the handler panicked"), true),
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(Panicked)) => HandlerError::Interrupted("the handler panicked"),
             Err(cut_off) => return Ended::Interrupted(cut_off),
         };
         let ended = match &error {
-            _ if has_panicked => Ended::Interrupted,
             HandlerError::Invalid { .. }
             | HandlerError::Denied(_)
             | HandlerError::Unsupported(_)
             | HandlerError::Unavailable(_)
             | HandlerError::TooOften { .. } => Ended::Refused,
-            HandlerError::TimedOut(_) => Ended::Interrupted,
+            HandlerError::TimedOut(_) | HandlerError::Interrupted(_) => Ended::Interrupted,
             HandlerError::Failed(_) | HandlerError::Started(_) => Ended::Failed,
         };
         match self.home.entropy.uuid() {

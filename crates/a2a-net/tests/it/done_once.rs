@@ -413,13 +413,21 @@ async fn an_error_of_a_handler_that_had_begun_is_given_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_whose_handler_timed_out_is_not_done_again() {
-    let world = world(&memory()).await;
-    let runs = failing(&world.server, HandlerError::TimedOut("too slow"));
-    let error = once(&world).await.unwrap_err();
-    assert_eq!(error.code(), ErrorCode::Timeout);
-    assert_eq!(reason(&once(&world).await.unwrap_err()), "already_executed");
-    assert_eq!(runs.count(), 1);
+async fn work_whose_handler_was_cut_off_is_not_done_again() {
+    for (cut_off, code) in [
+        (HandlerError::TimedOut("too slow"), ErrorCode::Timeout),
+        (
+            HandlerError::Interrupted("crashed"),
+            ErrorCode::InternalError,
+        ),
+    ] {
+        let world = world(&memory()).await;
+        let runs = failing(&world.server, cut_off);
+        let error = once(&world).await.unwrap_err();
+        assert_eq!(error.code(), code);
+        assert_eq!(reason(&once(&world).await.unwrap_err()), "already_executed");
+        assert_eq!(runs.count(), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]

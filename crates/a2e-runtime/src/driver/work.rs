@@ -594,7 +594,8 @@ pub(crate) struct Crashed;
 impl From<Crashed> for Failure {
     fn from(_: Crashed) -> Self {
         let text = "the plugin crashed; the host's log says more";
-        let mut failure = Self::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        let failure = Self::new(ErrorCode::RuntimeError, Namespace::Base, text);
+        let mut failure = failure.because("plugin_crashed");
         // How far it came is not known.
         failure.retryable = false;
         failure
