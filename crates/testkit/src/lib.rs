@@ -7,7 +7,9 @@
     reason = "only tests use this crate, and a test without its data must fail loudly"
 )]
 
+mod faults;
 mod power;
+mod preload;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,6 +18,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+pub use faults::{DiskCall, DiskFaults, Fault};
 pub use power::PowerRecord;
 
 /// The top folder of the workspace.

@@ -6,7 +6,8 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use crate::preload;
 
 /// Records what processes sync. The records and the library that writes them lie in a folder of the
 /// test.
@@ -22,12 +23,7 @@ impl PowerRecord {
     /// If there is no C compiler, which the build of SQLite needs as well.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/power.c");
-        let mut compile = Command::new("cc");
-        compile.args(["-shared", "-fPIC", "-O1", "-o"]);
-        compile.arg(folder.join("power.so")).arg(source);
-        let status = compile.args(["-ldl", "-lpthread"]).status();
-        assert!(status.is_ok_and(|it| it.success()), "{compile:?} fails");
+        preload::compile("power", folder);
         Self {
             folder: folder.to_owned(),
         }

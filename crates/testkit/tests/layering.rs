@@ -358,6 +358,7 @@ const RENAMES: &[(&str, &str)] = &[
     ("frith/src/watch.rs", "a test"),
     ("sandbox/src/attempt/files.rs", "tries to get around the guard"),
     ("store/src/sqlite/backup.rs", "SQLite writes the file"),
+    ("testkit/src/faults.rs", "a process reads a rule as a whole"),
 ];
 
 /// A private file is replaced by one function, which syncs what must be on the disk.

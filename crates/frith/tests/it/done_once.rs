@@ -10,6 +10,7 @@ mod agent;
 mod cells;
 mod clock;
 mod disk;
+mod faults;
 mod panics;
 mod peer;
 mod power;

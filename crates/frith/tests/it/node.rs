@@ -168,15 +168,16 @@ impl Wire {
         self.hear().unwrap()
     }
 
-    /// All that a node had said before it was killed; half a line is nothing.
-    pub(crate) fn last_words(mut self) -> Vec<Value> {
-        let mut all = Vec::new();
+    /// The next message of a node that may have been killed; half a line is nothing.
+    pub(crate) fn hear_of_killed(&mut self) -> Option<Value> {
         let mut line = String::new();
         // A socket whose other end died with something unread ends in an error.
-        while self.0.read_line(&mut line).is_ok_and(|size| size > 0) && line.ends_with('\n') {
-            all.push(serde_json::from_str(&line).unwrap());
-            line.clear();
-        }
-        all
+        let is_read = self.0.read_line(&mut line).is_ok() && line.ends_with('\n');
+        is_read.then(|| serde_json::from_str(&line).unwrap())
+    }
+
+    /// All that a node had said before it was killed.
+    pub(crate) fn last_words(mut self) -> Vec<Value> {
+        std::iter::from_fn(|| self.hear_of_killed()).collect()
     }
 }

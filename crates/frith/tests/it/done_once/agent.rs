@@ -30,13 +30,8 @@ pub(super) struct Session {
 impl Agent {
     /// Begins work and waits until it has had its effect, or for a memory write until the store has it.
     pub(super) fn begin(class: Class, site: &Site, timeout: u64) -> (Self, Gate) {
-        let token = new_token(site);
-        let mut agent = Self {
-            class,
-            request: request(class, timeout),
-            session: Session::open(site.node().wire(), &token),
-            token,
-        };
+        let mut agent = Self::in_session(class, site);
+        agent.request = request(class, timeout);
         let gate = agent.start(site);
         (agent, gate)
     }
@@ -56,6 +51,33 @@ impl Agent {
             site.operator(&["approve", "yes", &id]);
         }
         site.wait_for_tool()
+    }
+
+    /// An agent that has a session.
+    pub(super) fn in_session(class: Class, site: &Site) -> Self {
+        let token = new_token(site);
+        Self {
+            class,
+            request: request(class, 60),
+            session: Session::open(site.node().wire(), &token),
+            token,
+        }
+    }
+
+    /// Sends the work.
+    pub(super) fn ask(&mut self) {
+        self.session.wire.say(&self.request);
+    }
+
+    /// The response to the work, if the connection does not end before it.
+    pub(super) fn answer_or_end(&mut self) -> Option<Answer> {
+        loop {
+            let heard = self.session.wire.hear_of_killed()?;
+            let is_event = heard["type"].as_str().unwrap().ends_with("/event");
+            if heard["req_id"] == ID && !is_event {
+                return Some(Answer::of(heard));
+            }
+        }
     }
 
     /// Goes on with the session over a new connection, or begins another if the node does not have it.

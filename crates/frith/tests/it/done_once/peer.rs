@@ -18,7 +18,6 @@ pub(super) const INTENT_ID: &str = "6f1c5b8e-3f57-4d1e-9a53-1f1b7e0c9d14";
 pub(super) struct Peer {
     node: Node,
     intent: Value,
-    encrypts: bool,
     /// Where the answer to the work comes.
     asking: Option<Asking>,
     folder: TempDir,
@@ -38,6 +37,14 @@ impl Peer {
         (peer, gate)
     }
 
+    /// A peer that has a session.
+    pub(super) fn in_session(site: &Site) -> Self {
+        let peer = Self::of(site);
+        let ping = json!({"goal": "frith.ping", "inputs": {}});
+        assert!(matches!(peer.send(&ping).answer(), Answer::Response(_)));
+        peer
+    }
+
     /// A peer of a node.
     pub(super) fn of(site: &Site) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -53,7 +60,6 @@ impl Peer {
         Self {
             node,
             intent: json!({"goal": "demo.pay", "inputs": {}, "intent_id": INTENT_ID}),
-            encrypts: false,
             asking: None,
             folder,
         }
@@ -77,12 +83,8 @@ impl Peer {
         self.node = start(&self.folder, &address, clock);
     }
 
-    /// Encrypts from now on.
-    pub(super) fn encrypt(&mut self) {
-        self.encrypts = true;
-    }
-
-    fn ask(&mut self) {
+    /// Sends the work.
+    pub(super) fn ask(&mut self) {
         self.asking = Some(self.send(&self.intent));
     }
 
@@ -91,7 +93,7 @@ impl Peer {
         let socket = UnixStream::connect(self.node.data().join("operator.sock")).unwrap();
         let mut asking = Asking(BufReader::new(socket));
         let call = json!({"op": "peer.call", "to": "beta", "timeout_ms": 60_000,
-            "encrypt": self.encrypts, "stream": false, "intent": intent});
+            "encrypt": false, "stream": false, "intent": intent});
         writeln!(asking.0.get_mut(), "{call}").unwrap();
         asking
     }

@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::DiskFaults;
 
 use super::clock::Clock;
 use super::disk::{Disk, run};
@@ -36,8 +37,10 @@ pub(super) struct Settings {
     pub(super) sync: Option<&'static str>,
     /// Whether the data directory is a file system of its own.
     pub(super) has_disk: bool,
-    /// Whether other agents must encrypt.
-    pub(super) encrypts: bool,
+    /// Whether calls of the node to its disk can fail.
+    pub(super) has_faults: bool,
+    /// How long a session of another agent lasts; an hour unless it is set.
+    pub(super) session_seconds: Option<u64>,
     /// Whether the node has its identity for two days.
     pub(super) is_old: bool,
 }
@@ -47,6 +50,7 @@ pub(super) struct Site {
     node: Option<Node>,
     settings: Settings,
     disk: Option<Disk>,
+    faults: Option<DiskFaults>,
     /// Where it was reached by other agents first; it stays there.
     address: Option<String>,
     clock: Clock,
@@ -72,11 +76,17 @@ impl Site {
         fs::set_permissions(&work, PermissionsExt::from_mode(0o777)).unwrap();
         let data = folder.path().join("data");
         let disk = settings.has_disk.then(|| Disk::mount(folder.path(), &data));
+        let faults = settings.has_faults.then(|| {
+            let library = folder.path().join("faults");
+            fs::create_dir(&library).unwrap();
+            DiskFaults::new(&library)
+        });
         let notified = UnixDatagram::bind(folder.path().join("notify")).unwrap();
         let mut site = Self {
             node: None,
             settings,
             disk,
+            faults,
             address: None,
             clock: Clock::default(),
             notified,
@@ -98,7 +108,8 @@ impl Site {
             drain_seconds,
             request_seconds,
             sync,
-            encrypts,
+            session_seconds,
+            has_faults: _,
             has_disk: _,
             is_old: _,
         } = &self.settings;
@@ -109,6 +120,7 @@ impl Site {
         };
         let (drain, request) = (drain_seconds.unwrap_or(10), request_seconds.unwrap_or(300));
         let sync = sync.unwrap_or("100ms");
+        let session = session_seconds.unwrap_or(3600);
         format!(
             "plugins:
 - name: tools
@@ -130,7 +142,7 @@ policy: {{rules: [{rules}]}}
 global_limits: {{drain_seconds: {drain}, request_seconds: {request}}}
 store: {{sync: {sync}}}
 audit: {{sync: {sync}}}
-a2a: {{listen: '{listen}', policy: {{require_encryption: {encrypts}}}}}
+a2a: {{listen: '{listen}', policy: {{session_timeout: {session}}}}}
 "
         )
     }
@@ -142,6 +154,9 @@ a2a: {{listen: '{listen}', policy: {{require_encryption: {encrypts}}}}}
         let notify = self.folder.path().join("notify");
         let mut variables = self.clock.variables();
         variables.push(("NOTIFY_SOCKET", &notify));
+        let faults = self.faults.as_ref().map(DiskFaults::variables);
+        let faults = faults.iter().flatten();
+        variables.extend(faults.map(|(name, value)| (*name, Path::new(value))));
         let node = Node::start_with(self.folder.path(), &self.config(), &variables);
         self.expect_notice("READY=1");
         let address = node.at("a2a").trim_start_matches("https://").to_owned();
@@ -169,6 +184,11 @@ a2a: {{listen: '{listen}', policy: {{require_encryption: {encrypts}}}}}
 
     pub(super) fn log(&self) -> PathBuf {
         self.folder.path().join("work/log")
+    }
+
+    /// What has calls of the node to its disk fail.
+    pub(super) fn faults(&self) -> &DiskFaults {
+        self.faults.as_ref().unwrap()
     }
 
     /// What was noted.
@@ -234,13 +254,6 @@ a2a: {{listen: '{listen}', policy: {{require_encryption: {encrypts}}}}}
 
     pub(super) fn operator_json(&self, words: &[&str]) -> Value {
         serde_json::from_str(&self.operator(&[words, &["--json"]].concat())).unwrap()
-    }
-
-    /// Goes on with other settings while the node runs.
-    pub(super) fn apply(&mut self, change: impl FnOnce(&mut Settings)) {
-        change(&mut self.settings);
-        fs::write(self.folder.path().join("frith.yaml"), self.config()).unwrap();
-        self.operator(&["config", "apply"]);
     }
 
     /// Sends SIGTERM and waits until the node drains.

@@ -78,9 +78,9 @@ pub(super) fn recorded(ending: Ending, class: Class) -> Option<&'static str> {
         (Ending::FullDisk, Class::MemoryWrite) => Some("runtime_error"),
         (Ending::Response | Ending::Drain | Ending::RestoredBackup | Ending::FullDisk, _)
         | (Ending::Deadline | Ending::Panic, Class::ChainNode) => Some("success"),
-        (Ending::Deadline, Class::Intent) => Some("TIMEOUT"),
+        // A request may take no longer than its session.
+        (Ending::Deadline | Ending::SessionEnd, Class::Intent) => Some("TIMEOUT"),
         (Ending::Revocation, Class::Intent) => Some("POLICY_VIOLATION"),
-        (Ending::SessionEnd, Class::Intent) => Some("SESSION_EXPIRED"),
         (Ending::Cancel | Ending::PastDrain, Class::Intent) => Some("CANCELLED"),
         (Ending::Cancel | Ending::Deadline | Ending::SessionEnd | Ending::Revocation, _)
         | (Ending::PastDrain, _) => Some("cancelled"),
