@@ -391,7 +391,7 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_stops() {
         .args(["--data", "data"])
         .current_dir(folder.path())
         .env("NOTIFY_SOCKET", &path)
-        .stdout(std::process::Stdio::null())
+        .stdout(Stdio::null())
         .spawn()
         .unwrap();
     let heard = || {
