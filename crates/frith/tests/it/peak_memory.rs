@@ -1,6 +1,8 @@
 //! How much a node has in memory at most while eight sessions read the largest of what their agent
 //! may keep.
 
+mod kept;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -53,6 +55,9 @@ struct Amount {
     servers: usize,
     processes: usize,
     skills: usize,
+    /// Calls that wait for the operator, and results that were too large to send.
+    held: usize,
+    artifacts: usize,
 }
 
 const FEW: Amount = Amount {
@@ -68,6 +73,8 @@ const FEW: Amount = Amount {
     servers: 2,
     processes: 4,
     skills: 40,
+    held: 16,
+    artifacts: 8,
 };
 
 const MANY: Amount = Amount {
@@ -83,6 +90,8 @@ const MANY: Amount = Amount {
     servers: 4,
     processes: 64,
     skills: 500,
+    held: 56,
+    artifacts: 64,
 };
 
 fn session(node: &Node, number: usize) -> Wire {
@@ -106,34 +115,42 @@ fn peak(
         (prepare(&mut wire, number), wire)
     });
     let mut wires: Vec<(Value, Wire)> = wires.collect();
-    node.forget_peak();
-    let before = node.memory("VmRSS");
     let answered = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for (number, (more, wire)) in wires.iter_mut().enumerate() {
-            let mut request = request.clone();
-            // The node before this one was asked for something else.
-            let pid = &node.endpoints["pid"];
-            request["id"] = json!(format!("{} {pid} {number}", request["type"]));
-            for (name, value) in more.as_object().unwrap() {
-                request[name] = value.clone();
-            }
-            let answered = &answered;
-            scope.spawn(move || {
-                let answer = ask(wire, &request);
-                let kind = answer["type"].as_str().unwrap();
-                let text = answer.to_string();
-                answered.fetch_max(text.len(), Ordering::Relaxed);
-                let shown: String = text.chars().take(300).collect();
-                assert!(
-                    kind != "error" && answer["success"] != false,
-                    "{request}: {shown}"
-                );
-            });
+    let requests = wires.iter_mut().enumerate().map(|(number, (more, wire))| {
+        let mut request = request.clone();
+        // The node before this one was asked for something else.
+        let pid = &node.endpoints["pid"];
+        request["id"] = json!(format!("{} {pid} {number}", request["type"]));
+        for (name, value) in more.as_object().unwrap() {
+            request[name] = value.clone();
+        }
+        let answered = &answered;
+        move || {
+            let answer = ask(wire, &request);
+            let kind = answer["type"].as_str().unwrap();
+            let text = answer.to_string();
+            answered.fetch_max(text.len(), Ordering::Relaxed);
+            let shown: String = text.chars().take(300).collect();
+            assert!(
+                kind != "error" && answer["success"] != false,
+                "{request}: {shown}"
+            );
         }
     });
-    let peak = node.memory("VmHWM").saturating_sub(before);
+    let peak = peak_of(node, requests.collect());
     (peak, answered.into_inner())
+}
+
+/// What the node had in memory at most, in KiB, beyond what it had before, while these ran at once.
+fn peak_of(node: &Node, all: Vec<impl FnOnce() + Send>) -> u64 {
+    node.forget_peak();
+    let before = node.memory("VmRSS");
+    std::thread::scope(|scope| {
+        for one in all {
+            scope.spawn(one);
+        }
+    });
+    node.memory("VmHWM").saturating_sub(before)
 }
 
 /// Each request by itself, on a node that has what `fill` gives it and has answered nothing yet.
