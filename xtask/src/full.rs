@@ -24,7 +24,8 @@ pub(crate) fn run() -> Result<(), String> {
     );
     tally.step(
         "peak memory of the largest amounts",
-        cargo("nextest run --release --package frith --run-ignored only").args(["-E", PEAK]),
+        cargo("nextest run --release --package frith --test it --run-ignored only")
+            .args(["-E", PEAK]),
     );
     tally.step(
         "every way in which work ends",
