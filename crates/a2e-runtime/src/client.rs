@@ -4,6 +4,7 @@
 //! [`link`](Link), [`reconnect`](Reconnect), [`address`](Address).
 
 mod address;
+mod backpressure;
 mod child;
 mod custom;
 mod driver;
@@ -41,6 +42,8 @@ pub use self::link::Link;
 pub use self::raw::RawLink;
 pub use self::reconnect::{Dial, Reconnect};
 pub use self::typed::Asking;
+
+pub(crate) use self::backpressure::PausedReading;
 
 use self::driver::Driver;
 use self::handlers::{Handlers, RequestHandler};

@@ -2,6 +2,7 @@
 
 mod configurations;
 mod environments;
+mod events;
 mod failed;
 mod listed;
 
@@ -90,7 +91,7 @@ struct Connection {
     _child: Option<OwnedSemaphorePermit>,
 }
 
-/// Events and pushes that wait for our agent to read.
+/// Pushes that wait for our agent to read.
 const WAITING: usize = 1024;
 
 /// Our own session ends a request that takes too long, so this is for those that it does not.
@@ -318,15 +319,10 @@ impl Mounted {
         gate: Gate,
     ) -> Result<Option<Outcome>, ClientError> {
         let client = &connection.client;
-        let (events, mut happened) = mpsc::channel::<Body<'static>>(WAITING);
-        let (overflow, mut overflowed) = mpsc::channel::<()>(1);
+        let (on_event, mut events) = events::of(client);
         let options = CallOptions {
             timeout: PATIENCE,
-            on_event: Handler::new(move |message: Message<'static>| {
-                if events.try_send(message.body).is_err() {
-                    let _ = overflow.try_send(());
-                }
-            }),
+            on_event,
         };
         let tag = request.body.tag();
         if tag.is_some_and(|tag| tag.response().is_none()) {
@@ -350,18 +346,26 @@ impl Mounted {
             Some(outcome) => outcome,
             None => loop {
                 tokio::select! {
+                    // A program may never stop to put something out.
                     biased;
-                    Some(event) = happened.recv() => {
+                    outcome = &mut call => break outcome,
+                    Some(event) = events.next() => {
                         // The request was cancelled: this task is about to be dropped.
                         let _ = context.event(event).await;
                     }
-                    Some(()) = overflowed.recv() => return Err(failed::too_many_events()),
-                    outcome = &mut call => break outcome,
                 }
             },
         };
-        while let Ok(event) = happened.try_recv() {
-            let _ = context.event(event).await;
+        if let Ok(message) = &outcome
+            && let Body::ProcSpawnResponse(spawned) = &message.body
+            && spawned.ok
+            && context.keep_stream().await.is_ok()
+        {
+            events.follow(spawned.proc_id.clone(), context.clone());
+        } else {
+            while let Some(event) = events.take() {
+                let _ = context.event(event).await;
+            }
         }
         match outcome {
             Ok(message) => Ok(Some(Outcome::answer(message.body))),

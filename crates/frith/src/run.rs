@@ -79,15 +79,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         if !spawned.ok {
             bail!("cannot run it: {}", spawned.error);
         }
+        let is_its = |event: &ProcReadEvent<'_>| {
+            event.proc_id.is_empty() || event.proc_id == spawned.proc_id
+        };
         let mut input = (!arguments.no_stdin).then(standard_input);
-        let code = loop {
+        let mut code = loop {
             tokio::select! {
                 // What came before the end is shown first.
                 biased;
-                event = heard.recv() => match event.map(|event| show(&event)) {
-                    Some(Ok(Some(code))) => break code,
-                    Some(Ok(None)) => {}
-                    Some(Err(error)) => return Err(error),
+                event = heard.recv() => match event {
+                    Some(event) if is_its(&event) => {
+                        if let Some(code) = show(&event)? {
+                            break code;
+                        }
+                    }
+                    Some(_) => {}
                     None => return Err(cut_off()),
                 },
                 text = next(&mut input) => {
@@ -112,6 +118,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
                 proc_id: spawned.proc_id.clone(),
             })
             .await;
+        // On some hosts the exit overtakes the last output.
+        while let Ok(event) = heard.try_recv() {
+            if is_its(&event)
+                && let Some(later) = show(&event)?
+            {
+                code = later;
+            }
+        }
         connection.close().await;
         if let Ok(status) = status
             && status.status.as_str() == "killed"
@@ -127,11 +141,15 @@ fn cut_off() -> anyhow::Error {
     anyhow::Error::new(ClientError::Closed).context("nothing more is heard of the program")
 }
 
-/// Shows what came; the exit code, if that is it.
+/// Shows what came; the exit code, if that is it. One that was killed has a code as after SIGKILL, until
+/// its own comes.
 fn show(event: &ProcReadEvent<'_>) -> Result<Option<i64>> {
     let data: Value = event.data.0.raw().deserialize().unwrap_or_default();
     if let Some(code) = data["code"].as_i64() {
         return Ok(Some(code));
+    }
+    if event.stream_type == ProcStreamType::Killed {
+        return Ok(Some(-9));
     }
     let text = data["text"].as_str().unwrap_or_default();
     match event.stream_type {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use a2e_session::{AgentEvent, AgentSession, Call, ConnectError, Connected, Now, Random};
 use a2e_wire::lenient::ProcOutput;
 use a2e_wire::messages::base::HandshakeReason;
-use a2e_wire::messages::proc::{ProcReadData, ProcStreamType};
+use a2e_wire::messages::proc::ProcReadData;
 use a2e_wire::{Body, LineTooLong, Message};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
@@ -131,6 +131,9 @@ impl Driver {
             return Poll::Pending;
         };
         let mut state = self.shared.lock();
+        if state.pauses > 0 {
+            return Poll::Pending;
+        }
         let now = self.shared.clock.now();
         let session = &mut state.session;
         link.0.poll_read(context, &mut Incoming { session, now })
@@ -296,7 +299,12 @@ impl Driver {
         if let Some((from, to)) = connected.missed {
             tracing::warn!(from, to, "messages of the session are lost");
         }
-        self.shared.lock().connected = Some(Arc::new(connected));
+        let mut state = self.shared.lock();
+        if !connected.resumed {
+            state.end_streams();
+        }
+        state.connected = Some(Arc::new(connected));
+        drop(state);
         self.tell_connected(Ok(()));
     }
 
@@ -353,16 +361,14 @@ impl Drop for Driver {
     }
 }
 
-/// Whether a process has ended with this event.
+/// Whether a process has ended with this event. `killed` alone is not the end: the exit code follows.
 fn is_last(message: &Message<'_>) -> bool {
     let Body::ProcReadEvent(event) = &message.body else {
         return false;
     };
     let ProcOutput(data) = &event.data;
-    let ended = data
-        .read(message.envelope.ts)
-        .is_ok_and(|data: ProcReadData<'_>| data.code.is_some());
-    ended || event.stream_type == ProcStreamType::Killed
+    data.read(message.envelope.ts)
+        .is_ok_and(|data: ProcReadData<'_>| data.code.is_some())
 }
 
 impl Timer {

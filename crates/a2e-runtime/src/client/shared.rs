@@ -38,6 +38,8 @@ pub(super) struct State {
     /// Those who wait until a call more can be taken.
     queue: Vec<Waker>,
     driver: Option<Waker>,
+    /// How many have paused the reading of the connection.
+    pub(super) pauses: usize,
 }
 
 /// A call that somebody waits for.
@@ -78,6 +80,7 @@ impl Shared {
                 streams: BTreeMap::new(),
                 queue: Vec::new(),
                 driver: None,
+                pauses: 0,
             }),
             clock,
             ended: CancellationToken::new(),
@@ -148,7 +151,7 @@ impl Shared {
     pub(super) fn end(&self) {
         let mut state = self.lock();
         state.session.disconnected();
-        state.streams.clear();
+        state.end_streams();
         state.driver = None;
         while let Some(event) = state.session.poll_event() {
             if let a2e_session::AgentEvent::Failed(call, error) = event {
@@ -220,6 +223,11 @@ impl State {
         }
     }
 
+    /// Nothing more comes of what the session ran.
+    pub(super) fn end_streams(&mut self) {
+        self.streams.clear();
+    }
+
     pub(super) fn wake_driver(&self) {
         if let Some(driver) = &self.driver {
             driver.wake_by_ref();
@@ -251,24 +259,33 @@ impl State {
         }
     }
 
-    /// Takes the handler of a call's events out, to be called without the lock.
+    /// Takes the handler of a call's events out, to be called without the lock. None if the call has
+    /// no handler.
     pub(super) fn take_handler(&mut self, call: Call) -> Option<Handler> {
-        let handler = match self.calls.get_mut(&call) {
-            Some(slot) if slot.outcome.is_none() => &mut slot.on_event,
-            _ => self.streams.get_mut(&call)?,
+        let handler = match self.waiting(call) {
+            Some(slot) => &mut slot.on_event,
+            None => self.streams.get_mut(&call)?,
         };
-        Some(std::mem::replace(handler, Handler::none()))
+        (!handler.is_none()).then(|| std::mem::replace(handler, Handler::none()))
     }
 
-    /// Puts a handler back, unless its call is over meanwhile.
+    /// Puts a handler back, unless its call is over meanwhile. After the last event there is no stream.
     pub(super) fn put_handler(&mut self, call: Call, handler: Handler, last: bool) {
-        if let Some(slot) = self.calls.get_mut(&call) {
+        if let Some(slot) = self.waiting(call) {
             slot.on_event = handler;
+            slot.streams &= !last;
         } else if last {
             self.streams.remove(&call);
         } else if let Some(known) = self.streams.get_mut(&call) {
             *known = handler;
         }
+    }
+
+    /// A call without a response so far. One that has its response keeps its slot until the caller
+    /// takes the response, but its handler is among the streams by then.
+    fn waiting(&mut self, call: Call) -> Option<&mut Slot> {
+        let slot = self.calls.get_mut(&call);
+        slot.filter(|slot| slot.outcome.is_none())
     }
 }
 

@@ -82,11 +82,6 @@ pub(super) fn failure(name: &str, namespace: Namespace, error: ClientError) -> F
     }
 }
 
-pub(super) fn too_many_events() -> ClientError {
-    let text = "there are more events than the agent reads".to_owned();
-    own(text, false, Object::EMPTY)
-}
-
 pub(super) fn too_many_children(name: &str) -> ClientError {
     let text = format!(
         "as many programs of the mounted host `{name}` run as may (`max_children`); try again when \

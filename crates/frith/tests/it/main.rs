@@ -56,6 +56,8 @@ mod readme;
 mod revoked;
 mod sandboxed;
 mod secrets;
+mod run_foreign;
+mod sample;
 mod seed004;
 mod selectors;
 mod served;

@@ -128,6 +128,68 @@ async fn a_handler_may_hold_the_last_handle() {
     assert_eq!(end.await.unwrap().unwrap()["type"], "shutdown");
 }
 
+/// A host may send the response and the first output in one piece.
+#[tokio::test]
+async fn output_in_the_same_read_as_the_response_keeps_its_handler() {
+    let (client, mut wire) = pair().await;
+    let (events, on_event) = recorder();
+    let call = client.rpc(
+        ProcSpawnRequest::new(),
+        CallOptions {
+            on_event,
+            ..CallOptions::default()
+        },
+    );
+    let output = |data| json!({"type": "proc/read/event", "proc_id": "p", "data": data});
+    let spawned = json!({"type": "proc/spawn/resp", "ok": true, "proc_id": "p"});
+    let answers = [spawned, output(json!({"text": "a"}))];
+    let (outcome, request) = tokio::join!(call, wire.answer(answers));
+    outcome.unwrap();
+    for data in [json!({"text": "b"}), json!({"code": 0})] {
+        let mut event = output(data);
+        event["req_id"] = request["id"].clone();
+        wire.say(&event).await;
+    }
+    tokio::join!(client.ping(), wire.answer([json!({"type": "pong"})]))
+        .0
+        .unwrap();
+    assert_eq!(events.lock().unwrap().len(), 3);
+}
+
+/// A process may have ended before its response comes: then no more output is waited for.
+#[tokio::test]
+async fn output_ends_with_an_exit_before_the_response() {
+    let (client, mut wire) = pair().await;
+    let (sent, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let call = client.rpc(
+        ProcSpawnRequest::new(),
+        CallOptions {
+            on_event: Handler::new(move |_| drop(sent.send(()))),
+            ..CallOptions::default()
+        },
+    );
+    let exit = json!({"type": "proc/read/event", "proc_id": "p", "data": {"code": 0}});
+    let spawned = json!({"type": "proc/spawn/resp", "ok": true, "proc_id": "p"});
+    let (outcome, _) = tokio::join!(call, wire.answer([exit, spawned]));
+    outcome.unwrap();
+    assert_eq!(heard.recv().await, Some(()));
+    assert_eq!(heard.recv().await, None);
+}
+
+/// Events of a call without a handler go where pushes go.
+#[tokio::test]
+async fn events_without_a_handler_are_pushes() {
+    let (client, mut wire) = pair().await;
+    let (pushed, push) = recorder();
+    client.on("proc/read/event", push);
+    let call = client.rpc(ProcSpawnRequest::new(), CallOptions::default());
+    let early = json!({"type": "proc/read/event", "proc_id": "p", "data": {"text": "a"}});
+    let spawned = json!({"type": "proc/spawn/resp", "ok": true, "proc_id": "p"});
+    let (outcome, _) = tokio::join!(call, wire.answer([early, spawned]));
+    outcome.unwrap();
+    assert_eq!(*pushed.lock().unwrap(), ["proc/read/event"]);
+}
+
 /// Conflict 93: what a host says in both spellings is one push, by its id.
 /// Proves C-34.
 #[tokio::test]
