@@ -18,6 +18,7 @@ mod login;
 mod pages;
 mod pushes;
 mod requests;
+mod roots;
 mod server;
 mod sse;
 mod streams;
@@ -103,10 +104,9 @@ impl Ground {
         self
     }
 
-    /// The folders that servers are told of: address and name.
-    fn roots(&self) -> Vec<(String, String)> {
-        let folder = self.workplace.folder.display();
-        vec![(format!("file://{folder}"), "workspace".to_owned())]
+    /// The workspace as a root.
+    fn workspace(&self) -> roots::Root {
+        roots::Root::named(&self.workplace.folder, "workspace")
     }
 }
 
@@ -142,7 +142,7 @@ impl Mcp {
             Body::McpPromptGetRequest(request) => {
                 Outcome::answer(self.prompt(request, context).await?)
             }
-            Body::McpRootListRequest(request) => Outcome::answer(self.roots(request)),
+            Body::McpRootListRequest(request) => Outcome::answer(self.roots(request, context)),
             _ => Outcome::Pass,
         })
     }

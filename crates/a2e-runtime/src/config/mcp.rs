@@ -51,6 +51,8 @@ pub struct McpServer {
     pub tools: Vec<String>,
     /// The resources that are, by name or address.
     pub resources: Vec<String>,
+    /// The folders that it is told to work in, if not all that it can reach.
+    pub roots: Option<Vec<PathBuf>>,
 }
 
 /// Where an MCP server is.
@@ -113,6 +115,7 @@ impl McpServer {
             auto_reconnect: true,
             tools: Vec::new(),
             resources: Vec::new(),
+            roots: None,
         }
     }
 }
@@ -258,6 +261,9 @@ impl Reader<'_> {
         set(&mut server.tools, section.field("tools"), |it| it.words());
         set(&mut server.resources, section.field("resources"), |it| {
             it.words()
+        });
+        set_some(&mut server.roots, section.field("roots"), |it| {
+            Some(it.list()?.filter_map(|it| self.path(&it)).collect())
         });
         section.finish();
         Some(server)

@@ -277,6 +277,88 @@ fn the_server_of_everything() {
     );
 }
 
+/// A server that takes the folders that it is told for those of its command line, as
+/// `@modelcontextprotocol/server-filesystem` does.
+const FOLDERS: &str = r#"
+import json, sys
+from urllib.parse import unquote, urlparse
+
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+def answer(id):
+    say(id=id, result={"content": [{"type": "text", "text": json.dumps(allowed)}]})
+
+allowed, has_roots, waiting = sys.argv[1:], True, []
+for line in sys.stdin:
+    m = json.loads(line)
+    method, id = m.get("method"), m.get("id")
+    if method == "initialize":
+        has_roots = "roots" in m["params"]["capabilities"]
+        say(id=id, result={"protocolVersion": "2025-06-18", "serverInfo": {"name": "folders", "version": "0"},
+            "capabilities": {"tools": {}, "prompts": {}}})
+    elif method == "notifications/initialized" and has_roots:
+        say(id="roots", method="roots/list")
+    elif id == "roots":
+        allowed = [unquote(urlparse(root["uri"]).path) for root in m["result"]["roots"]] or allowed
+        has_roots = False
+        for call in waiting:
+            answer(call)
+    elif method == "tools/list":
+        say(id=id, result={"tools": [{"name": "allowed", "inputSchema": {"type": "object"}}]})
+    elif method == "tools/call" and has_roots:
+        waiting.append(id)
+    elif method == "tools/call":
+        answer(id)
+    elif id is not None:
+        say(id=id, result={"prompts": []})
+"#;
+
+/// A server is told the folders that it can reach, so that it takes the one of its command line.
+#[test]
+fn roots_of_a_server_are_its_own_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap();
+    let docs = path.join("my docs");
+    std::fs::create_dir_all(&docs).unwrap();
+    let scripts = path.join("scripts");
+    std::fs::create_dir_all(&scripts).unwrap();
+    let script = scripts.join("folders.py");
+    std::fs::write(&script, FOLDERS).unwrap();
+    let server = |more: Value| {
+        let mut server = json!({"command": ["python3", script, docs], "readable": [docs, scripts]});
+        server
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        server
+    };
+    let servers = json!({
+        "usual": server(json!({})),
+        "named": server(json!({"roots": [docs]})),
+        "none": server(json!({"roots": []})),
+    });
+    let (_node, mut wire) = node(&path, &servers);
+    let workspace = path.join("data/workspace");
+    for (name, expected) in [
+        ("usual", vec![&workspace, &docs, &scripts]),
+        ("named", vec![&docs]),
+        // Told none, it keeps that of its command line.
+        ("none", vec![&docs]),
+    ] {
+        wake(&mut wire, &format!("w{name}"), name);
+        let allowed = call(&mut wire, name, &format!("{name}__allowed"), &json!({}));
+        let text = allowed["data"]["data"]["text"].as_str().unwrap();
+        let allowed: Vec<std::path::PathBuf> = serde_json::from_str(text).unwrap();
+        assert_eq!(allowed.iter().collect::<Vec<_>>(), expected, "{name}");
+    }
+    let told = ask(
+        &mut wire,
+        &json!({"type": "mcp/root/list/req", "id": "r", "server_id": "named"}),
+    );
+    assert_eq!(told["roots"][0]["name"], "my docs", "{told}");
+}
+
 /// A server of the configuration that nobody answers for is not passed over in silence.
 #[test]
 fn a_server_that_is_not_there_is_named() {

@@ -100,13 +100,10 @@ impl Handler {
 
     fn roots(&self) -> ListRootsResult {
         let server = self.server.upgrade();
-        let roots = server.map(|server| server.ground.roots());
+        let roots = server.map(|server| server.roots());
         let roots = roots.into_iter().flatten();
-        ListRootsResult::new(
-            roots
-                .map(|(uri, name)| Root::new(uri).with_name(name))
-                .collect(),
-        )
+        let roots = roots.map(|root| Root::new(root.uri).with_name(root.name));
+        ListRootsResult::new(roots.collect())
     }
 
     /// What a server wants to know before it answers a request of the newer era.

@@ -286,15 +286,24 @@ impl Mcp {
     pub(super) fn roots(
         &self,
         request: McpRootListRequest<'static>,
+        context: &Context,
     ) -> McpRootListResponse<'static> {
-        let roots = self.fleet.ground.roots().into_iter();
+        let servers = self.fleet.of(&context.identity().agent);
+        let server = servers
+            .iter()
+            .find(|it| it.name() == request.server_id.as_str());
+        let roots = match server {
+            Some(server) => server.roots(),
+            None => vec![self.fleet.ground.workspace()],
+        };
         McpRootListResponse {
             server_id: request.server_id,
             mcp_request_id: request.mcp_request_id,
             roots: roots
-                .map(|(uri, name)| McpRoot {
-                    uri: uri.into(),
-                    name: name.into(),
+                .into_iter()
+                .map(|root| McpRoot {
+                    uri: root.uri.into(),
+                    name: root.name.into(),
                 })
                 .collect(),
         }
