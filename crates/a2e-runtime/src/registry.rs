@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use a2e_session::{Failure, Offer, OfferedCapability, failures};
 use a2e_wire::messages::proc::ProcSpawnRequest;
+use a2e_wire::messages::tool::ToolDefinition;
 use a2e_wire::{Body, EpisodeId, ErrorCode, Message, Namespace, Tag};
 
 use crate::decision::is_listing;
@@ -167,6 +168,7 @@ impl Registry {
         let namespace = request.body.tag().map_or(Namespace::Base, Tag::namespace);
         let gets_no_answer = gets_no_answer(&request);
         let unserved = unserved(&request);
+        let tags = wanted_tags(&request.body);
         let mut merged: Option<Box<Body<'static>>> = None;
         let mut asked = Some((request, context));
         for (index, plugin) in serving.iter().enumerate() {
@@ -188,7 +190,11 @@ impl Registry {
                 }
             }
         }
-        merged.map(Outcome::Answer).ok_or_else(|| unserved.into())
+        let mut merged = merged.ok_or(unserved)?;
+        if let Body::ToolListResponse(list) = &mut *merged {
+            list.tools.retain(|tool| has_tags(tool, &tags));
+        }
+        Ok(Outcome::Answer(merged))
     }
 
     /// Whether the calls inside a request come as requests of their own.
@@ -314,6 +320,21 @@ const fn is_list(body: &Body<'_>) -> bool {
             | Body::SkillDiscoverResponse(_)
             | Body::EnvListResponse(_)
     )
+}
+
+/// The tags that a list of tools is filtered by, in lower case.
+fn wanted_tags(request: &Body<'_>) -> Vec<String> {
+    let Body::ToolListRequest(list) = request else {
+        return Vec::new();
+    };
+    let tags = list.filter_tags.iter();
+    tags.map(|tag| tag.to_lowercase()).collect()
+}
+
+/// Whether a tool has all of these tags: a plugin of any kind may have listed it regardless.
+fn has_tags(tool: &ToolDefinition<'_>, wanted: &[String]) -> bool {
+    let has = |wanted: &String| tool.tags.iter().any(|tag| tag.to_lowercase() == *wanted);
+    wanted.iter().all(has)
 }
 
 /// Adds a plugin's list to those of the plugins before it.

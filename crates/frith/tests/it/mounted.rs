@@ -100,6 +100,37 @@ fn a_foreign_host_is_a_plugin() {
     assert_eq!(answer["data"]["data"], json!({"text": "HI!"}));
 }
 
+/// Tags filter the tools of every source, with and without a query: the foreign host knows no filter.
+#[test]
+fn tags_filter_tools_of_every_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("foreign.py");
+    std::fs::write(&script, FOREIGN).unwrap();
+    let config = json!({"plugins": [
+        {"name": "demo", "type": "demo"},
+        {"name": "tools", "type": "tools"},
+        {"name": "foreign", "type": "mounted", "command": ["python3", script]},
+    ]});
+    let node = Node::start(folder.path(), &config.to_string());
+    let mut wire = node.wire();
+    let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": node.token});
+    assert_eq!(wire.ask(&hello)["ok"], true);
+    let mut listed = |id: &str, tags: &[&str], query: &str| {
+        let request =
+            json!({"type": "tool/list/req", "id": id, "filter_tags": tags, "query": query});
+        let list = wire.ask(&request);
+        let tools = list["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert!(listed("all", &[], "").contains(&"shout".to_owned()));
+    let demo = ["echo", "clock", "fail", "stream", "wait"];
+    assert_eq!(listed("some", &["Demo"], ""), demo);
+    assert_eq!(listed("found", &["demo"], "echo"), ["echo"]);
+    assert!(listed("none", &["demo", "file"], "").is_empty());
+}
+
 /// A node as a plugin of another node, over HTTP, with a token of its own.
 #[test]
 fn a_node_is_a_plugin_of_another() {
