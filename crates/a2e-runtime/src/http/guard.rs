@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::header::{self, HeaderMap};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::body::Answer;
@@ -16,7 +16,7 @@ use super::detail;
 pub struct Guard {
     /// Names this host is asked by, beside the addresses it listens on; with or without a port.
     pub names: Vec<String>,
-    /// Pages that may ask, as `https://name:port`; none by default.
+    /// Pages that may ask beside this host's own, as `https://name:port`.
     pub origins: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Guard {
         }
         for origin in headers.get_all(header::ORIGIN) {
             let allowed = |known: &String| known.as_bytes() == origin.as_bytes();
-            if !self.origins.iter().any(allowed) {
+            if !self.origins.iter().any(allowed) && !is_own(origin, host) {
                 return Err(Refusal::Origin);
             }
         }
@@ -76,6 +76,14 @@ impl Guard {
                 .parse::<IpAddr>()
                 .is_ok_and(|named| named.to_canonical() == ip)
     }
+}
+
+/// Whether a page is this host's own: it is asked by the name and port that the page came from.
+fn is_own(origin: &HeaderValue, host: &str) -> bool {
+    let origin = origin.to_str().unwrap_or_default();
+    let schemes = ["http://", "https://"];
+    let mut authorities = schemes.iter().filter_map(|it| origin.strip_prefix(it));
+    authorities.any(|authority| authority.eq_ignore_ascii_case(host))
 }
 
 impl Refusal {
@@ -157,6 +165,19 @@ mod tests {
         assert_eq!(check(&guard, &two, "127.0.0.1:9"), Err(Refusal::NoHost));
     }
 
+    /// A name that leads here by DNS rebinding is refused with its own page.
+    #[test]
+    fn a_page_is_own_only_by_a_name_of_this_host() {
+        let evil = [
+            ("host", "evil.example:9"),
+            ("origin", "http://evil.example:9"),
+        ];
+        assert_eq!(
+            check(&Guard::default(), &evil, "127.0.0.1:9"),
+            Err(Refusal::Host)
+        );
+    }
+
     #[test]
     fn only_pages_that_may_ask() {
         let guard = Guard {
@@ -167,7 +188,13 @@ mod tests {
         for (origin, outcome) in [
             ("https://console.example", Ok(())),
             ("https://console.example:444", Err(Refusal::Origin)),
-            ("http://localhost:9", Err(Refusal::Origin)),
+            ("http://localhost:9", Ok(())),
+            ("http://localhost", Err(Refusal::Origin)),
+            ("http://localhost:90", Err(Refusal::Origin)),
+            ("http://127.0.0.1:9", Err(Refusal::Origin)),
+            ("http://localhost:9.evil.example", Err(Refusal::Origin)),
+            ("ftp://localhost:9", Err(Refusal::Origin)),
+            ("localhost:9", Err(Refusal::Origin)),
             ("null", Err(Refusal::Origin)),
             ("", Err(Refusal::Origin)),
         ] {
