@@ -1,6 +1,7 @@
 //! Types that take more than they send, because real peers send more than the catalogue allows.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use strict_json::{Charset, Kind, Raw, push_string};
 
@@ -12,6 +13,9 @@ use crate::{Invalid, Map, Object, Real};
 /// A memory entry's key: an object; a string is taken too and sent back as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryKey<'a>(Raw<'a>);
+
+/// The member that holds the text of a key.
+const TEXT_MEMBER: &str = "key";
 
 /// Seconds an entry lives, 0 for ever. Fractions are rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -52,6 +56,26 @@ impl<'a> MemoryKey<'a> {
     #[must_use]
     pub const fn raw(&self) -> &Raw<'a> {
         &self.0
+    }
+
+    /// The text that the key stands for: a string, or an object as [`MemoryKey::of_text`] makes it.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        if self.0.checked().kind() == Kind::String {
+            return self.0.deserialize().ok();
+        }
+        let mut members: BTreeMap<String, String> = self.0.deserialize().ok()?;
+        let text = members.remove(TEXT_MEMBER);
+        text.filter(|_| members.is_empty())
+    }
+}
+
+impl MemoryKey<'static> {
+    /// The key for a text as every host takes it: `{"key": TEXT}`. Some take no strings.
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        let object = Raw::from_serialize(&BTreeMap::from([(TEXT_MEMBER, text)]));
+        Self(object.unwrap_or(Raw::EMPTY_OBJECT))
     }
 }
 

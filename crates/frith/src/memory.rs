@@ -283,13 +283,19 @@ impl<'c> Opened<'c> {
     }
 
     async fn get(&self, key: &str, as_json: bool) -> Result<Outcome> {
-        let request = MemoryRetrieveRequest {
+        let with = |key| MemoryRetrieveRequest {
             memory_id: self.id.clone(),
-            keys: vec![self::key(key)?],
+            keys: vec![key],
             ..MemoryRetrieveRequest::new()
         };
-        let asked = self.client.request(request).await;
-        let found = asked.context("cannot look into the memory")?;
+        let asked = self.client.request(with(self::key(key)?)).await;
+        let mut found = asked.context("cannot look into the memory")?;
+        if found.entries.is_empty()
+            && let Some(key) = as_string(key)
+            && let Ok(other) = self.client.request(with(key)).await
+        {
+            found = other;
+        }
         if found.entries.is_empty() {
             bail!(
                 "nothing has the key {}; `frith memory search` looks for words",
@@ -325,17 +331,23 @@ impl<'c> Opened<'c> {
     }
 
     async fn forget(&self, keys: &[String], which: &Which, as_json: bool) -> Result<Outcome> {
-        let keys: Result<Vec<_>> = keys.iter().map(|key| self::key(key)).collect();
-        let request = MemoryForgetRequest {
+        let with = |keys| MemoryForgetRequest {
             memory_id: self.id.clone(),
-            keys: keys?,
+            keys,
             tags: which.tags.iter().map(|tag| tag.clone().into()).collect(),
             tier: which
                 .tier
                 .map_or_else(|| MemoryTier::Other("".into()), Tier::to_wire),
         };
-        let answer = self.client.request(request).await;
-        let deleted = answer.context("it cannot be forgotten")?.deleted;
+        let all: Result<Vec<_>> = keys.iter().map(|key| self::key(key)).collect();
+        let answer = self.client.request(with(all?)).await;
+        let mut deleted = answer.context("it cannot be forgotten")?.deleted;
+        let strings: Vec<_> = keys.iter().filter_map(|key| as_string(key)).collect();
+        if !strings.is_empty()
+            && let Ok(others) = self.client.request(with(strings)).await
+        {
+            deleted = deleted.saturating_add(others.deleted);
+        }
         match as_json {
             true => print(&json!({"deleted": deleted}))?,
             false => print(&format!("forgot {deleted}"))?,
@@ -360,13 +372,20 @@ impl<'c> Opened<'c> {
     }
 }
 
-/// A key: an object if it is one, else the text itself.
+/// A key: an object if it is one, else the text in an object, since some hosts take no other keys.
 fn key(text: &str) -> Result<MemoryKey<'static>> {
-    let raw = match Object::parse(text) {
-        Ok(object) => object.into_raw().into_owned(),
-        Err(_) => Raw::from_serialize(text)?,
+    let Ok(object) = Object::parse(text) else {
+        return Ok(MemoryKey::of_text(text));
     };
-    MemoryKey::new(raw).context("a key must be a JSON object or a text")
+    let key = MemoryKey::new(object.into_raw().into_owned());
+    key.context("a key must be a JSON object or a text")
+}
+
+/// The same text as a key that is a string, which agents store too. None for an object.
+fn as_string(text: &str) -> Option<MemoryKey<'static>> {
+    let is_object = Object::parse(text).is_ok();
+    let raw = (!is_object).then(|| Raw::from_serialize(text).ok());
+    MemoryKey::new(raw??)
 }
 
 /// JSON if it is some, else the text itself.
@@ -404,7 +423,12 @@ fn line(entry: &MemoryEntry<'_>) -> String {
         }
     };
     let mut line = format!("{:.2} {:8} ", entry.score.get(), entry.tier.as_str());
-    line += &format!("{}  {}", word(entry.key.raw()), word(&entry.content));
+    let key = entry
+        .key
+        .text()
+        .and_then(|text| Raw::from_serialize(&text).ok());
+    let key = key.as_ref().unwrap_or_else(|| entry.key.raw());
+    line += &format!("{}  {}", word(key), word(&entry.content));
     if !entry.tags.is_empty() {
         line += &format!("  [{}]", plain(entry.tags.join(", ")));
     }

@@ -41,10 +41,13 @@ pub(super) fn to_store(wire: &MemoryEntry<'_>, now: UnixMillis) -> Result<NewEnt
     };
     let tags: Vec<String> = wire.tags.iter().map(|tag| (**tag).to_owned()).collect();
     let mut text = Text::default();
-    push_words(
-        &wire.key.raw().deserialize().unwrap_or_default(),
-        &mut text.title,
-    );
+    match wire.key.text() {
+        Some(words) => push(&words, &mut text.title),
+        None => push_words(
+            &wire.key.raw().deserialize().unwrap_or_default(),
+            &mut text.title,
+        ),
+    }
     for tag in &tags {
         push(tag, &mut text.title);
     }

@@ -350,3 +350,26 @@ fn what_is_written_is_one_compact_line() {
     );
     assert!(!text.contains(['\n', '\r', '\t']));
 }
+
+/// Conflict 77: a text goes out as an object, and stands for the same as the string.
+#[test]
+fn a_key_that_is_a_text_is_an_object() {
+    use a2e_wire::lenient::MemoryKey;
+
+    let key = MemoryKey::of_text("a \"b\"");
+    assert_eq!(key.raw().as_str(), r#"{"key":"a \"b\""}"#);
+    let text = |json: &str| {
+        let raw = a2e_wire::Raw::parse(json, a2e_wire::OWN_VALUES).unwrap();
+        MemoryKey::new(raw).unwrap().text()
+    };
+    assert_eq!(text(key.raw().as_str()).as_deref(), Some("a \"b\""));
+    assert_eq!(text(r#""plain""#).as_deref(), Some("plain"));
+    for other in [
+        r#"{"key":1}"#,
+        r#"{"key":"a","b":"c"}"#,
+        r#"{"user":"a"}"#,
+        "{}",
+    ] {
+        assert_eq!(text(other), None, "{other}");
+    }
+}
