@@ -4,7 +4,11 @@ mod actions;
 mod keys;
 mod play;
 
+use std::time::Duration;
+
+use a2e_runtime::{Client, ClientError};
 use a2e_wire::messages::env::{EnvListRequest, EnvSummary};
+use a2e_wire::{Capability, ErrorCode};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
@@ -36,6 +40,9 @@ enum Action {
     Play(play::Arguments),
 }
 
+/// How long a host may take to say what it has.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     match &arguments.action {
         Action::List { host } => list(host, as_json),
@@ -46,12 +53,19 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
 fn list(host: &connect::Arguments, as_json: bool) -> Result<Outcome> {
     block_on(async {
         let connection = host.connect(&["env"]).await?;
-        let asked = connection.client.request(EnvListRequest {});
-        let listed = asked
-            .await
-            .context("the host does not list its environments")?;
+        let client = &connection.client;
+        let environments = match client.request(EnvListRequest {}).timeout(PATIENCE).await {
+            Ok(listed) => listed.environments,
+            Err(error) if is_unserved(&error) => {
+                tell!(
+                    "the host does not list its environments; this is what the plugin that has them is called"
+                );
+                vec![plugin(client)]
+            }
+            Err(error) => return Err(error).context("the host does not list its environments"),
+        };
         connection.close().await;
-        let environments = &listed.environments;
+        let environments = &environments;
         match as_json {
             true => print_all(environments)?,
             false => environments.iter().try_for_each(|it| print(&line(it)))?,
@@ -72,6 +86,28 @@ fn line(environment: &EnvSummary<'_>) -> String {
         screen::plain(name),
         screen::plain(description)
     )
+}
+
+/// Whether a host does not know a request, or never answers what it does not know.
+fn is_unserved(error: &ClientError) -> bool {
+    let codes = [
+        ErrorCode::InvalidMessage,
+        ErrorCode::ParseError,
+        ErrorCode::SchemaViolation,
+    ];
+    if let ClientError::Host(error) = error {
+        return codes.contains(&error.code);
+    }
+    matches!(error, ClientError::Timeout(_))
+}
+
+/// The plugin for environments, as the host named it in the handshake.
+fn plugin(client: &Client) -> EnvSummary<'static> {
+    let mut accepted = client.capabilities().into_iter();
+    let env = accepted.find(|it| it.enabled && it.capability == Capability::Env);
+    let metadata = env.map(|env| value(env.metadata.raw())).unwrap_or_default();
+    let name = metadata["name"].as_str().unwrap_or("env").to_owned();
+    EnvSummary::new(name.into())
 }
 
 /// What a JSON text says; nothing of one that is none.

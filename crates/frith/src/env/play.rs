@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::actions::Actions;
 use super::keys::{Keyboard, Wish};
-use super::value;
+use super::{PATIENCE, is_unserved, value};
 use crate::Outcome;
 use crate::agent::{block_on, print};
 use crate::{connect, screen};
@@ -61,8 +61,14 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         let connection = arguments.host.connect(&["env"]).await?;
         let client = &connection.client;
         let space = EnvSpaceRequest::new(arguments.name.clone().into());
-        let space = client.request(space).await.context("cannot play it")?;
-        let actions = Actions::of(&value(space.action_space.raw()));
+        let actions = match client.request(space).timeout(PATIENCE).await {
+            Ok(space) => Actions::of(&value(space.action_space.raw())),
+            Err(error) if is_unserved(&error) => {
+                tell!("the host does not describe actions; each is a JSON object");
+                Actions::of(&Value::Null)
+            }
+            Err(error) => return Err(error).context("cannot play it"),
+        };
         let mut keyboard = Keyboard::new(actions.fit_keys());
         let mut game = Game {
             client,
@@ -142,7 +148,11 @@ impl Game<'_> {
             episode_id: Some(self.episode.clone()),
             ..EnvPlanRequest::new()
         };
-        let planned = self.client.request(request).await?;
+        let planned = match self.client.request(request).timeout(PATIENCE).await {
+            Ok(planned) => planned,
+            Err(error) if is_unserved(&error) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         let first = planned.suggested_actions.first();
         Ok(first.map(|action| value(action.raw())))
     }
@@ -156,7 +166,11 @@ impl Game<'_> {
             mode: Some(EnvRenderMode::Text),
             ..EnvRenderRequest::new(self.episode.clone())
         };
-        let frame = value(&self.client.request(request).await?.render);
+        let frame = match self.client.request(request).timeout(PATIENCE).await {
+            Ok(rendered) => value(&rendered.render),
+            Err(error) if is_unserved(&error) => value(observation.state.raw()),
+            Err(error) => return Err(error.into()),
+        };
         let frame = frame
             .as_str()
             .map_or_else(|| frame.to_string(), ToOwned::to_owned);

@@ -52,6 +52,7 @@ mod peers;
 mod pinned;
 mod planning;
 mod queries;
+mod public_host;
 mod readme;
 mod revoked;
 mod sandboxed;
