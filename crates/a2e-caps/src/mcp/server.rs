@@ -21,6 +21,7 @@ mod resources;
 mod sampling;
 mod session;
 mod tools;
+mod wording;
 
 use std::sync::Arc;
 

@@ -184,6 +184,137 @@ fn who_may_not_ask_is_refused() {
     assert_eq!(http(&node, "POST", &[good], &hello()).0, 200);
 }
 
+/// The node's own pages may ask without any configuration; those of other ports and names may not.
+#[test]
+fn own_origin_is_accepted_and_foreign_ones_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, _) = node(folder.path());
+    let bearer = format!("Bearer {}", node.token);
+    let good = ("authorization", bearer.as_str());
+    let own = node.at("http").trim_end_matches('/');
+    let port = own.rsplit(':').next().unwrap();
+    for (origin, status) in [
+        (own.to_owned(), 200),
+        (format!("http://evil.example:{port}"), 403),
+        ("http://127.0.0.1".to_owned(), 403),
+        ("http://127.0.0.1:1".to_owned(), 403),
+        ("null".to_owned(), 403),
+    ] {
+        let headers = [good, ("origin", origin.as_str())];
+        assert_eq!(
+            http(&node, "POST", &headers, &hello()).0,
+            status,
+            "{origin}"
+        );
+    }
+    let evil = format!("evil.example:{port}");
+    let origin = format!("http://{evil}");
+    let headers = [good, ("host", evil.as_str()), ("origin", origin.as_str())];
+    assert_eq!(http(&node, "POST", &headers, &hello()).0, 421);
+}
+
+#[test]
+fn ending_a_session_is_answered_without_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let (node, _) = node(folder.path());
+    let bearer = format!("Bearer {}", node.token);
+    let good = ("authorization", bearer.as_str());
+    let (_, head, _) = http(&node, "POST", &[good], &hello());
+    let id = session_of(&head);
+    let headers = [good, ("mcp-session-id", id.as_str())];
+    let (status, _, body) = http(&node, "DELETE", &headers, &json!({}));
+    assert_eq!((status, body.as_str()), (204, ""));
+    assert_eq!(http(&node, "DELETE", &headers, &json!({})).0, 404);
+}
+
+/// Calls a tool in a session of its own.
+fn call_tool(node: &Node, name: &str, arguments: &Value) -> Value {
+    let bearer = format!("Bearer {}", node.token);
+    let good = ("authorization", bearer.as_str());
+    let (_, head, _) = http(node, "POST", &[good], &hello());
+    let id = session_of(&head);
+    let headers = [good, ("mcp-session-id", id.as_str())];
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": name, "arguments": arguments}});
+    let (status, _, body) = http(node, "POST", &headers, &call);
+    assert_eq!(status, 200, "{body}");
+    // The body may come in chunks, each with its size before it.
+    let (from, to) = (body.find('{').unwrap(), body.rfind('}').unwrap());
+    serde_json::from_str(&body[from..=to]).unwrap()
+}
+
+/// What an MCP client remembers has the time at which it did, and the operator finds it by its key.
+#[test]
+fn memory_over_mcp_is_that_of_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "plugins: [{name: memory, type: memory}]\n");
+    let data = node.data();
+    let data = ["--data", data.to_str().unwrap()];
+    let before = std::time::SystemTime::now();
+    let stored = call_tool(
+        &node,
+        "memory_store",
+        &json!({"key": "pet", "content": "Rex"}),
+    );
+    assert_eq!(
+        stored["result"]["structuredContent"]["stored"],
+        json!(["pet"]),
+        "{stored}"
+    );
+    let (status, _, error) = frith(
+        &[&["memory", "put", "tea", "green"], &data[..]].concat(),
+        "",
+    );
+    assert_eq!(status, 0, "{error}");
+    let recalled = call_tool(&node, "memory_recall", &json!({"keys": ["pet", "tea"]}));
+    let entries = &recalled["result"]["structuredContent"]["entries"];
+    let keys: std::collections::BTreeSet<_> =
+        (0..2).map(|at| entries[at]["key"].as_str()).collect();
+    assert_eq!(keys, [Some("pet"), Some("tea")].into(), "{recalled}");
+    let (status, out, error) = frith(
+        &[&["memory", "get", "pet", "--json"], &data[..]].concat(),
+        "",
+    );
+    assert_eq!(status, 0, "{error}");
+    let entry: Value = serde_json::from_str(&out).unwrap();
+    let before = before
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    for time in ["created_at", "updated_at"] {
+        assert!(entry[time].as_f64().unwrap() >= before - 1.0, "{entry}");
+    }
+    let forgotten = call_tool(&node, "memory_forget", &json!({"keys": ["tea"]}));
+    assert_eq!(
+        forgotten["result"]["structuredContent"]["deleted"], 1,
+        "{forgotten}"
+    );
+}
+
+/// What the host says to agents of A2E is in the words of MCP.
+#[test]
+fn mcp_clients_see_no_names_of_a2e_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugins = ["tools", "memory", "env", "proc"].map(|it| json!({"name": it, "type": it}));
+    let node = Node::start(folder.path(), &json!({"plugins": plugins}).to_string());
+    for (tool, arguments) in [
+        ("no_such_tool", json!({})),
+        ("env_reset", json!({"env_name": "nowhere"})),
+        ("env_step", json!({"episode_id": "none", "action": {}})),
+        ("env_observe", json!({"episode_id": "none"})),
+        (
+            "memory_store",
+            json!({"key": "k", "content": 1, "ttl": "x"}),
+        ),
+        ("memory_recall", json!({"limit": "x"})),
+        ("proc_spawn", json!({"cmd": "x"})),
+    ] {
+        let answered = call_tool(&node, tool, &arguments).to_string();
+        assert!(answered.contains("rror"), "{tool}: {answered}");
+        assert!(!answered.contains("/req"), "{tool}: {answered}");
+    }
+}
+
 /// A session belongs to the agent that began it; its id alone opens nothing.
 #[test]
 fn a_session_is_its_agents() {

@@ -95,7 +95,7 @@ impl Endpoint {
         let (mut parts, body) = request.into_parts();
         parts.extensions.insert(guest);
         let request = Request::from_parts(parts, Full::new(body));
-        let response = self.service.handle(request).await;
+        let mut response = self.service.handle(request).await;
         let begun = session_id(response.headers());
         let mut owners = self.owners();
         match (named, begun) {
@@ -104,6 +104,10 @@ impl Endpoint {
             _ => {}
         }
         drop(owners);
+        if ends && response.status() == StatusCode::ACCEPTED {
+            // The session has ended by now.
+            response = no_content();
+        }
         response
     }
 
@@ -196,6 +200,12 @@ fn begins(body: &[u8]) -> bool {
         method: String,
     }
     serde_json::from_slice::<Asked>(body).is_ok_and(|asked| asked.method == "initialize")
+}
+
+fn no_content() -> Response<BoxBody<Bytes, Infallible>> {
+    let mut response = Response::new(Full::new(Bytes::new()).boxed());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
 }
 
 /// A client that hears this begins a new session.

@@ -77,6 +77,12 @@ pub(super) async fn list(session: &Session) -> Vec<Tool> {
     usable.map(Own::listed).collect()
 }
 
+/// The types of requests, and the tools that make them.
+pub(super) fn requests() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = OWN.iter().filter(|own| !own.kind.is_empty());
+    own.map(|own| (own.kind, own.name))
+}
+
 /// Does it.
 pub(super) async fn call(
     session: &Session,
@@ -85,7 +91,7 @@ pub(super) async fn call(
 ) -> Result<CallToolResult, ErrorData> {
     match own.ask(session, arguments).await {
         Ok(members) => Ok(told(members.into())),
-        Err(Refusal::Arguments(text)) => Err(ErrorData::invalid_params(text, None)),
+        Err(Refusal::Arguments(text)) => Err(Refusal::Arguments(text).into()),
         Err(refusal) => refused(refusal),
     }
 }
@@ -126,9 +132,19 @@ impl Own {
         match self.shape {
             Shape::Plain => {}
             Shape::Search => drop(arguments.insert("include_deferred".into(), true.into())),
-            Shape::Memory => arguments = in_memory(session, arguments).await?,
+            Shape::Memory => {
+                if let Some(Value::Array(keys)) = arguments.get_mut("keys") {
+                    // Agents store strings as they are, too.
+                    let objects: Vec<Value> = keys.iter().map(|key| key_of(key.clone())).collect();
+                    keys.extend(objects);
+                }
+                arguments = in_memory(session, arguments).await?;
+            }
             Shape::Entry => {
                 let namespace = arguments.remove("namespace");
+                if let Some(key) = arguments.get_mut("key") {
+                    *key = key_of(key.take());
+                }
                 let tier = arguments.entry("tier");
                 tier.or_insert_with(|| "episodic".into());
                 let mut members = JsonObject::new();
@@ -139,8 +155,33 @@ impl Own {
             Shape::Spawn => on_event = session.outputs.handler(),
             Shape::Output => return Ok(output(session, &arguments).await),
         }
-        session.ask(self.kind, arguments, on_event).await
+        let mut members = session.ask(self.kind, arguments, on_event).await?;
+        if let Some(Value::Array(entries)) = members.get_mut("entries") {
+            let keys = entries.iter_mut().filter_map(|it| it.get_mut("key"));
+            keys.for_each(|key| *key = shown_key(key.take()));
+        }
+        if let Some(Value::Array(stored)) = members.get_mut("stored") {
+            let keys = stored.iter_mut();
+            keys.for_each(|key| *key = shown_key(key.take()));
+        }
+        Ok(members)
     }
+}
+
+/// A key as every host takes it: a text in an object.
+fn key_of(key: Value) -> Value {
+    match key {
+        Value::String(text) => json!({ "key": text }),
+        other => other,
+    }
+}
+
+/// The text of such a key.
+fn shown_key(key: Value) -> Value {
+    let object = key.as_object().filter(|key| key.len() == 1);
+    let text = object.and_then(|key| key.get("key"));
+    let text = text.filter(|text| text.is_string()).cloned();
+    text.unwrap_or(key)
 }
 
 /// The same, in the memory that `namespace` names.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2e_runtime::{AgentConfig, CallOptions, Client, ClientError, Guest, Handler, Host};
 use a2e_wire::messages::memory::MemoryInitRequest;
-use a2e_wire::{Body, Capability, Decoder, MemoryId, Sender, SessionId, Timestamp};
+use a2e_wire::{Body, Capability, Decoder, MemoryId, Sender, SessionId};
 use rmcp::ErrorData;
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -16,6 +16,7 @@ use super::notices::Notices;
 use super::output::Outputs;
 use super::resources::Artifacts;
 use super::sampling::Samples;
+use super::wording::for_mcp;
 
 /// The A2E session of an agent that speaks MCP.
 #[derive(Debug)]
@@ -121,7 +122,7 @@ impl Session {
         members.insert("id".into(), "1".into());
         let line = Value::Object(members).to_string();
         let decoded =
-            Decoder::default().decode(line.as_bytes(), Sender::Agent, Timestamp::default());
+            Decoder::default().decode(line.as_bytes(), Sender::Agent, crate::tools::now());
         let body: Body<'static> = decoded
             .map_err(|error| Refusal::Arguments(error.to_string()))?
             .into_owned()
@@ -175,14 +176,14 @@ pub(super) enum Refusal {
 impl From<Refusal> for ErrorData {
     fn from(refusal: Refusal) -> Self {
         match &refusal {
-            Refusal::Arguments(text) => Self::invalid_params(text.clone(), None),
+            Refusal::Arguments(text) => Self::invalid_params(for_mcp(text), None),
             Refusal::Host(ClientError::Host(error)) => {
                 let data = serde_json::json!({
                     "code": error.code.as_str(),
                     "retryable": error.retryable,
                     "detail": error.detail.raw().deserialize::<Value>().unwrap_or_default(),
                 });
-                Self::internal_error(error.message.clone(), Some(data))
+                Self::internal_error(for_mcp(&error.message), Some(data))
             }
             Refusal::Host(error) => Self::internal_error(error.to_string(), None),
         }

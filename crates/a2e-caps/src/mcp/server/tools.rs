@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::progress::Reporter;
 use super::session::{Refusal, Session};
+use super::wording::for_mcp;
 use super::{own, resources};
 use crate::tool::schema_of;
 
@@ -78,7 +79,7 @@ pub(super) async fn call(
     match answered {
         Ok(answer) => Ok(result(session, answer.data)),
         Err(ClientError::Host(error)) if error.code == ErrorCode::UnknownTool => {
-            Err(ErrorData::invalid_params(error.message, None))
+            Err(ErrorData::invalid_params(for_mcp(&error.message), None))
         }
         Err(error) => refused(error.into()),
     }
@@ -89,13 +90,14 @@ pub(super) fn refused(refusal: Refusal) -> Result<CallToolResult, ErrorData> {
     let Refusal::Host(ClientError::Host(error)) = &refusal else {
         return Err(refusal.into());
     };
+    let message = for_mcp(&error.message);
     let told = json!({
         "code": error.code.as_str(),
-        "message": error.message,
+        "message": message,
         "retryable": error.retryable,
         "detail": error.detail.raw().deserialize::<Value>().unwrap_or_default(),
     });
-    let text = format!("{}: {}", error.code.as_str(), error.message);
+    let text = format!("{}: {message}", error.code.as_str());
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     result.structured_content = Some(json!({ "error": told }));
     Ok(result)
