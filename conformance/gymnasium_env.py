@@ -2,7 +2,7 @@
 
     gymnasium_env.py WHAT HOST...      HOST is the command of an A2E host, such as `frith stdio`
 
-WHAT is one of: spaces, physics, checker, others, pictures, mounted, vectors.
+WHAT is one of: spaces, physics, checker, others, pictures, mounted, vectors, limits, host.
 """
 
 import base64
@@ -59,6 +59,8 @@ def check_physics(command):
     """From the same state, 500 steps of `cartpole` are those of CartPole-v1, within 1e-9."""
     ours = frith_gym.FrithEnv("cartpole", command=command, options={"max_steps": 1000})
     theirs = gymnasium.make("CartPole-v1").unwrapped
+    assert ours.observation_space == theirs.observation_space, ours.observation_space
+    assert ours.action_space == theirs.action_space, ours.action_space
     chance, longest = random.Random(7), 0
     for run in range(10):
         theirs.reset(seed=run)
@@ -68,10 +70,11 @@ def check_physics(command):
         for step in range(500):
             # Some runs lose their balance.
             action = chance.randrange(2) if run % 5 == 4 else pushed(theirs.state)
-            _, reward, terminated, _, _ = theirs.step(action)
+            expected_seen, reward, terminated, _, _ = theirs.step(action)
             seen, our_reward, ended, _, _ = ours.step(np.int64(action))
             for name, expected in zip(("x", "x_dot", "theta", "theta_dot"), theirs.state):
-                assert abs(float(seen[name]) - expected) <= 1e-9, (run, step, name, seen, theirs.state)
+                assert abs(ours.state[name] - expected) <= 1e-9, (run, step, name, ours.state, theirs.state)
+            assert seen.dtype == expected_seen.dtype and np.allclose(seen, expected_seen, atol=1e-6), (run, step, seen)
             assert (our_reward, ended) == (reward, terminated), (run, step)
             longest = max(longest, step + 1)
             if terminated:
@@ -231,6 +234,68 @@ def check_vectors(command):
     for name, mode in [*((name, "sync") for name in MOUNTED), ("CartPole-v1", "vector_entry_point")]:
         beside(env.host, name, mode)
     env.close()
+
+
+def check_limits(command):
+    """`max_steps` replaces the registered limit, above it too and in vectors; lists have a limit."""
+    env = frith_gym.FrithEnv("counter", command=command)
+    host = env.host
+    # Registered with 200 steps; nothing but those ends it.
+    name, stay = "MountainCar-v0", {"action": 1}
+
+    def length(options):
+        first = host.ask("env/reset/req", env_name=name, seed=1, options=options)["obs"]
+        ids = [it["episode_id"] for it in first.get("episodes", [first])]
+        for step in range(1, 1000):
+            answer = host.ask("env/batch_step/req", episode_ids=ids, actions=[stay] * len(ids))
+            if answer["results"][0]["obs"]["truncated"]:
+                return step
+        raise AssertionError(f"{options} had no end")
+
+    assert length({}) == 200
+    for steps in [3, 250]:
+        assert length({"max_steps": steps}) == steps
+        assert length({"max_steps": steps, "vector": {"num_envs": 2}}) == steps
+    for request in [
+        {"kind": "env/reset/req", "env_name": name, "options": {"max_steps": 0}},
+        {"kind": "env/reset/req", "env_name": name, "options": {"max_steps": "many"}},
+    ]:
+        try:
+            host.ask(**request)
+            raise AssertionError(f"{request} was taken")
+        except frith_gym.A2eError as error:
+            assert error.code == "schema_violation", error
+    env.close()
+
+
+def check_host(_):
+    """The host alone: how many episodes it lists, and a reward that JSON has no form for."""
+    host_file = Path(__file__).parent.parent / "integrations" / "gymnasium" / "gymnasium_host.py"
+    source = (
+        "import runpy, sys, gymnasium\n"
+        "class Odd(gymnasium.Env):\n"
+        "    action_space = observation_space = gymnasium.spaces.Discrete(2)\n"
+        "    def __init__(self, render_mode=None): pass\n"
+        "    def reset(self, **_): return 0, {}\n"
+        "    def step(self, _): return 0, float('nan'), False, False, {}\n"
+        "gymnasium.register('Odd-v0', entry_point=Odd)\n"
+        f"sys.argv = ['host', 'Odd-v0']; sys.path.insert(0, {str(host_file.parent)!r})\n"
+        f"runpy.run_path({str(host_file)!r}, run_name='__main__')\n"
+    )
+    host = frith_gym.Host([sys.executable, "-W", "ignore", "-c", source])
+    episodes = [host.ask("env/reset/req", env_name="Odd-v0")["obs"]["episode_id"] for _ in range(3)]
+    obs = host.ask("env/step/req", episode_id=episodes[0], action={"action": 0})["obs"]
+    assert obs["reward"] is None, obs
+    listed = host.ask("env/exp/list/req", limit=2)["episodes"]
+    assert [it["episode_id"] for it in listed] == episodes[1:], listed
+    assert host.ask("env/exp/list/req")["episodes"][0]["total_reward"] == 0.0
+    for limit in [0, -1, 10_001, "all"]:
+        try:
+            host.ask("env/exp/list/req", limit=limit)
+            raise AssertionError(f"{limit} was taken")
+        except frith_gym.A2eError as error:
+            assert error.code == "schema_violation", error
+    host.close()
 
 
 def beside(host, name, mode, count=8):

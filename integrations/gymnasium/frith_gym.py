@@ -5,7 +5,7 @@
     env = FrithEnv("cartpole", tcp=("127.0.0.1", 7777), token="frith_…")
     env = FrithEnv("cartpole", unix="/path/to/a2e.sock", token="frith_…")
 
-A schema that no space of Gymnasium says is a `Json`: the value as text. An action that the environment
+`env.state` is the state as the host sent it. A schema that no space of Gymnasium says is a `Json`: the value as text. An action that the environment
 does not take, although its space has it (a link that a page does not have), changes nothing and has
 `info["error"]`. A dict given to `step` where the space is none goes to the host as it is:
 `env.step({"type": "open", "url": "https://…"})`.
@@ -61,9 +61,22 @@ class Choice(spaces.Discrete):
         self.values = list(values)
 
 
+class Members(spaces.Box):
+    """An array of the members of an object that are all numbers."""
+
+    def __init__(self, names, low, high, dtype):
+        super().__init__(low, high, dtype=dtype)
+        self.names = list(names)
+
+
 def space_of(schema):
     """The space that a JSON Schema describes."""
     named, kind = schema.get("x-space"), schema.get("type")
+    if named == "Box" and kind == "object":
+        names = schema["required"]
+        low, high = zip(*(bounds_of(schema["properties"][name]) for name in names))
+        dtype = np.dtype(schema.get("x-dtype", "float64"))
+        return Members(names, np.stack(low).astype(dtype), np.stack(high).astype(dtype), dtype)
     if named == "Tuple":
         return spaces.Tuple([space_of(part) for part in schema["prefixItems"]])
     if named == "MultiBinary":
@@ -128,6 +141,8 @@ def bounds_of(schema):
 
 def member(space, value):
     """A JSON value as a member of a space."""
+    if isinstance(space, Members):
+        return np.asarray([value[name] for name in space.names], dtype=space.dtype)
     if isinstance(space, spaces.Dict):
         return {name: member(part, value[name]) for name, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -147,6 +162,8 @@ def member(space, value):
 
 def plain(space, value):
     """A member of a space as JSON has it."""
+    if isinstance(space, Members):
+        return dict(zip(space.names, value.tolist()))
     if isinstance(space, spaces.Dict):
         return {name: plain(part, value[name]) for name, part in space.items()}
     if isinstance(space, spaces.Tuple):
@@ -218,10 +235,10 @@ class FrithEnv(gymnasium.Env):
         self.action_space = space_of(action["properties"]["action"] if self.has_value else action)
         self.is_single = list(state.get("properties", {})) == ["observation"]
         self.observation_space = space_of(state["properties"]["observation"] if self.is_single else state)
-        self.episode = None
+        self.episode, self.state = None, None
 
     def seen(self, obs):
-        state = obs["state"]
+        state = self.state = obs["state"]
         return member(self.observation_space, state["observation"] if self.is_single else state)
 
     def reset(self, *, seed=None, options=None):
@@ -256,7 +273,9 @@ class FrithEnv(gymnasium.Env):
         metadata = obs["metadata"] or {}
         truncated = obs["truncated"]
         terminated = obs["done"] and (not truncated or metadata.get("terminated", False))
-        return self.seen(obs), obs["reward"], terminated, truncated, metadata.get("info", {})
+        # A reward that is no finite number has no form in JSON.
+        reward = float("nan") if obs["reward"] is None else obs["reward"]
+        return self.seen(obs), reward, terminated, truncated, metadata.get("info", {})
 
     def render(self):
         if self.render_mode is None:

@@ -29,6 +29,8 @@ from gymnasium_spaces import plain, read, schema
 
 MAX_EPISODES = 4096
 MAX_VECTOR = 4096
+MAX_LISTED = 10_000
+MAX_STEPS = 2**31 - 1
 
 
 class Refused(Exception):
@@ -49,6 +51,16 @@ def action_of(space, action):
     if not space.contains(value):
         raise Refused("schema_violation", "not_taken", f"the action does not fit {space}")
     return value
+
+
+def steps_of(options):
+    """Takes `max_steps` out of the options: it replaces the limit with which an environment is registered."""
+    steps = options.pop("max_steps", None)
+    if steps is None:
+        return {}
+    if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= MAX_STEPS:
+        raise Refused("schema_violation", "not_taken", f"`options.max_steps` is from 1 to {MAX_STEPS}")
+    return {"max_episode_steps": steps}
 
 
 def state_of(space, observation):
@@ -103,7 +115,7 @@ class Episode:
             raise Refused("runtime_error", "episode_over", f"the episode `{self.id}` is over; env/reset/req begins another")
         value = action_of(self.env.action_space, action)
         observation, reward, self.terminated, self.truncated, info = self.env.step(value)
-        return self.took(state_of(self.env.observation_space, observation), float(reward), info)
+        return self.took(state_of(self.env.observation_space, observation), reward, info)
 
     def drawn(self, mode):
         """It in one of Gymnasium's modes, whichever it was made with; nothing if it does not have that one."""
@@ -117,7 +129,9 @@ class Episode:
             base.render_mode = before
 
     def took(self, state, reward, info):
-        self.state, self.steps, self.total = state, self.steps + 1, self.total + reward
+        # JSON has no form for what is not finite.
+        reward = plain(float(reward))
+        self.state, self.steps, self.total = state, self.steps + 1, self.total + (reward or 0.0)
         return self.observation(reward, time.time(), {"info": plain(info)} if info else {})
 
 
@@ -150,7 +164,7 @@ class Vector:
             episode.terminated, episode.truncated = bool(ended), bool(cut)
             if begins:
                 episode.steps, episode.total = -1, 0.0
-            observation = episode.took(state, float(reward), {})
+            observation = episode.took(state, reward, {})
             if begins:
                 observation["metadata"] = {"autoreset": True}
             results.append(observation)
@@ -176,13 +190,13 @@ class Host:
             raise Refused("runtime_error", "unknown_episode", f"there is no episode `{id[:64]}` here")
         return self.episodes[id]
 
-    def make(self, name, options):
+    def make(self, name, options, limit):
         kwargs = options.pop("kwargs", {})
         if kwargs and not self.with_kwargs:
             raise Refused("schema_violation", "not_taken", "this host takes no `options.kwargs`; its operator can allow them with --kwargs")
         mode = options.pop("render_mode", None)
         modes = gymnasium.spec(name).kwargs.get("render_mode")
-        return gymnasium.make(name, render_mode=mode or modes or self.render_mode(name), **kwargs)
+        return gymnasium.make(name, render_mode=mode or modes or self.render_mode(name), **limit, **kwargs)
 
     def render_mode(self, name):
         """Text where an environment has it, since that needs no further package; else pixels."""
@@ -199,12 +213,10 @@ class Host:
         vector = options.pop("vector", None)
         if len(self.episodes) >= MAX_EPISODES:
             raise Refused("runtime_error", "episode_limit", "there are too many episodes; close one with env/close/req")
+        limit = steps_of(options)
         if vector is not None:
-            return self.reset_vector(name, seed, options, vector)
-        steps = options.pop("max_steps", None)
-        env = self.make(name, options)
-        if steps is not None:
-            env = gymnasium.wrappers.TimeLimit(env, max_episode_steps=int(steps))
+            return self.reset_vector(name, seed, options, vector, limit)
+        env = self.make(name, options, limit)
         episode = Episode(name, env)
         observation, info = env.reset(seed=seed, options=options or None)
         episode.state = state_of(env.observation_space, observation)
@@ -212,14 +224,14 @@ class Host:
         obs = episode.observation(0.0, episode.started, {"info": plain(info)} if info else {})
         return {"type": "env/reset/resp", "obs": obs}
 
-    def reset_vector(self, name, seed, options, vector):
+    def reset_vector(self, name, seed, options, vector, limit):
         count = vector.get("num_envs")
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_VECTOR:
             raise Refused("schema_violation", "not_taken", f"`options.vector.num_envs` is from 1 to {MAX_VECTOR}")
         mode = vector.get("mode", "sync")
         if mode not in ("sync", "vector_entry_point"):
             raise Refused("schema_violation", "not_taken", "`options.vector.mode` is sync or vector_entry_point")
-        made = Vector(name, gymnasium.make_vec(name, num_envs=count, vectorization_mode=mode))
+        made = Vector(name, gymnasium.make_vec(name, num_envs=count, vectorization_mode=mode, **limit))
         made.begin(seed, options or None)
         self.episodes.update({episode.id: episode for episode in made.episodes})
         first = made.episodes[0]
@@ -298,14 +310,16 @@ class Host:
         return {"type": "env/plan/resp", "suggested_actions": []}
 
     def exp_list(self, m):
-        wanted = m.get("episode_id") or ""
+        wanted, limit = m.get("episode_id") or "", m.get("limit", 100)
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LISTED:
+            raise Refused("schema_violation", "not_taken", f"`limit` must be from 1 to {MAX_LISTED}")
         found = [self.episode(wanted)] if wanted else list(self.episodes.values())
         listed = [
             {
                 "episode_id": it.id, "env_name": it.name, "started_at": it.started, "steps": it.steps, "total_reward": it.total,
                 "done": it.terminated or it.truncated, "truncated": it.truncated, "open": True,
             }
-            for it in found[-m.get("limit", 100):]
+            for it in found[-limit:]
         ]
         return {"type": "env/exp/list/resp", "episodes": listed}
 

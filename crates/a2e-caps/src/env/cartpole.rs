@@ -80,6 +80,9 @@ impl Default for CartPole {
                 "theta_dot": {"type": "number"},
             },
             "required": ["x", "x_dot", "theta", "theta_dot"],
+            // To Gymnasium it is one array: these members in this order.
+            "x-space": "Box",
+            "x-dtype": "float32",
         });
         Self {
             spaces: Spaces::new(&action, &state),

@@ -34,6 +34,7 @@ fn with_gymnasium() -> String {
         "FrozenLake-v1",
         "Taxi-v4",
         "MountainCarContinuous-v0",
+        "MountainCar-v0",
     ];
     let words = [json!(testkit::python()), json!(host)].into_iter();
     let words: Vec<Value> = words.chain(names.map(Value::from)).collect();
@@ -77,6 +78,16 @@ fn environments_of_gymnasium_are_ours_too() {
 #[test]
 fn vectors_of_gymnasium_are_batches() {
     beside_gymnasium("vectors", &with_gymnasium());
+}
+
+#[test]
+fn max_steps_replaces_the_limit_of_gymnasium() {
+    beside_gymnasium("limits", &with_gymnasium());
+}
+
+#[test]
+fn host_of_gymnasium_lists_within_a_limit_and_sends_json() {
+    beside_gymnasium("host", OURS);
 }
 
 #[test]
