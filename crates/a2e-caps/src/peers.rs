@@ -93,7 +93,9 @@ impl Tool for Asking {
                 data: answer.result,
                 summary: None,
                 truncated: false,
-                error: None,
+                error: answer
+                    .is_failure
+                    .then(|| "the tool of the peer failed".into()),
             })
         })
     }

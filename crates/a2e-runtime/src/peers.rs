@@ -43,6 +43,8 @@ pub struct PeerRequest {
 pub struct PeerAnswer {
     /// The result.
     pub result: Raw<'static>,
+    /// Whether it is the result of a tool that failed there.
+    pub is_failure: bool,
     /// How much the agent is trusted.
     pub trust: TrustLevel,
     /// How often it was tried.

@@ -14,9 +14,10 @@
 //! It is deliberately without sockets and files, and without rules of its own: who may do what is
 //! decided by the A2A session before it and by the A2E host behind it.
 //!
-//! Reading order: [`error`], `mapping`, `inbound`, `outbound`, `login`.
+//! Reading order: [`error`], `failed_tool`, `mapping`, `inbound`, `outbound`, `login`.
 
 pub mod error;
+mod failed_tool;
 #[doc(hidden)]
 pub mod fuzzing;
 mod inbound;
@@ -26,6 +27,7 @@ mod names;
 mod outbound;
 mod trace;
 
+pub use failed_tool::result_of_failed_tool;
 pub use inbound::{Exposed, Inbound, MAX_KEPT, MAX_RESULT, Target};
 pub use login::{DidLogin, MAX_AGE, NotSigned, login_token};
 pub use names::Names;

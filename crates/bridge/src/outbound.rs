@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::error::to_failure;
+use crate::failed_tool::result_of_failed_tool;
 use crate::mapping::{self, event_of, status, to_raw, to_tree};
 use crate::trace;
 
@@ -123,8 +124,10 @@ impl<C: Couriers> Outbound<C> {
             None => calling.await,
         };
         let answered = called.map_err(|error| to_failure(&asked.did, &error))?;
+        let failed = result_of_failed_tool(&answered.result);
         Ok(PeerAnswer {
-            result: to_raw(&answered.result),
+            result: to_raw(failed.unwrap_or(&answered.result)),
+            is_failure: failed.is_some(),
             trust: mapping::trust(answered.session.trust_level),
             attempts: answered.attempts,
         })

@@ -14,6 +14,7 @@ use crate::tool::Caller;
 struct Said {
     asked: Mutex<Vec<PeerRequest>>,
     fails: Option<Failure>,
+    is_failure: bool,
 }
 
 impl Peers for Said {
@@ -27,6 +28,7 @@ impl Peers for Said {
                 Some(failure) => Err(failure.clone()),
                 None => Ok(PeerAnswer {
                     result: asked.inputs.into_raw(),
+                    is_failure: self.is_failure,
                     trust: TrustLevel::Own,
                     attempts: 1,
                 }),
@@ -91,6 +93,17 @@ async fn what_is_called_is_asked_of_the_peer() {
         (asked.timeout, asked.encrypt),
         (Duration::from_secs(7), true)
     );
+}
+
+#[tokio::test]
+async fn a_tool_that_failed_there_has_failed_here() {
+    let said = Arc::new(Said {
+        is_failure: true,
+        ..Said::default()
+    });
+    let output = call(&said, &json!({"text": "hi"})).await.unwrap();
+    assert_eq!(output.data.as_str(), r#"{"text":"hi"}"#);
+    assert_eq!(output.error.as_deref(), Some("the tool of the peer failed"));
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use a2e_wire::{Body, ErrorCode, Namespace, Object, Raw};
 use canonical::Value;
 
 use crate::error::to_failed;
+use crate::failed_tool;
 use crate::mapping::{NoForm, to_tree};
 
 /// Bytes of a result that a peer is sent; half of what clients take in one message.
@@ -36,11 +37,11 @@ pub(super) fn result_of(answer: Body<'static>) -> Result<Value<'static>, Handler
 
 fn of_tool(result: ToolResult<'static>) -> Result<Value<'static>, HandlerError> {
     let ToolResult { success, data, .. } = result;
-    match data.filter(|data| success || *data != Raw::NULL) {
-        Some(data) => sent(&data),
-        None if success => Ok(Value::Null),
-        None => Err(HandlerError::Failed("the tool failed")),
-    }
+    let data = data.map_or(Ok(Value::Null), |data| sent(&data))?;
+    Ok(match success {
+        true => data,
+        false => failed_tool::wrap(data),
+    })
 }
 
 fn of_skill(response: SkillCallResponse<'static>) -> Result<Value<'static>, HandlerError> {
@@ -112,11 +113,22 @@ mod tests {
             Ok(b"5".to_vec())
         );
         assert_eq!(answered(None, true), Ok(Value::Null));
-        // A command that ended with 1 has a result that says so.
-        assert!(answered(Some(r#"{"exit_code":1}"#), false).is_ok());
-        assert!(answered(Some("null"), false).is_err());
-        assert!(answered(None, false).is_err());
         assert!(answered(Some("9007199254740992"), true).is_err());
+    }
+
+    #[test]
+    fn a_tool_that_failed_is_no_success() {
+        for (data, sent) in [
+            (
+                Some(r#"{"exit_code":1}"#),
+                r#"{"tool_failed":{"exit_code":1}}"#,
+            ),
+            (Some("null"), r#"{"tool_failed":null}"#),
+            (None, r#"{"tool_failed":null}"#),
+        ] {
+            let answered = answered(data, false).unwrap();
+            assert_eq!(answered.to_canonical(), sent.as_bytes());
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use a2a_identity::{Did, VerifiedManifest, Want, WebUrl};
 use a2a_net::{
-    CallError, CallOptions, Encrypt, Provisional, SessionState, SessionView, Speaker, manifest_url,
+    CallError, CallOptions, Encrypt, FailedWork, Provisional, SessionState, SessionView, Speaker,
+    manifest_url,
 };
 use a2a_session::{Binding, Freshness};
 use a2e_runtime::operator::{News, Nothing, Operations};
@@ -118,6 +119,8 @@ impl Agents {
                 false => Encrypt::AsAgreed,
             },
             chunks: asked.stream.then_some(chunks),
+            // What was begun and failed may have done something; whoever asked decides.
+            failed_work: FailedWork::Leave,
             setbacks: Some(setbacks),
             ..CallOptions::default()
         };
@@ -150,15 +153,19 @@ impl Agents {
         };
         let (called, (), ()) = tokio::join!(calling, telling, complaining);
         Ok(match called {
-            Ok(answered) => Called {
-                answered: Some(Answered {
-                    result: json(&answered.result),
-                    response_hash: answered.response_hash.to_string(),
-                    attempts: answered.attempts,
-                    session: session(&answered.session),
-                }),
-                failed: None,
-            },
+            Ok(answered) => {
+                let failed = bridge::result_of_failed_tool(&answered.result);
+                Called {
+                    answered: Some(Answered {
+                        result: json(failed.unwrap_or(&answered.result)),
+                        is_failure: failed.is_some(),
+                        response_hash: answered.response_hash.to_string(),
+                        attempts: answered.attempts,
+                        session: session(&answered.session),
+                    }),
+                    failed: None,
+                }
+            }
             Err(error) => Called {
                 answered: None,
                 failed: Some(failed(&error)),

@@ -88,6 +88,8 @@ pub(crate) struct Called {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Answered {
     pub(crate) result: Value,
+    /// Whether it is the result of a tool that failed.
+    pub(crate) is_failure: bool,
     pub(crate) response_hash: String,
     pub(crate) attempts: u32,
     pub(crate) session: Session,

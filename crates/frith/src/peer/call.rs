@@ -90,7 +90,13 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
                     session.transport
                 );
             }
-            Ok(Outcome::Good)
+            if !answered.is_failure {
+                return Ok(Outcome::Good);
+            }
+            if !as_json {
+                tell!("the tool failed there");
+            }
+            Ok(Outcome::Bad)
         }
         Called {
             failed: Some(failed),

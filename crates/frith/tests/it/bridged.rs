@@ -30,6 +30,7 @@ intents:
   demo.wait: {command: [sh, -c, 'echo started; while ! test -e go; do sleep 0.05; done; echo ended']}
   demo.long: {command: [sh, -c, 'head -c 100000 /dev/zero | tr \"\\\\0\" x']}
   demo.fail: {tool: read_file}
+  demo.exit: {command: [sh, -c, 'echo said; exit 3']}
   demo.blocked: {tool: current_time}
   demo.ruled: {tool: current_time}
   demo.time: {tool: current_time}
@@ -40,6 +41,7 @@ const ASKED: &str = "      demo.count.v1: {description: Counts, parameters: {tex
       demo.wait: {description: Waits}
       demo.long: {description: Says much}
       demo.fail: {description: Fails, parameters: {path: {type: string}}}
+      demo.exit: {description: Ends with 3}
       demo.blocked: {description: Is blocked}
       demo.ruled: {description: Is against the rules}
       demo.time: {description: Tells the time, tool: time_there}

@@ -102,6 +102,45 @@ fn a_tool_that_fails_there_fails_once() {
     assert_eq!(ran.count(), 1);
 }
 
+/// A command that ends with 3 has failed for its peer too, with what it has put out, and runs once.
+#[test]
+fn a_command_that_fails_there_fails_here_with_its_output() {
+    let pair = Pair::start("", "");
+    let mut wire = agent(&pair.a);
+    let (_, answered) = call(&mut wire, "c1", "peer:beta:demo.exit", &json!({}));
+    let result = &answered["data"];
+    assert_eq!(
+        (&result["success"], &result["exit_code"]),
+        (&json!(false), &json!(3)),
+        "{answered}"
+    );
+    assert_eq!(result["data"]["stdout"], "said\n", "{answered}");
+    let peer_call = ["peer", "call", pair.b.at("did"), "demo.exit"];
+    let (status, out, error) = at(&pair.a, &peer_call);
+    assert_eq!(status, 1, "{out}{error}");
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["stdout"], "said\n", "{out}");
+    assert!(error.contains("the tool failed there"), "{error}");
+    // Nor is one tried again that has no result.
+    let (status, out, error) = at(
+        &pair.a,
+        &[
+            "peer",
+            "call",
+            pair.b.at("did"),
+            "demo.fail",
+            "{\"path\": \"none\"}",
+        ],
+    );
+    assert_eq!(status, 1, "{out}{error}");
+    assert!(!error.contains("trying again"), "{error}");
+    let all = records(&pair.b.data());
+    let ran = all
+        .iter()
+        .filter(|it| it["message_type"] == "tool/call/req");
+    assert_eq!(ran.count(), 3);
+}
+
 /// Nothing is offered but what stands in the table, and the manifest says no more than that.
 #[test]
 fn nothing_is_exposed_by_default() {
@@ -114,7 +153,7 @@ fn nothing_is_exposed_by_default() {
     let manifest = fs::read_to_string(pair.b.data().join("agent-manifest.json")).unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     let offered = manifest["capabilities"].as_array().unwrap();
-    assert_eq!(offered.len(), 8, "{manifest}");
+    assert_eq!(offered.len(), 9, "{manifest}");
     assert!(offered.contains(&json!("demo.count.v1")), "{manifest}");
     let (status, _, error) = at(&pair.a, &["peer", "call", pair.b.at("did"), "current_time"]);
     assert_eq!(status, 1);
