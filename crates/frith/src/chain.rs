@@ -99,9 +99,13 @@ pub(crate) fn run(arguments: &Arguments, json: bool) -> Result<Outcome> {
             let limits = a2e_caps::chains::Limits::default();
             let sketch = a2e_caps::chains::Sketch::of(&read(file)?, limits);
             let sketch = sketch.map_err(|problems| anyhow!("{}", plain(problems)))?;
-            match svg {
-                true => print(&graph::svg(&sketch))?,
-                false => print(&graph::text(&sketch))?,
+            let drawn = match svg {
+                true => graph::svg(&sketch),
+                false => graph::text(&sketch),
+            };
+            match json {
+                true => print(&json!({ "graph": drawn }))?,
+                false => print(&drawn)?,
             }
             Ok(Outcome::Good)
         }

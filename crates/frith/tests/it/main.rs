@@ -25,6 +25,7 @@ mod identity;
 mod identity_hostile;
 mod init;
 mod interrupted;
+mod json;
 mod learning;
 mod listing;
 mod local;
