@@ -1,4 +1,8 @@
 //! Messages of a log that repeat.
+#![expect(
+    clippy::disallowed_types,
+    reason = "an `Instant` is what is passed in; no clock is read"
+)]
 
 use std::fmt;
 use std::time::{Duration, Instant};
