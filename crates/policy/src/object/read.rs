@@ -39,7 +39,7 @@ impl Policy {
             };
             read.map_err(|error| error.within(name))?;
         }
-        policy.rate = rate(limit, period)?;
+        policy.rate = rate(limit, period);
         check_size(tree)?;
         Ok(policy)
     }
@@ -62,17 +62,14 @@ pub(super) fn check_size(tree: &Object<'_>) -> Result<(), Error> {
     }
 }
 
-fn rate(limit: Option<u32>, period: Option<u32>) -> Result<Option<Rate>, Error> {
-    match (limit, period) {
-        (Some(limit), Some(period)) => Ok(Rate::new(limit, period)),
-        (Some(_), None) => Err(alone("rate_limit", "rate_period")),
-        (None, Some(_)) => Err(alone("rate_period", "rate_limit")),
-        (None, None) => Ok(None),
+/// One of the two has the default of the other beside it; neither states no limit.
+fn rate(limit: Option<u32>, period: Option<u32>) -> Option<Rate> {
+    if limit.is_none() && period.is_none() {
+        return None;
     }
-}
-
-fn alone(name: &str, needs: &'static str) -> Error {
-    Error::at(name, Problem::Alone { needs })
+    let default = Rate::DEFAULT;
+    let limit = limit.unwrap_or(default.limit());
+    Rate::new(limit, period.unwrap_or(default.period()))
 }
 
 fn count(value: &Value<'_>, most: u32, slot: &mut Option<u32>) -> Result<(), Error> {

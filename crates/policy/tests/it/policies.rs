@@ -1,7 +1,7 @@
 //! Profile §11.1: the fields of a policy.
 
 use canonical::{Object, Value};
-use policy::{EffectivePolicy, Lifetime, Policy, Problem, Retention, limits};
+use policy::{EffectivePolicy, Lifetime, Policy, Problem, Rate, Retention, limits};
 use serde_json::{Value as Json, json};
 
 use crate::{json, policy, rate, read, seconds, server, tree};
@@ -114,17 +114,19 @@ fn the_ceiling_of_payloads_is_configured() {
     assert!(Policy::read(&stated, 1999).is_err());
 }
 
+/// §10 has a policy with a `rate_limit` alone.
+/// Proves A-2-16, A-2-17, A-10-11.
 #[test]
-fn rate_limit_and_rate_period_stand_together() {
-    let error = read(&json!({"rate_limit": 5})).unwrap_err();
+fn the_missing_half_of_a_rate_has_its_default() {
+    let example = json!({"rate_limit": 1000, "extensions": {
+        "custom_field_1": "value", "custom_field_2": {"nested": "data"}}});
+    let stated = policy(&example);
+    assert_eq!(stated.rate(), Rate::new(1000, 3600));
+    assert_eq!(stated.extensions(), Some(&tree(&example["extensions"])));
+    assert_eq!(policy(&json!({"rate_limit": 5})).rate(), Rate::new(5, 3600));
     assert_eq!(
-        error.to_string(),
-        "`rate_limit` needs `rate_period` beside it"
-    );
-    let error = read(&json!({"rate_period": 5})).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`rate_period` needs `rate_limit` beside it"
+        policy(&json!({"rate_period": 5})).rate(),
+        Rate::new(1000, 5)
     );
     assert_eq!(policy(&json!({})).rate(), None);
 }

@@ -114,7 +114,7 @@ fn mistakes_are_named() {
             "`a2a.listen` needs a port of its own",
         ),
         (
-            "a2a: {policy: {rate_limit: 5}}",
+            "a2a: {policy: {rate_limit: 0}}",
             "`a2a.policy` is no policy: ",
         ),
         (
