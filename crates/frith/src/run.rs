@@ -61,21 +61,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
                 }
             }),
         );
-        let request = ProcSpawnRequest {
-            cmd: arguments
-                .command
-                .iter()
-                .map(|word| word.clone().into())
-                .collect(),
-            cwd: arguments.cwd.clone().into(),
-            stdin_mode: match arguments.no_stdin {
-                true => ProcStdinMode::Null,
-                false => ProcStdinMode::Pipe,
-            },
-            timeout: arguments.timeout.into(),
-            ..ProcSpawnRequest::new()
-        };
-        let spawned = client.request(request).await.context("cannot run it")?;
+        let spawned = client.request(request(arguments)).await;
+        let spawned = spawned.context("cannot run it")?;
         if !spawned.ok {
             bail!("cannot run it: {}", spawned.error);
         }
@@ -134,6 +121,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         }
         Ok(Outcome::Exit(exit_code(code)))
     })
+}
+
+/// The request that starts the program.
+fn request(arguments: &Arguments) -> ProcSpawnRequest<'static> {
+    let words = arguments.command.iter();
+    ProcSpawnRequest {
+        cmd: words.map(|word| word.clone().into()).collect(),
+        cwd: arguments.cwd.clone().into(),
+        stdin_mode: match arguments.no_stdin {
+            true => ProcStdinMode::Null,
+            false => ProcStdinMode::Pipe,
+        },
+        timeout: arguments.timeout.into(),
+        ..ProcSpawnRequest::new()
+    }
 }
 
 /// The host is gone, and nobody knows what became of the program.
