@@ -221,7 +221,6 @@ cases! {
 
 cases! {
     IN_FULL:
-    tool_call_whose_record_is_torn_at_first ToolCall BeforeItsEnd AUDIT Write Fault::Tear, Recovers;
     tool_call_whose_record_is_short ToolCall BeforeItsEnd AUDIT Write Fault::Short, Recovers;
     tool_call_whose_record_is_slow ToolCall BeforeItsEnd AUDIT Write Fault::Delay(SLOW), Restarts;
     tool_call_whose_record_is_not_synced_before_a_restart ToolCall BeforeItsEnd AUDIT Sync Fault::Fail, Restarts;
