@@ -121,7 +121,13 @@ async def websocket(port, ca):
         await socket.send(request("r1", "echo"))
         assert json.loads(await socket.recv())["request_id"] == "r1"
 
-    for more, status in [({"subprotocols": None}, 400), ({"origin": "https://a.example"}, 403)]:
+    # Who asks for no subprotocol means ours.
+    async with opened(subprotocols=None) as socket:
+        assert socket.subprotocol is None
+        await socket.send(request("r1", "echo"))
+        assert json.loads(await socket.recv())["request_id"] == "r1"
+
+    for more, status in [({"subprotocols": ["a2a.v2"]}, 400), ({"origin": "https://a.example"}, 403)]:
         try:
             async with opened(**more):
                 raise AssertionError(f"{more} was let in")

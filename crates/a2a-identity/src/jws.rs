@@ -4,7 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use a2a_wire::{ErrorCode, JwsText, Kid, Payload, Place, UnixSeconds, WireError, limits};
-use canonical::{Object, Value, base64url};
+use canonical::base64url::{self, NotBase64Url};
+use canonical::{Object, Value};
 
 use crate::{Key, KeySet, SigningKey};
 
@@ -14,7 +15,7 @@ pub enum Peer {
     /// Someone who keeps to the profile: `typ` and `kid` must be there.
     Profile,
     /// Someone who knows the base specification alone: `typ` may be missing or `JWT`, and `kid` may
-    /// be missing if there is exactly one usable key.
+    /// be missing.
     Baseline,
 }
 
@@ -104,8 +105,18 @@ fn sign_value(payload: &Value<'_>, place: Place, kid: &Kid, key: &SigningKey) ->
     String::from_utf8(text).unwrap_or_default()
 }
 
+/// The bytes of a part of a JWS. Libraries of baseline peers may have left its padding.
+fn decode(part: &str, peer: Peer) -> Result<Vec<u8>, NotBase64Url> {
+    match peer {
+        Peer::Profile => base64url::decode(part),
+        Peer::Baseline => base64url::decode_padded(part),
+    }
+}
+
 /// Bytes of a signature.
 const SIGNATURE: usize = 64;
+/// Keys of a baseline peer that are tried for a signature which names none.
+const TRIED_KEYS: usize = 8;
 
 /// A JWS whose form and header are right for its place. Nothing in it is proven.
 #[derive(Clone, PartialEq)]
@@ -160,7 +171,7 @@ impl<T: Payload> Signed<T> {
             return Err(JwsError::TooLong);
         }
         let [header, payload, signature] =
-            [header, payload, signature].map(|part| match base64url::decode(part) {
+            [header, payload, signature].map(|part| match decode(part, peer) {
                 Ok(bytes) if !bytes.is_empty() => Ok(bytes),
                 Ok(_) => Err(JwsError::Form("a part is empty")),
                 Err(_) => Err(JwsError::Form("a part is not strict base64url")),
@@ -213,22 +224,41 @@ impl<T: Payload> Signed<T> {
         Ok(T::read(&value)?)
     }
 
-    /// Verifies the signature with a key of the signer, then reads the payload.
+    /// Verifies the signature with the key that it names, then reads the payload. A baseline peer
+    /// may name none: then each usable key is tried, up to eight.
     ///
     /// # Errors
     /// If there is no such key, it is not usable now, or the signature is not its own.
     pub fn verify(self, keys: &KeySet, now: UnixSeconds) -> Result<Verified<T>, JwsError> {
-        let key = match &self.kid {
-            Some(kid) => keys.get(kid.as_str()),
-            None => keys.only_usable(now),
+        let Some(kid) = &self.kid else {
+            let mut usable = keys.iter().filter(|key| key.verifies_at(now)).peekable();
+            usable.peek().ok_or(JwsError::UnknownKey)?;
+            let signer = usable.take(TRIED_KEYS).find(|key| self.is_by(key));
+            return self.verified(signer.ok_or(JwsError::BadSignature)?);
         };
-        let key = key.ok_or(JwsError::UnknownKey)?;
+        let key = keys.get(kid.as_str()).ok_or(JwsError::UnknownKey)?;
+        self.verify_with(key, now)
+    }
+
+    /// Verifies the signature with this key, whichever it names, then reads the payload.
+    ///
+    /// # Errors
+    /// If the key is not usable now, or the signature is not its own.
+    pub fn verify_with(self, key: &Key, now: UnixSeconds) -> Result<Verified<T>, JwsError> {
         if !key.verifies_at(now) {
             return Err(JwsError::UnusableKey(key.kid.clone()));
         }
-        if !key.key.verifies(self.input.as_bytes(), &self.signature) {
-            return Err(JwsError::BadSignature);
+        match self.is_by(key) {
+            true => self.verified(key),
+            false => Err(JwsError::BadSignature),
         }
+    }
+
+    fn is_by(&self, key: &Key) -> bool {
+        key.key.verifies(self.input.as_bytes(), &self.signature)
+    }
+
+    fn verified(self, key: &Key) -> Result<Verified<T>, JwsError> {
         Ok(Verified {
             payload: self.read_unverified()?,
             bytes: self.payload,

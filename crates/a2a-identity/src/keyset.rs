@@ -177,14 +177,6 @@ impl KeySet {
                 .is_some_and(|key| key.key == other.key)
         })
     }
-
-    /// The one key that verifies now, if there is exactly one: a baseline peer may name none.
-    #[must_use]
-    pub fn only_usable(&self, now: UnixSeconds) -> Option<&Key> {
-        let mut usable = self.iter().filter(|key| key.verifies_at(now));
-        let key = usable.next()?;
-        usable.next().is_none().then_some(key)
-    }
 }
 
 impl Key {
@@ -273,7 +265,7 @@ pub(crate) fn read_key_bytes(
         (Some(text), _) | (None, Some(text)) => text,
         (None, None) => return Err(KeyProblem::NoBytes),
     };
-    let bytes = base64url::decode(text.as_str()).map_err(|_| KeyProblem::NoBytes)?;
+    let bytes = base64url::decode_padded(text.as_str()).map_err(|_| KeyProblem::NoBytes)?;
     let bytes: [u8; 32] = bytes.try_into().map_err(|_| KeyProblem::NoBytes)?;
     match known.iter().find_map(|known| known.if_spelled(&bytes)) {
         Some(key) => Ok(key),

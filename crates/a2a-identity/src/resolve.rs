@@ -73,6 +73,30 @@ pub enum Answer {
     Refused,
 }
 
+impl Answer {
+    /// The body of an answer that must have one.
+    ///
+    /// # Errors
+    /// What was wrong with the answer.
+    pub fn into_body(self, url: &str) -> Result<Vec<u8>, ResolveError> {
+        let url = url.to_owned();
+        let cause = match self {
+            Self::Body(bytes) => return Ok(bytes),
+            Self::Status(404 | 410) => return Err(ResolveError::NotFound(url)),
+            Self::Unreachable => return Err(ResolveError::Unavailable(url)),
+            Self::Untrusted => return Err(ResolveError::Untrusted(url)),
+            Self::Status(status) => format!("it answered with status {status}"),
+            Self::Redirect => "it answered with a redirect, which is not followed".to_owned(),
+            Self::Refused => {
+                "TLS failed, or it is not a public address, or the answer is not JSON, \
+             compressed or too large"
+                    .to_owned()
+            }
+        };
+        Err(ResolveError::Unusable { url, cause })
+    }
+}
+
 /// The next step of a resolution.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
@@ -133,8 +157,13 @@ pub enum ResolveError {
     #[error("nothing is published at {0}")]
     NotFound(String),
     /// The answer was a redirect, an error, or broke a rule.
-    #[error("{0} gave no usable answer")]
-    Unusable(String),
+    #[error("{url}: {cause}")]
+    Unusable {
+        /// What was fetched.
+        url: String,
+        /// What was wrong.
+        cause: String,
+    },
     /// The certificate of the server is not trusted.
     #[error(
         "the certificate of {0} is not trusted here; if you trust it, name the file of its certificate authority in `a2a.tls.roots`"
@@ -176,7 +205,7 @@ impl ResolveError {
             Self::Manifest(error) => error.code(),
             Self::Unavailable(_) | Self::Busy => ErrorCode::ServiceUnavailable,
             Self::NotFound(_)
-            | Self::Unusable(_)
+            | Self::Unusable { .. }
             | Self::Untrusted(_)
             | Self::Document(_)
             | Self::NotShown
@@ -294,7 +323,7 @@ impl Resolution {
         answer: Answer,
         fallback: Option<String>,
     ) -> Result<Step, ResolveError> {
-        let read = match body(url, answer) {
+        let read = match answer.into_body(url) {
             Ok(bytes) => DidDocument::read(&bytes, &self.did).map(|document| (document, bytes)),
             // Only what is plainly not there, or plainly someone else's, sends us on.
             Err(ResolveError::NotFound(_)) if fallback.is_some() => Err(DocumentError::OtherDid),
@@ -324,7 +353,7 @@ impl Resolution {
         url: &str,
         answer: Answer,
     ) -> Result<Step, ResolveError> {
-        match body(url, answer) {
+        match answer.into_body(url) {
             Ok(manifest) => Ok(self.done(document, Some(manifest))),
             Err(ResolveError::NotFound(_)) => Ok(self.done(document, None)),
             Err(error) => Err(error),
@@ -337,7 +366,7 @@ impl Resolution {
         url: &str,
         answer: Answer,
     ) -> Result<Step, ResolveError> {
-        self.state = State::GithubOwner(body(url, answer)?);
+        self.state = State::GithubOwner(answer.into_body(url)?);
         Ok(fetch(github.ownership_url(), Document::Ownership))
     }
 
@@ -352,7 +381,7 @@ impl Resolution {
         if matches!(answer, Answer::Status(403 | 429)) {
             return Err(ResolveError::Unavailable(url.to_owned()));
         }
-        let ids = confirm_owner(github, &body(url, answer)?).ok_or(ResolveError::Ownership)?;
+        let ids = confirm_owner(github, &answer.into_body(url)?).ok_or(ResolveError::Ownership)?;
         self.owned(github, manifest, ids)
     }
 
@@ -387,17 +416,6 @@ fn resolved(did: &Did, root: Option<RootKeys>, manifest: Option<Vec<u8>>) -> Res
         manifest,
         endpoints: Vec::new(),
         github: None,
-    }
-}
-
-fn body(url: &str, answer: Answer) -> Result<Vec<u8>, ResolveError> {
-    let url = url.to_owned();
-    match answer {
-        Answer::Body(bytes) => Ok(bytes),
-        Answer::Status(404 | 410) => Err(ResolveError::NotFound(url)),
-        Answer::Status(_) | Answer::Redirect | Answer::Refused => Err(ResolveError::Unusable(url)),
-        Answer::Untrusted => Err(ResolveError::Untrusted(url)),
-        Answer::Unreachable => Err(ResolveError::Unavailable(url)),
     }
 }
 

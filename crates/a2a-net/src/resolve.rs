@@ -229,6 +229,7 @@ impl Resolver {
     async fn answer(&self, query: &Query, freshness: Freshness) -> Result<Facts, ResolveError> {
         if let (Did::Key(key), None) = (&query.did, &query.place) {
             return Ok(Facts {
+                endpoints: Vec::new(),
                 root: RootKeys::DidKey(key.key().clone()),
                 manifest: None,
             });
@@ -253,10 +254,13 @@ impl Resolver {
     /// # Errors
     /// Why it is not believed.
     pub async fn manifest_at(&self, url: &str) -> Result<Box<VerifiedManifest>, ResolveError> {
-        let unusable = || ResolveError::Unusable(url.to_owned());
+        let unusable = || ResolveError::Unusable {
+            url: url.to_owned(),
+            cause: "it has no manifest with an `agent_did`".to_owned(),
+        };
         let holder = Holder::Agent(Digest::of(url.as_bytes()));
         let answer = self.0.fetch(holder, url, Document::Manifest).await;
-        let bytes = body(url, answer)?;
+        let bytes = answer.into_body(url)?;
         let did = {
             let tree = parse_document(&bytes, limits::MANIFEST).map_err(|_| unusable())?;
             let tree = tree.as_object().ok_or_else(unusable)?;
@@ -354,7 +358,7 @@ impl Inner {
         let (bytes, way, keep_none) = match &query.place {
             Some(Place::Said(url)) => {
                 let answer = self.fetch(holder, url, Document::Manifest).await;
-                (Some(body(url, answer)?), Way::ByOperator, DOCUMENT)
+                (Some(answer.into_body(url)?), Way::ByOperator, DOCUMENT)
             }
             Some(Place::OfHost(url)) => {
                 let answer = self.fetch(holder, url, Document::Manifest).await;
@@ -366,7 +370,7 @@ impl Inner {
                     | Answer::Redirect
                     | Answer::Unreachable
                     | Answer::Untrusted
-                    | Answer::Refused => Some(body(url, answer)?),
+                    | Answer::Refused => Some(answer.into_body(url)?),
                 };
                 (bytes, Way::ByDid, NOT_SHOWN)
             }
@@ -390,7 +394,11 @@ impl Inner {
                 tell(did, &keys);
             }
         }
-        let facts = Facts { root, manifest };
+        let facts = Facts {
+            root,
+            manifest,
+            endpoints: resolved.endpoints,
+        };
         Ok((facts, keep))
     }
 
@@ -487,18 +495,5 @@ impl Inner {
 impl fmt::Debug for Resolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Resolver")
-    }
-}
-
-/// The body of an answer that must have one.
-fn body(url: &str, answer: Answer) -> Result<Vec<u8>, ResolveError> {
-    match answer {
-        Answer::Body(bytes) => Ok(bytes),
-        Answer::Status(404 | 410) => Err(ResolveError::NotFound(url.to_owned())),
-        Answer::Unreachable => Err(ResolveError::Unavailable(url.to_owned())),
-        Answer::Untrusted => Err(ResolveError::Untrusted(url.to_owned())),
-        Answer::Status(_) | Answer::Redirect | Answer::Refused => {
-            Err(ResolveError::Unusable(url.to_owned()))
-        }
     }
 }

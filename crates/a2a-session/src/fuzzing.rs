@@ -302,6 +302,7 @@ impl Client {
                     let peer = matches!(check.need(), Some(Need::Peer { .. }));
                     assert!(peer, "nobody vouches for it");
                     let facts = Facts {
+                        endpoints: Vec::new(),
                         root: RootKeys::DidKey(key(SERVER).verifying_key()),
                         manifest: None,
                     };

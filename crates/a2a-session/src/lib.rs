@@ -70,7 +70,7 @@
 //! let Ok(ServerStep::Resolve(check)) = client.handle_message(now, &challenge, &directory) else {
 //!     panic!("nobody has told it");
 //! };
-//! let facts = Facts { root, manifest: None };
+//! let facts = Facts { endpoints: Vec::new(), root, manifest: None };
 //! let Ok(ServerStep::Proven { next, message }) = check.handle_found(now, Found::Peer(Ok(facts))) else {
 //!     panic!("it is the server");
 //! };

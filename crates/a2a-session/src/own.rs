@@ -30,6 +30,9 @@ pub enum OwnError {
     /// Its DID is none.
     #[error("one's own manifest: {0}")]
     Did(#[from] a2a_identity::DidError),
+    /// It has no `agent_id`, which HELLO must have.
+    #[error("one's own manifest lacks `agent_id`")]
+    Name,
     /// The key is not among those of the manifest.
     #[error("one's own manifest does not list the key that signs")]
     Key,
@@ -52,7 +55,7 @@ impl Own {
         Ok(Self {
             did_text: did.to_text().unwrap_or(read.agent_did),
             did,
-            agent_id: read.agent_id,
+            agent_id: read.agent_id.ok_or(OwnError::Name)?,
             manifest_hash: manifest.digest_without(NOT_HASHED),
             manifest,
             public_keys: read.public_keys,

@@ -19,8 +19,8 @@ record! {
         manifest_version: Word,
         /// Whose it is.
         agent_did: DidText,
-        /// What the agent calls itself.
-        agent_id: AgentId,
+        /// What the agent calls itself; peers of the base specification may leave it out.
+        agent_id: Option<AgentId>,
         /// The keys the agent signs with.
         public_keys: Vec<PublicKey>,
         /// Where the agent can be reached.

@@ -67,7 +67,7 @@ macro_rules! texts {
 
 texts! {
     /// 32 to 64 random bytes in base64url. A value whose bytes are all the same is refused.
-    Nonce: is_nonce, "32 to 64 random bytes in unpadded base64url";
+    Nonce: is_nonce, "32 to 64 random bytes in base64url";
     /// 16 bytes or more in base64url.
     SessionId: |text| text.len() <= limits::SESSION_ID && decoded_length(text) >= Some(16),
         "16 bytes or more in unpadded base64url, at most 128 characters";
@@ -124,6 +124,12 @@ impl Nonce {
     #[must_use]
     pub fn of(bytes: &[u8; 32]) -> Self {
         Self(base64url::encode(bytes))
+    }
+
+    /// Whether it has padding, which only peers of the base specification may write.
+    #[must_use]
+    pub fn is_padded(&self) -> bool {
+        self.0.ends_with('=')
     }
 }
 
@@ -196,7 +202,7 @@ fn decoded_length(text: &str) -> Option<usize> {
 }
 
 fn is_nonce(text: &str) -> bool {
-    let Ok(bytes) = base64url::decode(text) else {
+    let Ok(bytes) = base64url::decode_padded(text) else {
         return false;
     };
     (32..=64).contains(&bytes.len()) && bytes.iter().any(|byte| Some(byte) != bytes.first())
@@ -244,10 +250,13 @@ mod tests {
             assert!(!takes::<Nonce>(&of(length)), "{length}");
         }
         let good = of(32);
+        let padded = format!("{good}=");
+        assert!(takes::<Nonce>(&padded));
+        assert!(padded.parse::<Nonce>().unwrap().is_padded());
         for wrong in [
             base64url::encode(&[0; 32]),
             base64url::encode(&[7; 64]),
-            format!("{good}="),
+            format!("{good}=="),
             format!("{}+", &good[..42]),
             format!("{}/", &good[..42]),
             format!("{}9", &good[..42]),

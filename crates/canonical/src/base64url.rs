@@ -32,6 +32,20 @@ pub fn decode(text: &str) -> Result<Vec<u8>, NotBase64Url> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| NotBase64Url)
 }
 
+/// The bytes of a text that may have its padding, as other libraries write it.
+///
+/// # Errors
+/// On any text that is neither what [`encode`] would have written nor that with its padding.
+pub fn decode_padded(text: &str) -> Result<Vec<u8>, NotBase64Url> {
+    let plain = text.trim_end_matches('=');
+    let padding = text.len() - plain.len();
+    let is_whole = padding == 0 || (padding <= 2 && text.len().is_multiple_of(4));
+    match is_whole {
+        true => decode(plain),
+        false => Err(NotBase64Url),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +61,16 @@ mod tests {
         }
         for wrong in ["Zg==", "Z", "Zh", "+/8", "Zg\n", " Zg", "Zm9v\0", "Zé"] {
             assert_eq!(decode(wrong), Err(NotBase64Url), "{wrong:?}");
+        }
+        for (text, bytes) in [("Zg==", b"f".as_slice()), ("Zm8=", b"fo"), ("Zm9v", b"foo")] {
+            assert_eq!(decode_padded(text).as_deref(), Ok(bytes));
+            assert_eq!(
+                decode_padded(text.trim_end_matches('=')).as_deref(),
+                Ok(bytes)
+            );
+        }
+        for wrong in ["Zg=", "Zg===", "Zm9v=", "Zm9v====", "=", "Zh==", "Z=g="] {
+            assert_eq!(decode_padded(wrong), Err(NotBase64Url), "{wrong:?}");
         }
     }
 }

@@ -319,11 +319,9 @@ fn show(file: &Path, as_json: bool) -> Result<Outcome> {
         writeln!(out, "{}", serde_json::to_string(&value)?)?;
         return Ok(Outcome::Good);
     }
-    writeln!(
-        out,
-        "{} ({}), not verified",
-        manifest.agent_did, manifest.agent_id
-    )?;
+    let name = manifest.agent_id.as_ref();
+    let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+    writeln!(out, "{}{name}, not verified", manifest.agent_did)?;
     for endpoint in &manifest.endpoints {
         writeln!(out, "  {:12} {}", plain(&endpoint.kind), endpoint.url)?;
     }

@@ -115,7 +115,9 @@ pub(crate) fn found(seen: &Seen, as_json: bool) -> Result<Outcome> {
         return Ok(Outcome::Good);
     };
     print(&format!("  verified  {}", manifest.hash))?;
-    print(&format!("  name      {}", plain(&manifest.agent_id)))?;
+    if !manifest.agent_id.is_empty() {
+        print(&format!("  name      {}", plain(&manifest.agent_id)))?;
+    }
     let signed = until(UnixSeconds(manifest.signed_at), now());
     print(&format!("  signed    {signed}"))?;
     for url in &manifest.endpoints {

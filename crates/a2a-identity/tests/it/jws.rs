@@ -221,12 +221,24 @@ fn threat_48_kids() {
         verify_with::<ProofPayload>(&by_b, &keys).unwrap_err(),
         JwsError::BadSignature
     );
-    // Profile §14: without kid a baseline peer needs exactly one usable key.
-    let none = raw(br#"{"alg":"EdDSA"}"#, &proof, 1);
-    let baseline = Signed::<ProofPayload>::parse_within(&none, Peer::Baseline, limits::JWS_PAYLOAD);
+    // Without kid the keys of a baseline peer are tried, and none of them is skipped or invented.
+    let by = |seed: u8, keys: &KeySet| {
+        let none = raw(br#"{"alg":"EdDSA"}"#, &proof, seed);
+        let signed =
+            Signed::<ProofPayload>::parse_within(&none, Peer::Baseline, limits::JWS_PAYLOAD);
+        let verified = signed.unwrap().verify(keys, NOW)?;
+        Ok(verified.key().kid.to_string())
+    };
+    assert_eq!(by(1, &keys), Ok("a".to_owned()));
+    assert_eq!(by(2, &keys), Ok("b".to_owned()));
+    assert_eq!(by(3, &keys), Err(JwsError::BadSignature));
+    let names = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let nine: Vec<(&str, u8)> = names.into_iter().zip(1..).collect();
+    assert_eq!(by(8, &set(&nine)), Ok("8".to_owned()));
     assert_eq!(
-        baseline.unwrap().verify(&keys, NOW).unwrap_err(),
-        JwsError::UnknownKey
+        by(9, &set(&nine)),
+        Err(JwsError::BadSignature),
+        "the ninth is not tried"
     );
 }
 

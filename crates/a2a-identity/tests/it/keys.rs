@@ -100,7 +100,7 @@ fn threat_53_keys_that_are_none() {
         (json!({"key": bytes(33)}), KeyProblem::NoBytes),
         (json!({"key": bytes(31)}), KeyProblem::NoBytes),
         (
-            json!({"key": format!("{}=", bytes(32))}),
+            json!({"key": format!("{}==", bytes(32))}),
             KeyProblem::NoBytes,
         ),
         (json!({"key": null}), KeyProblem::NoBytes),

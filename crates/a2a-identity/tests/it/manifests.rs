@@ -33,13 +33,7 @@ fn a_good_manifest() {
 /// Proves A-4-9 to A-4-12, A-4-15.
 #[test]
 fn every_required_member_is_required() {
-    for name in [
-        "manifest_version",
-        "agent_did",
-        "agent_id",
-        "public_keys",
-        "endpoints",
-    ] {
+    for name in ["manifest_version", "agent_did", "public_keys", "endpoints"] {
         let error = tampered(|m| drop(m.as_object_mut().unwrap().remove(name)));
         assert_eq!(error.to_string(), format!("`{name}` is missing"));
         assert_eq!(
@@ -49,6 +43,9 @@ fn every_required_member_is_required() {
     }
     let error = tampered(|m| drop(m.as_object_mut().unwrap().remove("manifest_signature")));
     assert_eq!(error.to_string(), "`manifest_signature` is missing");
+    // §4 does not ask for an `agent_id`.
+    let unnamed = made(|m| drop(m.as_object_mut().unwrap().remove("agent_id")));
+    assert_eq!(unnamed.unwrap().manifest().agent_id, None);
 }
 
 /// The member is named, and the first fault in the order of profile §5 wins.

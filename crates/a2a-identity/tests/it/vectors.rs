@@ -152,7 +152,12 @@ fn baseline() {
     assert!(!proof.is_profile());
     assert!(proof.clone().verify(&keys("client"), NOW).is_ok());
     let two = set(&[("sig-2026-01", 1), ("b", 7)]);
-    assert_eq!(proof.verify(&two, NOW).unwrap_err(), JwsError::UnknownKey);
+    // Which of two keys has signed is found out.
+    let signer = proof.clone().verify(&two, NOW).unwrap().key().kid.clone();
+    assert_eq!(signer.as_str(), "sig-2026-01");
+    let others = set(&[("a", 6), ("b", 7)]);
+    let refused = proof.verify(&others, NOW).unwrap_err();
+    assert_eq!(refused, JwsError::BadSignature);
     let accept: Signed<AcceptPayload> = Signed::parse(
         &case["acceptance_jws"].as_str().unwrap().parse().unwrap(),
         Peer::Baseline,

@@ -43,10 +43,12 @@ pub(super) fn accept(
     }
     let is_upgrade = has_word(headers, &header::CONNECTION, "upgrade")
         && has_word(headers, &header::UPGRADE, "websocket")
-        && has_word(headers, &header::SEC_WEBSOCKET_VERSION, "13")
-        && has_word(headers, &header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL);
+        && has_word(headers, &header::SEC_WEBSOCKET_VERSION, "13");
+    // The base specification names no subprotocol: a client that asks for none means ours.
+    let is_named = headers.contains_key(header::SEC_WEBSOCKET_PROTOCOL);
+    let is_ours = !is_named || has_word(headers, &header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL);
     let key = headers.get(header::SEC_WEBSOCKET_KEY);
-    let (true, Some(key)) = (is_upgrade, key) else {
+    let (true, Some(key)) = (is_upgrade && is_ours, key) else {
         return Err(Refusal::Subprotocol);
     };
     let accept = derive_accept_key(key.as_bytes());
@@ -57,8 +59,11 @@ pub(super) fn accept(
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    let subprotocol = HeaderValue::from_static(SUBPROTOCOL);
-    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, subprotocol);
+    // A client refuses a subprotocol that it has not asked for.
+    if is_named {
+        let subprotocol = HeaderValue::from_static(SUBPROTOCOL);
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, subprotocol);
+    }
     Ok(response)
 }
 

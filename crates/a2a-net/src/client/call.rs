@@ -221,9 +221,10 @@ impl<C: Couriers> Inner<C> {
             lock(&held.session).request(now, intent, &mut random)
         };
         let outgoing = outgoing.map_err(|error| not_sent(not_made(error)))?;
-        let sent = match asking.is_named && held.view.binding == Binding::Profile {
-            true => Sent::Named,
-            false => Sent::Unnamed,
+        let sent = match (asking.is_named, held.view.binding) {
+            (true, Binding::Profile) => Sent::Named,
+            (true, Binding::Baseline) => Sent::Correlated,
+            (false, _) => Sent::Unnamed,
         };
         let mut question = Question {
             client: self,

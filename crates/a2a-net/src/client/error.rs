@@ -186,6 +186,8 @@ impl CallError {
                 status: 503,
                 wait: None,
             },
+            // What is refused here is refused again.
+            Self::Handshake(failure) if failure.code == ErrorCode::HandshakeFailed => Fault::Final,
             Self::Handshake(failure) => Fault::Told {
                 code: &failure.code,
                 signed: false,
@@ -209,6 +211,24 @@ impl CallError {
 }
 
 impl Told {
+    /// What the status of an answer means that the agent itself did not write: a proxy on the way is
+    /// busy, or does not reach it. That proves nothing.
+    pub(super) fn by_proxy(status: u16, retry_after: Option<u64>) -> Option<Self> {
+        let code = match status {
+            429 => ErrorCode::RateLimitExceeded,
+            502 | 503 => ErrorCode::ServiceUnavailable,
+            504 => ErrorCode::Timeout,
+            _ => return None,
+        };
+        let cause = format!("status {status}, which the agent itself did not send");
+        Some(Self {
+            failure: Failure::new(code, cause),
+            signed: false,
+            status,
+            retry_after,
+        })
+    }
+
     /// How long the peer asks to be left alone.
     fn wait(&self, now: UnixSeconds) -> Option<Duration> {
         let figure = |name| match self.failure.figure(name) {

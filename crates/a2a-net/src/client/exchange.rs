@@ -125,7 +125,13 @@ impl<C: Couriers> Inner<C> {
                 index,
                 data,
             }) => return Err((request_id, index, data)),
-            Err(dropped) => Outcome::Error(CallError::NotBelieved(dropped.failure), None),
+            Err(dropped) => {
+                let error = match Told::by_proxy(status, retry_after) {
+                    Some(told) => CallError::Refused(told),
+                    None => CallError::NotBelieved(dropped.failure),
+                };
+                Outcome::Error(error, None)
+            }
         })
     }
 }

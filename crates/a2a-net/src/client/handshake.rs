@@ -5,7 +5,7 @@ use std::sync::Arc;
 use a2a_identity::{Did, Want, WebUrl};
 use a2a_session::{
     Aborted, ClientConfig, ClientSession, Directory as _, Established, ExpectChallenge,
-    ExpectPolicy, Facts, Failure, Found, Freshness, Need, Own, ServerStep, ShowManifest,
+    ExpectPolicy, Failure, Found, Freshness, Need, Own, ServerStep, ShowManifest,
 };
 use a2a_wire::{ErrorCode, Reason};
 use audit::Event;
@@ -204,12 +204,12 @@ impl<C: Couriers> Inner<C> {
             None => {
                 let resolver = &self.home.resolver;
                 let facts = resolver.facts(did, Want::Manifest, Freshness::Any).await;
-                let Facts { manifest, .. } =
-                    facts.map_err(|error| CallError::unresolved(did, error))?;
-                let endpoints = manifest
-                    .as_ref()
-                    .map(|it| it.manifest().endpoints.as_slice());
-                Chosen::of_endpoints(endpoints.unwrap_or_default(), carriers)
+                let facts = facts.map_err(|error| CallError::unresolved(did, error))?;
+                let endpoints = match &facts.manifest {
+                    Some(manifest) => &manifest.manifest().endpoints,
+                    None => &facts.endpoints,
+                };
+                Chosen::of_endpoints(endpoints, carriers)
             }
         };
         let chosen = chosen.ok_or_else(|| CallError::NoAddress {
@@ -344,6 +344,7 @@ impl<C: Couriers> Shaking<'_, C> {
 
     /// The end of a handshake; the server is told, if it is to be.
     async fn aborted(&mut self, aborted: Aborted) -> CallError {
+        let (status, retry_after) = (self.status, self.retry_after);
         if let Some(message) = aborted.message {
             let deadline = a2a_session::times::SEND_ACCEPT;
             let deadline = self
@@ -360,10 +361,13 @@ impl<C: Couriers> Shaking<'_, C> {
             true => CallError::Refused(Told {
                 failure: aborted.failure,
                 signed: false,
-                status: self.status,
-                retry_after: self.retry_after,
+                status,
+                retry_after,
             }),
-            false => CallError::Handshake(aborted.failure),
+            false => match Told::by_proxy(status, retry_after) {
+                Some(told) => CallError::Refused(told),
+                None => CallError::Handshake(aborted.failure),
+            },
         }
     }
 }

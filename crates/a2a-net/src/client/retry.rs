@@ -51,6 +51,8 @@ pub(super) enum Sent {
     Nothing,
     /// A request that the server does once, however often it is sent.
     Named,
+    /// A request with an `intent_id`, to a server of the base specification: it may know it again.
+    Correlated,
     /// A request that may be done twice if it is sent twice.
     Unnamed,
 }
@@ -139,7 +141,7 @@ fn class(fault: &Fault<'_>, sent: Sent) -> Class {
             (CarryError::Connect(_), _) | (CarryError::Broken, Sent::Nothing | Sent::Named) => {
                 Class::Wait(None)
             }
-            (CarryError::Broken, Sent::Unnamed)
+            (CarryError::Broken, Sent::Correlated | Sent::Unnamed)
             | (CarryError::Tls(_) | CarryError::NotSpoken(_) | CarryError::Foreign(_), _) => {
                 Class::Never
             }
@@ -216,6 +218,47 @@ mod tests {
                 waits(&fault, Sent::Nothing, 0.0),
                 [1.0, 2.0, 4.0, 8.0, 16.0]
             );
+        }
+    }
+
+    /// §8: TIMEOUT is retried; so is what a proxy on the way answers.
+    /// Proves A-8-10, A-8-12, A-8-16.
+    #[test]
+    fn timeouts_and_proxies_are_retried_at_servers_of_the_base_specification() {
+        let all = [1.0, 2.0, 4.0, 8.0, 16.0];
+        let timeout = ErrorCode::Timeout;
+        assert_eq!(waits(&told_by(&timeout, None), Sent::Correlated, 0.0), all);
+        let internal = ErrorCode::InternalError;
+        let twice = waits(&told_by(&internal, None), Sent::Correlated, 0.0);
+        assert_eq!(twice, [1.0, 2.0]);
+        for (status, code) in [
+            (429, ErrorCode::RateLimitExceeded),
+            (502, ErrorCode::ServiceUnavailable),
+            (503, ErrorCode::ServiceUnavailable),
+            (504, ErrorCode::Timeout),
+        ] {
+            let told = crate::client::error::Told::by_proxy(status, None).unwrap();
+            assert_eq!((&told.failure.code, told.signed), (&code, false));
+            let error = crate::client::error::CallError::Refused(told);
+            let fault = error.fault(a2a_wire::UnixSeconds(0));
+            assert_eq!(waits(&fault, Sent::Named, 0.0), all, "{status}");
+            assert_eq!(waits(&fault, Sent::Correlated, 0.0), all, "{status}");
+            assert!(waits(&fault, Sent::Unnamed, 0.0).is_empty(), "{status}");
+        }
+        // A connection that broke says nothing, and the server may do it twice.
+        let broken = Fault::Carry(&CarryError::Broken);
+        assert!(waits(&broken, Sent::Correlated, 0.0).is_empty());
+    }
+
+    /// A client does not repeat what it has refused itself.
+    #[test]
+    fn our_own_refusals_are_not_retried() {
+        use a2a_session::Failure;
+        for code in [ErrorCode::PolicyViolation, ErrorCode::HandshakeFailed] {
+            let failure = Failure::new(code, "the policy is not acceptable");
+            let error = crate::client::error::CallError::Handshake(failure);
+            let fault = error.fault(a2a_wire::UnixSeconds(0));
+            assert!(waits(&fault, Sent::Nothing, 0.0).is_empty());
         }
     }
 

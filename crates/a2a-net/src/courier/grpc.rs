@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::{HeaderMap, Response, StatusCode};
 use tokio::sync::mpsc;
 
-use super::http::{PART, QUEUE, media_type, too_large};
+use super::http::{PART, QUEUE, is_of_proxy, media_type, too_large, without_message};
 use super::http2::Arriving;
 use crate::carry::grpc::{self, Bad};
 use crate::carry::peek::peek;
@@ -24,6 +24,9 @@ const BINARY: GeneralPurpose = GeneralPurpose::new(
 pub(super) async fn reply(response: Response<Arriving>, limit: usize) -> Result<Reply, CarryError> {
     let (head, body) = response.into_parts();
     let is_grpc = media_type(&head.headers).starts_with(grpc::MEDIA_TYPE);
+    if is_of_proxy(head.status.as_u16()) {
+        return Ok(without_message(head.status.as_u16(), &head.headers));
+    }
     if head.status != StatusCode::OK || !is_grpc {
         let text = format!("status {}, which is not gRPC", head.status);
         return Err(CarryError::Foreign(text));
@@ -139,13 +142,22 @@ fn outcome(trailers: &HeaderMap) -> Result<Option<Reply>, CarryError> {
             let status = status.parse().unwrap_or(u8::MAX);
             Ok(Some(message(error.into(), grpc::http_status(status))))
         }
-        None => {
-            let status: String = status.chars().take(16).collect();
-            Err(CarryError::Foreign(format!(
-                "gRPC status {status} without a message"
-            )))
-        }
+        None => match status_of_proxy(status) {
+            Some(status) => Ok(Some(without_message(status, trailers))),
+            None => {
+                let status: String = status.chars().take(16).collect();
+                Err(CarryError::Foreign(format!(
+                    "gRPC status {status} without a message"
+                )))
+            }
+        },
     }
+}
+
+/// The status of HTTP that a proxy means with one of gRPC.
+fn status_of_proxy(status: &str) -> Option<u16> {
+    let status = grpc::http_status(status.parse().ok()?);
+    is_of_proxy(status).then_some(status)
 }
 
 const fn message(message: Bytes, status: u16) -> Reply {

@@ -143,6 +143,9 @@ where
 {
     let (head, body) = response.into_parts();
     let status = head.status;
+    if is_of_proxy(status.as_u16()) && media_type(&head.headers) != "application/json" {
+        return Ok(without_message(status.as_u16(), &head.headers));
+    }
     if status.is_redirection() {
         return Err(CarryError::Foreign(format!("a redirect (status {status})")));
     }
@@ -156,12 +159,10 @@ where
         "application/x-ndjson" => Ok(Reply::Stream(lines(body, limit))),
         "application/json" => {
             let message = whole(body, limit).await?;
-            let retry_after = head.headers.get(header::RETRY_AFTER);
-            let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
             Ok(Reply::Message {
                 message,
                 status: status.as_u16(),
-                retry_after: seconds,
+                retry_after: retry_after(&head.headers),
             })
         }
         other => {
@@ -170,6 +171,25 @@ where
             Err(CarryError::Foreign(text))
         }
     }
+}
+
+/// Whether a status is one that proxies answer with when they cannot ask the agent.
+pub(super) const fn is_of_proxy(status: u16) -> bool {
+    matches!(status, 429 | 502..=504)
+}
+
+/// An answer of which nothing but the status counts.
+pub(super) fn without_message(status: u16, headers: &hyper::HeaderMap) -> Reply {
+    Reply::Message {
+        message: Bytes::new(),
+        status,
+        retry_after: retry_after(headers),
+    }
+}
+
+fn retry_after(headers: &hyper::HeaderMap) -> Option<u64> {
+    let value = headers.get(header::RETRY_AFTER)?;
+    value.to_str().ok()?.parse().ok()
 }
 
 pub(super) fn media_type(headers: &hyper::HeaderMap) -> &str {

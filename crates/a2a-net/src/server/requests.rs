@@ -98,9 +98,20 @@ impl Inner {
         let incoming = Incoming::read(now, &arrived.message, limit, hint)?;
         let live = self.sessions.get(incoming.session_id());
         let live = live.ok_or_else(|| incoming.no_session(now))?;
-        let look = lock(&live.inside).session.look(now, &incoming)?;
+        // The session is known, so that the refusal is on record by itself, as far as its rate goes.
+        let recorded = |refusal| {
+            let is_recorded = lock(&live.inside).session.may_record_refusal(now);
+            let room = is_recorded.then(|| self.home.recorder.reserve().ok());
+            Refusing {
+                refusal,
+                room: room.flatten(),
+            }
+        };
+        let look = lock(&live.inside).session.look(now, &incoming);
+        let look = look.map_err(recorded)?;
         let refuse = |failure| lock(&live.inside).session.refuse(now, &incoming, failure);
-        let signed = look.verify(now, &incoming).map_err(refuse)?;
+        let signed = look.verify(now, &incoming);
+        let signed = signed.map_err(|failure| recorded(refuse(failure)))?;
         if self.stopping.is_cancelled() {
             return Err(refuse(Failure::unavailable("the node is stopping")).into());
         }

@@ -102,9 +102,11 @@ async fn threat_97_recorded_requests_after_a_restart() {
 }
 
 /// Threats 91 and 102: badly signed requests take nothing from the session's owner, and are counted.
+/// Proves A-9-18, A-9-20.
 #[tokio::test]
 async fn threats_91_102_143_a_flood_on_a_stolen_session_id() {
-    let world = World::<InMemory>::new().await;
+    let rules = limited(&json!({"rate_limit": 10, "rate_period": 3600}));
+    let world = World::<InMemory>::with(rules, |_| {}).await;
     let runs = counting(&world.server, "work");
     let mut hand = Hand::new(&world).await;
     let request = hand.request(&json!({"goal": "work"}));
@@ -115,10 +117,23 @@ async fn threats_91_102_143_a_flood_on_a_stolen_session_id() {
         let answer = hand.send(forged.to_string().into_bytes()).await;
         assert_eq!(code_of(&answer), "UNVERIFIED_AGENT");
     }
-    assert_eq!(world.served("request_received").len(), before);
+    // Those that the session's rate allows are on record one by one, and the others are counted.
+    let records = world.served("request_received").split_off(before);
+    assert_eq!(records.len(), 10);
+    for record in records {
+        let checks = &record["policy_checks"];
+        assert_eq!(checks["session_valid"], "passed", "{record}");
+        assert_eq!(checks["signature_verified"], "failed", "{record}");
+        assert_eq!(record["result"], "rejected");
+        assert_eq!(record["remote_agent_did"], did(CLIENT).to_string());
+        assert!(record["session_id"].is_string() && record["request_id"].is_string());
+    }
     // The same id, from its owner.
     assert_eq!(code_of(&hand.send(request).await), "none");
     assert_eq!(runs.count(), 1);
+    world.close_logs();
+    let counted = world.served("rejections");
+    assert_eq!(counted[0]["count"], 990, "{counted:?}");
 }
 
 /// Threat 138: what cannot be put on record does not happen.

@@ -101,6 +101,7 @@ pub(crate) async fn prove(
     };
     let root = a2a_identity::RootKeys::DidKey(key(SERVER).verifying_key());
     let facts = Facts {
+        endpoints: Vec::new(),
         root,
         manifest: None,
     };

@@ -8,6 +8,7 @@
 mod attacks;
 mod by_address;
 mod certificates;
+mod conformance;
 mod development;
 mod done_once;
 mod echo;

@@ -154,11 +154,32 @@ async fn threat_128_redirects_are_not_followed() {
 }
 
 #[tokio::test]
+async fn status_of_a_proxy_is_an_answer_without_a_message() {
+    for status in [429, 502, 503, 504] {
+        let headers = &[("content-type", "text/html"), ("retry-after", "7")];
+        let odd = Odd::start(status, headers, b"<html>try later</html>").await;
+        for carrier in [Carrier::Http1, Carrier::Http2, Carrier::Grpc] {
+            let answer = odd.ask(carrier).await.unwrap();
+            let expected = Reply::Message {
+                message: Bytes::new(),
+                status,
+                retry_after: Some(7),
+            };
+            assert_eq!(
+                format!("{answer:?}"),
+                format!("{expected:?}"),
+                "{carrier:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn answers_of_other_kinds_are_refused() {
     for (status, headers, body) in [
         (200, &[("content-type", "text/html")][..], &b"<html>"[..]),
         (200, &[], b"{}"),
-        (503, &[("content-type", "text/plain")], b"try later"),
+        (500, &[("content-type", "text/plain")], b"broken"),
         (
             200,
             &[

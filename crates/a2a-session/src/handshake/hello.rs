@@ -6,8 +6,8 @@ use a2a_identity::seal::EphemeralKey;
 use a2a_identity::{Did, DidError, KeySet, Randomness};
 use a2a_wire::{
     Challenge, ChallengePayload, DidText, Digest, ErrorCode, Extensions, Hello, KeyExchange, Kind,
-    Message, NOT_HASHED, Nonce, PROFILE, Read as _, Reason, Received, Transcript, Version,
-    Write as _, WrongForm, limits,
+    Message, NOT_HASHED, Nonce, PROFILE, Read as _, Reason, Received, Transcript, Unparsed,
+    Version, Write as _, WrongForm, limits,
 };
 use canonical::{Object, Value};
 use policy::EffectivePolicy;
@@ -84,16 +84,29 @@ impl Opening {
             Ok(did) => did.to_string(),
             Err(_) => hello.agent_did.to_string(),
         };
-        let nonce_a = hello.nonce.parse();
+        let nonce_a = read_nonce(&hello.nonce, binding);
+        let nonce_a = nonce_a.map_err(|cause| bad_field("nonce", cause));
         let mut bytes = [0; 32];
         random.fill(&mut bytes)?;
         Ok(Self {
             binding,
-            nonce_a: nonce_a.map_err(|error: WrongForm| bad_field("nonce", error.to_string())),
+            nonce_a,
             did,
             begun_with: nonce_key(&name, hello.nonce.as_str()),
             nonce_b: Nonce::of(&bytes),
         })
+    }
+}
+
+/// Reads a nonce. Only a peer of the base specification may write it with padding, which then stays:
+/// what is signed and hashed is the text.
+pub(super) fn read_nonce(nonce: &Unparsed<Nonce>, binding: Binding) -> Result<Nonce, String> {
+    let read: Nonce = nonce
+        .parse()
+        .map_err(|error: WrongForm| error.to_string())?;
+    match binding == Binding::Profile && read.is_padded() {
+        true => Err("it has padding".to_owned()),
+        false => Ok(read),
     }
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn is_did(text: &DidText, did: &Did, binding: Binding) -> bool {
 pub(crate) fn unverified_member(jws: &str, name: &str) -> Result<String, Failure> {
     let malformed = || bad_field("payload", "the signed payload cannot be read");
     let payload = jws.split('.').nth(1).ok_or_else(malformed)?;
-    let bytes = base64url::decode(payload).map_err(|_| malformed())?;
+    let bytes = base64url::decode_padded(payload).map_err(|_| malformed())?;
     let value = Value::parse(&bytes).map_err(|_| malformed())?;
     let member = value.as_object().and_then(|object| object.get(name));
     let text = member.and_then(Value::as_str);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::{Anchor, NoRandomness, Randomness};
-use a2a_wire::{Digest, ErrorCode, Message, Reason, Version};
+use a2a_identity::{Anchor, Did, NoRandomness, Peer, Randomness};
+use a2a_wire::{DidText, Digest, ErrorCode, Kind, Message, Reason, Version};
 
 use super::Deadline;
 use super::claim::{Accept, Arriving, Claim, Greet, Names, Next, Prove, Step, Worked, misplaced};
@@ -15,7 +15,7 @@ use super::slots::{SessionSlot, SessionTable, agent_key};
 use super::table::{HalfOpen, Lapsed, Ticket};
 use super::vetting::Found;
 use crate::config::{Directory, ServerConfig};
-use crate::failure::{Failure, replayed, timed_out};
+use crate::failure::{Failure, failed, replayed, timed_out};
 use crate::replay::Nonces;
 use crate::sources::{Source, Sources};
 use crate::{Now, Own, times};
@@ -225,7 +225,9 @@ impl Server {
                 }))
             }
             (Names::Challenged(ticket), Message::Proof(proof)) => {
-                let state = self.table.take_proof(*ticket).ok_or_else(timed_out)?;
+                let state = self.table.take_proof(*ticket);
+                let unmatched = || self.unmatched(source, &proof.agent_did, Kind::Proof);
+                let state = state.ok_or_else(unmatched)?;
                 Ok(Step::Prove(Prove {
                     ticket: *ticket,
                     state,
@@ -236,7 +238,8 @@ impl Server {
             }
             (Names::Offered(commitment), Message::AcceptPolicy(accept)) => {
                 let taken = self.table.take_accept(commitment);
-                let (ticket, state) = taken.ok_or_else(timed_out)?;
+                let unmatched = || self.unmatched(source, &accept.agent_did, Kind::AcceptPolicy);
+                let (ticket, state) = taken.ok_or_else(unmatched)?;
                 Ok(Step::Accept(Accept {
                     ticket,
                     source,
@@ -254,6 +257,19 @@ impl Server {
             }
             // What is named was read from the message itself.
             (_, other) => Err(misplaced(other.kind()).into()),
+        }
+    }
+
+    /// Why a message belongs to no handshake: if its agent has one under way, what it names is wrong;
+    /// that one stays as it is, for anyone may write the name of an agent.
+    fn unmatched(&self, source: Source, agent: &DidText, kind: Kind) -> Failure {
+        let agent = Did::parse(agent.as_str(), Peer::Baseline).map(|did| did.to_string());
+        match agent.is_ok_and(|agent| self.table.expects(source, &agent, kind)) {
+            true => failed(
+                Reason::NonceMismatch,
+                "it names another handshake than the one of its agent",
+            ),
+            false => timed_out(),
         }
     }
 

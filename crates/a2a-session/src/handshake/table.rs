@@ -12,7 +12,7 @@ mod space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use a2a_wire::{DidText, ErrorCode};
+use a2a_wire::{DidText, ErrorCode, Kind};
 use base::Limits;
 use canonical::Digest;
 
@@ -267,6 +267,19 @@ impl HalfOpen {
                 None
             }
         }
+    }
+
+    /// Whether this agent has a handshake under way from there that waits for a message of this kind.
+    pub(crate) fn expects(&self, source: Source, agent: &str, kind: Kind) -> bool {
+        let slots = self.common.slots.iter().chain(self.reserve.slots.iter());
+        let mut states = slots.filter(|(_, slot)| slot.source == source);
+        states.any(|(_, slot)| match &slot.state {
+            State::Proof(state) => kind == Kind::Proof && state.vetting.did_text.as_str() == agent,
+            State::Accept(state) => {
+                kind == Kind::AcceptPolicy && state.peer.did_text().as_str() == agent
+            }
+            State::Taken => false,
+        })
     }
 
     /// Puts the next state in the place of the one taken; `false` if its time is up.

@@ -9,7 +9,7 @@ use a2a_identity::{
     Decision, Did, Issuer, Key, KeySet, ManifestCheck, ManifestError, ManifestRules, Outcome, Pins,
     ResolveError, RootKeys, Seen, TrustLevel, VerifiedManifest, VerifyingKey, Want, decide,
 };
-use a2a_wire::{DidText, Digest, ErrorCode, PROFILE, Reason};
+use a2a_wire::{DidText, Digest, Endpoint, ErrorCode, PROFILE, Reason};
 use base::Class;
 use canonical::Value;
 
@@ -75,6 +75,8 @@ pub struct Facts {
     pub root: RootKeys,
     /// The manifest that was fetched for it, if there is one and it was verified.
     pub manifest: Option<Box<VerifiedManifest>>,
+    /// Where its DID document says it is, for agents without a manifest.
+    pub endpoints: Vec<Endpoint>,
 }
 
 /// How far the vetting is.
@@ -110,6 +112,7 @@ pub(crate) struct Vetting {
 pub(crate) struct Findings {
     root: Option<RootKeys>,
     manifest: Option<Box<VerifiedManifest>>,
+    endpoints: Vec<Endpoint>,
     refreshed: bool,
     issuers: BTreeMap<String, Issuer>,
 }
@@ -125,6 +128,7 @@ impl Vetting {
                     Did::Key(key) => RootKeys::DidKey(key.key().clone()),
                     Did::Web(_) | Did::Github(_) => facts.root,
                 });
+                self.found.endpoints = facts.endpoints;
                 let manifest = facts.manifest.filter(|it| *it.did() == self.did);
                 match (&self.inline, manifest) {
                     (None, manifest) => self.found.manifest = manifest,
@@ -286,11 +290,11 @@ impl Vetting {
             self.found.manifest = shown.transpose()?;
         }
         let Some(manifest) = &self.found.manifest else {
-            return match (&self.did, rules.require_manifest) {
-                (Did::Key(did), RequireManifest::No) => self.check_key_pins(did.key()),
-                (Did::Key(_) | Did::Web(_) | Did::Github(_), _) => {
-                    refused(Reason::ManifestRequired, "it has shown no manifest")
+            return match self.key_without_manifest(root) {
+                Some(key) if rules.require_manifest == RequireManifest::No => {
+                    self.check_key_pins(key)
                 }
+                _ => refused(Reason::ManifestRequired, "it has shown no manifest"),
             };
         };
         // It may have been verified a while ago.
@@ -310,7 +314,20 @@ impl Vetting {
         }
     }
 
-    /// A did:key need not show its manifest, and then has no key but its own.
+    /// The key that stands for an agent without a manifest: that of a did:key; and of a peer that
+    /// knows the base specification alone the first of its DID document, which is all that such a
+    /// did:web has to publish.
+    fn key_without_manifest<'a>(&'a self, root: &'a RootKeys) -> Option<&'a VerifyingKey> {
+        match (&self.did, root, self.binding) {
+            (Did::Key(did), _, _) => Some(did.key()),
+            (Did::Web(_), RootKeys::Document(keys), Binding::Baseline) => {
+                keys.iter().next().map(|first| &first.key)
+            }
+            (Did::Web(_) | Did::Github(_), _, _) => None,
+        }
+    }
+
+    /// An agent without a manifest has no keys but those of its DID.
     fn check_key_pins(&self, root: &VerifyingKey) -> Result<(), Failure> {
         match self.pins.fit(self.manifest_hash, root.digest()) {
             true => Ok(()),
@@ -377,13 +394,12 @@ impl Vetting {
         }
         let keys = self.verified_keys(root);
         let manifest = self.found.manifest.as_ref();
-        let signer = match (manifest, &self.did) {
-            (Some(manifest), _) => manifest.signer().key.digest(),
-            (None, Did::Key(did)) => did.key().digest(),
-            (None, Did::Web(_) | Did::Github(_)) => {
-                return Err(unverified("it has shown no manifest"));
-            }
+        let signer = match manifest {
+            Some(manifest) => Some(&manifest.signer().key),
+            None => self.key_without_manifest(root),
         };
+        let signer = signer.ok_or_else(|| unverified("it has shown no manifest"))?;
+        let signer = signer.digest();
         Ok(PeerVerified {
             did: self.did.clone(),
             did_text: self.did_text.clone(),
@@ -399,6 +415,14 @@ impl Vetting {
                 false => Class::Stranger,
             },
         })
+    }
+
+    /// Where the agent says that it is: in its manifest, or else in its DID document.
+    pub(crate) fn endpoints(&self) -> &[Endpoint] {
+        match self.manifest() {
+            Some(manifest) => &manifest.manifest().endpoints,
+            None => &self.found.endpoints,
+        }
     }
 
     /// The manifest that was verified.

@@ -1,8 +1,8 @@
 //! Whether a message is the peer's, and for this session alone (§10.1, §10.3 steps 1a to 3).
 
-use a2a_identity::{Did, Signed, Verified};
+use a2a_identity::{Did, JwsError, Signed, Verified};
 use a2a_wire::{
-    ControlPayload, Count, DidText, Digest, ErrorCode, Kid, Reason, Received, RequestId,
+    ControlPayload, Count, DidText, Digest, ErrorCode, Kid, Payload, Reason, Received, RequestId,
     RequestPayload, SessionId, UnixSeconds, Unparsed, limits,
 };
 use canonical::{Object, Value};
@@ -133,14 +133,14 @@ impl Established<EffectivePolicy> {
                 let peer = self.binding.peer();
                 let signed: Signed<RequestPayload> =
                     Signed::parse_within(jws.as_str(), peer, limit)?;
-                let verified = signed.verify(self.peer.keys(), now.unix)?;
+                let verified = self.verify_by_peer(signed, now)?;
                 self.check_request(now, received, request_id, &verified)
             }
             Ask::Cancel(_) | Ask::Close(_) => {
                 let jws = received.jws().and_then(|jws| jws.parse().ok());
                 let jws: a2a_wire::JwsText = jws.ok_or_else(not_signed)?;
                 let signed: Signed<ControlPayload> = Signed::parse(&jws, self.binding.peer())?;
-                let verified = signed.verify(self.peer.keys(), now.unix)?;
+                let verified = self.verify_by_peer(signed, now)?;
                 let payload = verified.payload();
                 let stated = Stated {
                     issuer: Some(&payload.issuer),
@@ -158,6 +158,18 @@ impl Established<EffectivePolicy> {
                     message_hash,
                 })
             }
+        }
+    }
+
+    /// Verifies a signature of the peer: without a `kid`, with the key that signed PROOF.
+    fn verify_by_peer<T: Payload>(
+        &self,
+        signed: Signed<T>,
+        now: Now,
+    ) -> Result<Verified<T>, JwsError> {
+        match signed.kid() {
+            Some(_) => signed.verify(self.peer.keys(), now.unix),
+            None => signed.verify_with(self.proof.key(), now.unix),
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_identity::Did;
-use a2a_wire::{Digest, Intent, Reason, RequestId};
+use a2a_wire::{Digest, ErrorCode, Intent, Reason, RequestId};
 use canonical::Value;
 use policy::{EffectivePolicy, IntentName, Rate, Retention, TokenBucket};
 
@@ -45,6 +45,8 @@ pub struct ServerSession {
     requests: Requests,
     /// How often the session may ask: as agreed.
     bucket: TokenBucket,
+    /// Refused requests that may still have a record each, from the first on.
+    refusals: Option<Box<TokenBucket>>,
     /// Until its first valid request it has only so long.
     unclaimed: Option<Duration>,
     over: Option<EndReason>,
@@ -205,7 +207,12 @@ impl ServerSession {
             sent: Counter::default(),
             requests: Requests::default(),
             bucket: TokenBucket::new(established.policy.policy().rate(), now.monotonic),
-            unclaimed: Some(now.after(limits.unclaimed)),
+            refusals: None,
+            // The base specification promises its peers the session until `expires_at`.
+            unclaimed: match established.binding {
+                Binding::Profile => Some(now.after(limits.unclaimed)),
+                Binding::Baseline => None,
+            },
             over: None,
             tightened: None,
             ends: established.deadline,
@@ -315,10 +322,24 @@ impl ServerSession {
         let id: Option<RequestId> = incoming.request_id().and_then(|id| id.parse().ok());
         let mut record = self.record(now, id.as_ref());
         record.checks.session_valid = Check::Passed;
-        record.checks.signature_verified = Check::Failed;
+        // What was seen before is refused before its signature is verified.
+        record.checks.signature_verified = match failure.code == ErrorCode::ReplayDetected {
+            true => Check::Skipped,
+            false => Check::Failed,
+        };
         let hash = incoming.received().hash();
         record.request_hash = Some(hash);
         self.refuse_with(now, failure, record, (id, Some(hash)))
+    }
+
+    /// Whether a request that was refused before it was verified gets a record of its own: as many as
+    /// the session may send. Beyond that anybody who knows its id could fill the log.
+    pub fn may_record_refusal(&mut self, now: Now) -> bool {
+        let rate = self.terms.policy.policy().rate();
+        let bucket = self
+            .refusals
+            .get_or_insert_with(|| Box::new(TokenBucket::new(rate, now.monotonic)));
+        bucket.take(now.monotonic).is_ok()
     }
 
     /// Ends the session, from this side. Returns the requests that ended with it.

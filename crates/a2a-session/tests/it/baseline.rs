@@ -206,6 +206,7 @@ fn threat_39_a_manifest_that_says_profile() {
         let manifest = signed(&draft, "k", CLIENT, UNIX - 100);
         let verified = verified(&manifest, &name, &root, UnixSeconds(UNIX));
         let facts = Facts {
+            endpoints: Vec::new(),
             root: root.clone(),
             manifest: Some(verified),
         };
@@ -299,6 +300,7 @@ fn baseline_server(
 fn unpublished() -> World {
     let mut world = World::new();
     let facts = Facts {
+        endpoints: Vec::new(),
         root: RootKeys::DidKey(key(SERVER).verifying_key()),
         manifest: None,
     };

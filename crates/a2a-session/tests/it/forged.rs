@@ -80,6 +80,7 @@ fn facts(name: &Did, published: &Object<'static>, seeds: &[u8]) -> Facts {
         }
     };
     Facts {
+        endpoints: Vec::new(),
         manifest: Some(verified(published, name, &root, UnixSeconds(UNIX))),
         root,
     }
@@ -200,6 +201,7 @@ fn a_key_that_the_did_document_revokes_is_not_revived_by_an_older_manifest() {
         root_key(stolen, KeyStatus::Revoked),
     ];
     let facts = Facts {
+        endpoints: Vec::new(),
         root: RootKeys::Document(KeySet::new(keys.into()).unwrap()),
         manifest: None,
     };

@@ -60,6 +60,7 @@ fn web_agent(seed: u8) -> (a2a_identity::Did, std::sync::Arc<Own>, Facts) {
     let verified = crate::support::verified(&manifest, &did, &root, now);
     let own = Own::new(manifest, kid, key).unwrap();
     let facts = Facts {
+        endpoints: Vec::new(),
         root,
         manifest: Some(verified),
     };
@@ -388,7 +389,8 @@ fn threat_18_the_commitment_of_another() {
     let other = resign::<ACCEPT>(&first, CLIENT, |it| {
         it["session_commitment"] = json!(a2a_wire::Digest::of(b"other").to_string());
     });
-    refused(&mut world, &other, ErrorCode::HandshakeTimeout, None);
+    let code = ErrorCode::HandshakeFailed;
+    refused(&mut world, &other, code, Reason::NonceMismatch);
     // The commitment of the victim, signed by someone else under his own name.
     let commitment = payload(&json(&first)["acceptance_jws"])["session_commitment"].clone();
     let stolen = resign::<ACCEPT>(&second, MALLORY, |it| it["session_commitment"] = commitment);

@@ -295,13 +295,19 @@ fn with_policy(policy: &serde_json::Value) -> Result<(Box<ExpectSession>, Vec<u8
 
 #[test]
 fn threat_27_policies_that_are_none() {
-    assert!(with_policy(&json!({"rate_limit": 5, "rate_period": 5})).is_ok());
+    for policy in [
+        json!({"rate_limit": 5, "rate_period": 5}),
+        json!({"rate_limit": 5}),
+        json!({}),
+    ] {
+        assert!(with_policy(&policy).is_ok(), "{policy}");
+    }
     for (policy, expected) in [
         (
             json!({"data_retention": "forever"}),
             ErrorCode::HandshakeFailed,
         ),
-        (json!({"rate_limit": 5}), ErrorCode::HandshakeFailed),
+        (json!({"rate_limit": 0}), ErrorCode::HandshakeFailed),
         (json!({"session_timeout": 0}), ErrorCode::HandshakeFailed),
         (
             json!({"blocked_intents": ["com.*.x"]}),
@@ -452,6 +458,7 @@ fn threat_70_a_pin_holds_for_a_manifest_that_is_only_named() {
         let pins = a2a_identity::Pins { manifest, keys };
         world.memory.pins.insert(did(SERVER).to_string(), pins);
         let facts = Facts {
+            endpoints: Vec::new(),
             manifest: None,
             ..crate::support::facts(SERVER)
         };

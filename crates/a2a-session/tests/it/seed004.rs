@@ -247,9 +247,14 @@ impl Called {
         let config = ClientConfig::new(did.clone(), url).unwrap();
         let manifest = published.then(|| Box::new(manifest));
         let mut world = World::new();
-        world
-            .known
-            .insert(did.to_string(), Facts { root, manifest });
+        world.known.insert(
+            did.to_string(),
+            Facts {
+                endpoints: Vec::new(),
+                root,
+                manifest,
+            },
+        );
         Self {
             world,
             foreign,

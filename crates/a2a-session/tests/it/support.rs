@@ -172,6 +172,7 @@ pub(crate) fn verified(
 pub(crate) fn facts(seed: u8) -> Facts {
     let root = RootKeys::DidKey(key(seed).verifying_key());
     Facts {
+        endpoints: Vec::new(),
         manifest: Some(verified(
             &manifest(seed),
             &did(seed),

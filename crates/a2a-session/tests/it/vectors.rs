@@ -94,6 +94,7 @@ pub(crate) fn shake() -> (
     let root = RootKeys::DidKey(key(2).verifying_key());
     let manifest = verified(&manifest(&vectors, "server"), &did(2), &root, at(1).unix);
     let facts = Facts {
+        endpoints: Vec::new(),
         root,
         manifest: Some(manifest),
     };

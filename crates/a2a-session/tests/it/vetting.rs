@@ -41,6 +41,7 @@ fn published(seeds: &[u8], at: i64) -> Published {
     Published {
         own: Arc::new(own),
         facts: Facts {
+            endpoints: Vec::new(),
             root,
             manifest: Some(verified),
         },
@@ -116,6 +117,7 @@ fn a_manifest_that_is_sent_along_needs_its_root() {
     let proving = asked(&mut world, agent.own.clone(), ShowManifest::Inline);
     assert_eq!(*proving.need(), need(Freshness::Any, Want::Manifest));
     let root = Facts {
+        endpoints: Vec::new(),
         manifest: None,
         ..agent.facts.clone()
     };
@@ -127,6 +129,7 @@ fn a_manifest_that_is_sent_along_needs_its_root() {
     // Another root: not signed by whoever owns the name, also after a second look.
     let proving = asked(&mut world, agent.own, ShowManifest::Inline);
     let other = Facts {
+        endpoints: Vec::new(),
         manifest: None,
         ..published(&[9], UNIX - 100).facts
     };

@@ -239,7 +239,11 @@ fn seen(manifest: &VerifiedManifest) -> SeenManifest {
     SeenManifest {
         hash: manifest.hash().to_string(),
         signed_at: manifest.timestamp().0,
-        agent_id: content.agent_id.to_string(),
+        agent_id: content
+            .agent_id
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
         endpoints: content
             .endpoints
             .iter()

@@ -291,7 +291,7 @@ fn about_files(commands: &mut Commands) {
     commands.file("bad.json", "{}");
     commands.fails("endorse", &["bad.json", "--id", "me"]);
     std::fs::create_dir(commands.folder.path().join("fresh")).unwrap();
-    commands.value("init", &["fresh"]);
+    commands.value("init", &["fresh", "--data", "another"]);
 }
 
 fn about_other_agents(commands: &mut Commands) {

@@ -14,7 +14,7 @@ use super::{Aborted, Attempt, ExpectChallenge, ExpectPolicy, not_the_server, une
 use crate::config::{Baseline, Directory};
 use crate::failure::{Binding, Failure, bad_field, replayed, skewed, unverified, violation};
 use crate::handshake::evidence::{PeerVerified, ProofValid};
-use crate::handshake::hello::canonical_bytes;
+use crate::handshake::hello::{canonical_bytes, read_nonce};
 use crate::handshake::inline::Inline;
 use crate::handshake::payloads::{Bound, Stated, is_did};
 use crate::handshake::vetting::{Findings, Found, Need, Progress, Vetting, baseline_not_allowed};
@@ -66,8 +66,8 @@ impl ExpectChallenge {
             return Err(Aborted::silently(unexpected(kind)));
         };
         let attempt = self.attempt;
-        let nonce_b: Nonce = challenge.nonce_b.parse().map_err(|error| {
-            let cause = format!("nonce_b: {error}");
+        let nonce_b = read_nonce(&challenge.nonce_b, binding(&challenge)).map_err(|cause| {
+            let cause = format!("nonce_b: {cause}");
             Aborted::silently(bad_field("nonce_b", cause))
         })?;
         let vetting = attempt
@@ -89,6 +89,16 @@ impl ExpectChallenge {
     }
 }
 
+/// How strongly the server binds what it signs.
+fn binding(challenge: &Challenge) -> Binding {
+    let profile = challenge.extensions.as_ref();
+    let profile = profile.and_then(|it| it.profile.as_ref());
+    match profile.is_some_and(|profile| profile.as_str() == PROFILE) {
+        true => Binding::Profile,
+        false => Binding::Baseline,
+    }
+}
+
 impl Attempt {
     /// What can be checked without knowing the server.
     fn check(
@@ -98,12 +108,7 @@ impl Attempt {
         directory: &dyn Directory,
         now: Now,
     ) -> Result<Vetting, Failure> {
-        let profile = challenge.extensions.as_ref();
-        let profile = profile.and_then(|it| it.profile.as_ref());
-        let binding = match profile.is_some_and(|profile| profile.as_str() == PROFILE) {
-            true => Binding::Profile,
-            false => Binding::Baseline,
-        };
+        let binding = binding(challenge);
         self.check_version(challenge.protocol_version.as_ref(), binding)?;
         if !challenge.timestamp.is_near(now.unix) {
             return Err(skewed(now.unix));
@@ -258,13 +263,14 @@ impl CheckServer {
         })
     }
 
-    /// The address that was contacted is one that the server's manifest lists.
+    /// The address that was contacted is one that the server's manifest lists, or its DID document.
     fn check_url(&self) -> Result<(), Failure> {
-        let Some(manifest) = self.vetting.manifest() else {
+        let endpoints = self.vetting.endpoints();
+        if endpoints.is_empty() {
             return Ok(());
-        };
+        }
         let contacted = WebUrl::parse(&self.attempt.config.url).ok();
-        let mut endpoints = manifest.manifest().endpoints.iter();
+        let mut endpoints = endpoints.iter();
         let lists = endpoints.any(|endpoint| {
             endpoint.kind.as_str() == "handshake"
                 && contacted.is_some()
@@ -272,9 +278,7 @@ impl CheckServer {
         });
         match lists {
             true => Ok(()),
-            false => Err(unverified(
-                "the server's manifest does not list the address",
-            )),
+            false => Err(unverified("the server does not list the address")),
         }
     }
 

@@ -109,7 +109,9 @@ impl ExpectPolicy {
         }
         self.check_signature(offer, message_hash, now)?;
         let config = &self.attempt.config;
+        // Members that POLICY leaves out have their defaults.
         let policy = Policy::read(offer.policy.tree(), config.payload_ceiling);
+        let policy = policy.and_then(|policy| Ok(policy.complete()?.to_stated()));
         let policy = policy.map_err(|error| failed(Reason::PolicyInvalid, error.to_string()))?;
         let unacceptable = |cause: String| violation(Reason::PolicyUnacceptable, cause);
         let accepted = config.demands.accept(&policy);

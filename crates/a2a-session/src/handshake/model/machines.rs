@@ -184,6 +184,7 @@ impl Machines {
                 let mut step = state.handle_message(NOW, &bytes, &Nobody).ok()?;
                 if let ServerStep::Resolve(check) = step {
                     let facts = Facts {
+                        endpoints: Vec::new(),
                         root: RootKeys::DidKey(key(seed).verifying_key()),
                         manifest: self.manifests.get(&seed).cloned(),
                     };
