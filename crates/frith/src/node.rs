@@ -166,10 +166,7 @@ impl Node {
             peers: Arc::default(),
         };
         let left_open = chains::left_open(&shared.chains, config, &tokens).await?;
-        let (builder, described) = builder(config, &shared, &|it| tracing::info!("{it}")).await?;
-        shared.capabilities.take(described);
-        let max_connections = max_connections(config);
-        let host = builder.max_connections(max_connections.agents).build();
+        let (host, max_connections) = build_host(config, &shared).await?;
         let (tls, http) = (tls(config)?, http_server(&host, config));
         let mut endpoints = listen(config, data, &host, &http, tls.as_ref()).await?;
         endpoints.did = identity.identity.did().to_string();
@@ -182,7 +179,7 @@ impl Node {
             store,
             log: shared.audit.clone(),
             book: Arc::clone(&book),
-            max_connections: max_connections.peers,
+            max_connections,
         })
         .await?;
         endpoints.a2a = agents.as_ref().map(|agents| agents.url());
@@ -338,6 +335,14 @@ impl Node {
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+/// The host, and how many connections of peers there may be beside those of its agents.
+async fn build_host(config: &Config, shared: &Shared) -> Result<(Host, usize)> {
+    let (builder, described) = builder(config, shared, &|it| tracing::info!("{it}")).await?;
+    shared.capabilities.take(described);
+    let most = max_connections(config);
+    Ok((builder.max_connections(most.agents).build(), most.peers))
 }
 
 fn session_stores(config: &Config, data: &DataDir) -> Result<SessionStores> {
