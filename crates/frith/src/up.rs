@@ -77,10 +77,7 @@ async fn serve(
         node = Node::start(config, file, &dir) => node?,
         () = signals.stop_again() => return Ok(Outcome::Good),
     };
-    // A reader that has gone away is no reason to end.
-    if let Err(error) = node.announce(config, as_json) {
-        tracing::warn!("cannot print where the node is; `frith status` shows it: {error:#}");
-    }
+    announce(&node, config, as_json);
     notify::tell(State::Ready);
     let mut file = file.map(Path::to_owned);
     let mut keys = node.keys();
@@ -142,6 +139,13 @@ async fn serve(
     match damage {
         None => Ok(Outcome::Good),
         Some(why) => Err(why),
+    }
+}
+
+/// Prints where the node is. A reader that has gone away is no reason to end.
+fn announce(node: &Node, config: &Config, as_json: bool) {
+    if let Err(error) = node.announce(config, as_json) {
+        tracing::warn!("cannot print where the node is; `frith status` shows it: {error:#}");
     }
 }
 
