@@ -14,6 +14,10 @@ pub(crate) const MAX_BRACES: usize = 100;
 /// The largest compiled expression, in bytes.
 const COMPILED: usize = 10 * 1024 * 1024;
 
+/// What each thread that matches an expression remembers of it, in bytes for each direction: it is
+/// filled by what is searched, and emptied when it is full.
+const CACHE: usize = 512 * 1024;
+
 /// Compiles a glob for paths, in which `*` does not match `/`.
 ///
 /// # Errors
@@ -44,7 +48,7 @@ pub(crate) fn regex(
     builder
         .line_terminator(Some(b'\n'))
         .size_limit(COMPILED)
-        .dfa_size_limit(COMPILED);
+        .dfa_size_limit(CACHE);
     options(&mut builder);
     builder.build(text).map_err(|error| error.to_string())
 }

@@ -182,6 +182,10 @@ fn artifacts(amount: Amount) {
         ("read", ("artifact_read", json!({"id": long}))),
         ("searched for lines", search(lines, "^")),
         ("searched for a long line", search(long, "\\x01")),
+        (
+            "searched for nothing",
+            search(long, "(\\x01{1,50}y?){1,50}x"),
+        ),
     ] {
         let mut wires: Vec<_> = (0..AT_ONCE).map(|number| session(&node, number)).collect();
         let calls = wires.iter_mut().enumerate().map(|(number, wire)| {
