@@ -268,7 +268,8 @@ impl Outbox {
         if self.gone == self.log.len() {
             self.log.clear();
             self.log.shrink_to(KEPT);
-            self.entries.shrink_to(KEPT / size_of::<Entry>());
+            self.entries
+                .shrink_to(KEPT.checked_div(size_of::<Entry>()).unwrap_or_default());
             self.gone = 0;
         } else if self.gone > self.log.len() / 2 && self.gone > KEPT {
             self.log.drain(..self.gone);

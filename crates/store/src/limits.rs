@@ -202,11 +202,11 @@ impl Bytes {
     }
 }
 
-/// The most bytes that a text has as a string of JSON, without its quotes.
+/// The bytes that a text has as a string of JSON, without its quotes.
 #[must_use]
 pub fn json_length(text: &str) -> usize {
     let length = |byte: u8| match byte {
-        b'"' | b'\\' => 2,
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
         0..0x20 => 6,
         _ => 1,
     };

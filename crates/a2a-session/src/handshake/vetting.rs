@@ -61,6 +61,10 @@ pub enum Freshness {
 
 /// What was found out.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one at a time, for as long as a message is checked"
+)]
 pub enum Found {
     /// Of the peer.
     Peer(Result<Facts, ResolveError>),

@@ -123,7 +123,7 @@ async fn a_ping_is_measured_and_an_unknown_type_is_a_generic_message() {
     assert_eq!(request["type"], "ping");
     assert_eq!(latency.unwrap().as_millis(), 40);
 
-    let line = br#"{"a2e":"1.0","type":"new/thing","id":"1f","ts":1.0,"x":[1]}"#;
+    let line = br#"{"a2e":"1.0","version":"1.0","type":"new/thing","id":"1f","ts":1.0,"x":[1]}"#;
     let message = Client::decode(line).unwrap();
     assert!(matches!(message.body, Body::Unknown(_)));
     let mut written = Vec::new();

@@ -231,8 +231,14 @@ async fn types_of_a_plugins_own() {
         })
         .build();
     let mut wire = Wire::connected(Transport::Memory, &host).await;
-    let answer = wire.ask_line(r#"{"type":"my/question","id":"q1"}"#).await;
-    let expected = serde_json::json!({"type": "my/answer", "req_id": "q1", "asked": "my/question"});
+    let mut answer = wire.ask_line(r#"{"type":"my/question","id":"q1"}"#).await;
+    // It has the envelope of every message.
+    for name in ["id", "ts", "eid"] {
+        let value = answer.as_object_mut().unwrap().remove(name);
+        assert!(value.is_some(), "{name}: {answer}");
+    }
+    let expected = serde_json::json!({"a2e": "1.0", "version": "1.0", "type": "my/answer",
+        "req_id": "q1", "asked": "my/question"});
     assert_eq!(answer, expected);
 }
 

@@ -56,7 +56,7 @@ fn endless_files_are_refused() {
         (vec!["endorse", "/dev/zero"], "more than the limit"),
         (
             vec!["id", "import", "/dev/zero", "other"],
-            "not a private key",
+            "it is no key and no passphrase",
         ),
     ] {
         let (status, out, error) = user.run(&arguments);

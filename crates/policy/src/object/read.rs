@@ -68,8 +68,8 @@ fn rate(limit: Option<u32>, period: Option<u32>) -> Option<Rate> {
         return None;
     }
     let default = Rate::DEFAULT;
-    let limit = limit.unwrap_or(default.limit());
-    Rate::new(limit, period.unwrap_or(default.period()))
+    let limit = limit.unwrap_or_else(|| default.limit());
+    Rate::new(limit, period.unwrap_or_else(|| default.period()))
 }
 
 fn count(value: &Value<'_>, most: u32, slot: &mut Option<u32>) -> Result<(), Error> {

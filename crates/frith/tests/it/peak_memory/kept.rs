@@ -192,7 +192,12 @@ fn artifacts(amount: Amount) {
             let call = call(&format!("{name}{number}"), tool, arguments.clone());
             move || {
                 let answer = ask(wire, &call);
-                assert_eq!(answer["data"]["success"], true, "{answer}");
+                // An expression may take longer than a call, but not more memory.
+                let took_too_long = answer["code"] == "timeout";
+                assert!(
+                    took_too_long || answer["data"]["success"] == true,
+                    "{answer}"
+                );
             }
         });
         peaks.push((name, peak_of(&node, calls.collect())));
