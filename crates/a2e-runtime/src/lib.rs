@@ -102,7 +102,7 @@ mod tls;
 mod tokens;
 mod trace;
 
-pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits};
+pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits, failures};
 pub use access::{Access, AccessHolder};
 pub use approvals::Approvals;
 pub use attempts::Limited;

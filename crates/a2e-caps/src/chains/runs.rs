@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves};
+use a2e_runtime::{BoxFuture, Context, Failure, Outcome, Plugin, Serves, failures};
 use a2e_wire::messages::chain::{
     self, ChainCancelResponse, ChainDetails, ChainListResponse, ChainRequest, ChainResponse,
     ChainResumeRequest, ChainResumeResponse, ChainShowResponse, ChainSummary,
@@ -286,11 +286,8 @@ fn kept_response(chain: &Chain) -> Result<ChainResponse<'static>, Failure> {
     let outcome = chain.outcome.as_deref().unwrap_or_default();
     let kept: Kept = serde_json::from_slice(outcome).map_err(unreadable)?;
     let Some(response) = kept.response else {
-        return Ok(ChainResponse {
-            chain_id: chain.head.name.clone().into(),
-            error: Some(Broken::cancelled().into()),
-            ..ChainResponse::new()
-        });
+        // It was ended before it had one.
+        return Err(failures::interrupted());
     };
     let object = Object::from_serialize(&response).map_err(unreadable)?;
     let response: Result<ChainResponse<'_>, _> = object.read(Timestamp::default());

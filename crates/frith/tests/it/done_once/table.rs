@@ -26,8 +26,8 @@ const TABLE: [(Ending, &str, [Gets; 5]); 15] = {
         Interrupted,
         Interrupted,
     ];
-    const NOTHING_WRITTEN: [Gets; 5] = [Response, Response, Response, Response, Executed];
-    const RESTORED: [Gets; 5] = [Response, Interrupted, Interrupted, Response, Response];
+    const NOTHING_WRITTEN: [Gets; 5] = [Response, Response, ChainFailed, Response, Executed];
+    const RESTORED: [Gets; 5] = [Response, Interrupted, ChainFailed, Response, Response];
     [
         (Ending::Response, "response", RESPONSE),
         (
