@@ -320,11 +320,14 @@ impl Vetting {
 
     /// The key that stands for an agent without a manifest: that of a did:key; and of a peer that
     /// knows the base specification alone the first of its DID document, which is all that such a
-    /// did:web has to publish.
+    /// did:web has to publish. One that is pinned, or has shown a manifest before, must show one: else
+    /// its web host could get around both by showing none.
     fn key_without_manifest<'a>(&'a self, root: &'a RootKeys) -> Option<&'a VerifyingKey> {
         match (&self.did, root, self.binding) {
             (Did::Key(did), _, _) => Some(did.key()),
-            (Did::Web(_), RootKeys::Document(keys), Binding::Baseline) => {
+            (Did::Web(_), RootKeys::Document(keys), Binding::Baseline)
+                if self.pins == Pins::default() && self.last.is_none() =>
+            {
                 keys.iter().next().map(|first| &first.key)
             }
             (Did::Web(_) | Did::Github(_), _, _) => None,

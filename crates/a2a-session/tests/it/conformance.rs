@@ -107,7 +107,7 @@ const WEB_URL: &str = "https://example.com/a2a/handshake";
 /// §4, did:web, and §9, "Key Rotation": an agent with two keys and no manifest, whose signatures name
 /// no key (as in §5, PROOF), is served at the trust of a did:key. Its session goes on with the key
 /// that signed PROOF.
-/// Proves A-4-5, A-5-14, A-5-29, A-9-12, A-9-15.
+/// Proves A-4-5, A-5-14, A-9-12, A-9-15.
 #[test]
 fn did_web_with_a_document_and_two_keys_is_served() {
     let (old, new) = (CLIENT, 9);
@@ -162,6 +162,51 @@ fn did_web_with_a_document_and_two_keys_is_served() {
         let refusal = duo.refused(&request(2, other));
         assert_eq!(refusal.failure.code, ErrorCode::UnverifiedAgent);
     }
+}
+
+/// The web host of an agent that is pinned, or has shown a manifest before, gets around
+/// neither by showing none.
+#[test]
+fn did_web_without_the_manifest_that_is_pinned_or_was_seen_is_refused() {
+    let challenged = |prepare: &dyn Fn(&mut World, &str)| {
+        let mut world = World::new();
+        let (name, facts) = document_of_web(&[("old", 8), ("new", 9)]);
+        world.known.insert(name.to_string(), facts);
+        prepare(&mut world, &name.to_string());
+        let mut config = world.client_config();
+        config.server = name.clone();
+        config.url = WEB_URL.into();
+        let (client, _) = world.begin_with(CLIENT, config);
+        let hash = a2a_wire::Digest::of(b"its policy").to_string();
+        let challenge = json!({"type": "challenge", "server_did": name.to_string(),
+            "nonce_b": canonical::base64url::encode(&std::array::from_fn::<u8, 32, _>(|n| n as u8)),
+            "manifest_hash": hash, "public_keys": [jwk("old", 8), jwk("new", 9)],
+            "policy_hash": hash, "timestamp": UNIX,
+            "policy_signature": sign_unnamed(&json!({"policy_hash": hash}), 9)});
+        world.challenged(client, &text(&challenge)).map(drop)
+    };
+    assert!(challenged(&|_, _| {}).is_ok());
+    let key = ed25519_dalek::SigningKey::from_bytes(&[8; 32]);
+    let first = a2a_wire::Digest::of(key.verifying_key().as_bytes());
+    let pin = |manifest, keys: &[a2a_wire::Digest]| a2a_identity::Pins {
+        manifest,
+        keys: keys.to_vec(),
+    };
+    let hash = a2a_wire::Digest::of(b"its policy");
+    for pins in [pin(Some(hash), &[]), pin(None, &[first])] {
+        let pinned = |world: &mut World, name: &str| {
+            world.memory.pins.insert(name.to_owned(), pins.clone());
+        };
+        assert!(challenged(&pinned).is_err());
+    }
+    let seen = a2a_identity::Seen {
+        timestamp: a2a_wire::UnixSeconds(UNIX),
+        hash,
+    };
+    let has_seen = |world: &mut World, name: &str| {
+        world.memory.last.insert(name.to_owned(), seen);
+    };
+    assert!(challenged(&has_seen).is_err());
 }
 
 /// The same agent as a server: its document says with which keys it signs and where it is.
