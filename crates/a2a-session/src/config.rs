@@ -188,7 +188,7 @@ pub struct SessionLimits {
     pub in_flight: usize,
     /// The longest that a request may run.
     pub deadline: Duration,
-    /// How long a session may wait for its first valid request.
+    /// How long a session may wait for its first valid request; of profile peers only.
     pub unclaimed: Duration,
     /// Request ids that are remembered.
     pub request_ids: usize,

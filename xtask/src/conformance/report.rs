@@ -10,7 +10,8 @@ const HEAD: &str = "\
 # Conformance
 
 Each statement of the five protocol documents, and the tests that prove it.
-A statement without a test is a deviation ([deviations.md](deviations.md)) or cannot be tested.
+A statement without a test is a deviation ([deviations.md](deviations.md)), cannot be tested, or is open:
+not done yet, or not in every case.
 
 This file is written by `cargo xtask conformance`; do not edit it.
 The statements stand in `docs/conformance/`; a test names the statements that it proves in a comment line

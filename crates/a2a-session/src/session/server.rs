@@ -47,7 +47,7 @@ pub struct ServerSession {
     bucket: TokenBucket,
     /// Refused requests that may still have a record each, from the first on.
     refusals: Option<Box<TokenBucket>>,
-    /// Until its first valid request it has only so long.
+    /// When the session of a profile peer ends if it has had no valid request; none for baseline peers.
     unclaimed: Option<Duration>,
     over: Option<EndReason>,
     /// What the operator allows now, if that was changed since.

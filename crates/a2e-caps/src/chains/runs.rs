@@ -294,11 +294,11 @@ fn kept_response(chain: &Chain) -> Result<ChainResponse<'static>, Failure> {
     Ok(response.map_err(unreadable)?.to_static())
 }
 
-/// Why a chain that is open does not go on.
 fn unknown(number: i64) -> String {
     format!("there is no chain {number}; `chain/list/req` has those there are")
 }
 
+/// Why a chain that is open does not go on.
 fn hindrance(
     chain: &Chain,
     asked: &Wanted,

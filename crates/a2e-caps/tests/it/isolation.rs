@@ -246,7 +246,6 @@ fn of_episodes(Owned { episode, .. }: &Owned) -> Vec<Value> {
 }
 
 /// A verb that is added must be tried, too.
-/// Proves N-25.
 #[tokio::test]
 async fn all_verbs_are_tried() {
     let mut owner = agent(&host(), "ada", "A").await;

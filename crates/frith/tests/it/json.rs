@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::node::{Node, Wire};
 
-/// Commands that write no JSON of their own, each with the reason.
+/// Commands that are not run here, each with the reason.
 const OTHERS: [(&str, &str); 9] = [
     ("completions", "a program for a shell"),
     ("man", "a page for `man`"),

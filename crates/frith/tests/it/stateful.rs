@@ -258,7 +258,7 @@ fn found_by_meaning(embedder: &str, entries: &[(&str, &str)], query: &str, expec
     loop {
         let found = memory(&["search", "--json", query]);
         let found: Value = serde_json::from_str(&found).unwrap();
-        if found[0]["key"] == expected {
+        if found[0]["key"] == json!({"key": expected}) {
             return;
         }
     }

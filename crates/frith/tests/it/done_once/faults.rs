@@ -154,8 +154,8 @@ impl Case {
         caller
     }
 
-    /// Asserts that the work was done at most once, and that all who heard of it heard the same, which
-    /// the audit log has.
+    /// Asserts that the work was done at most once, that all responses are the same, and that the audit
+    /// log has their record.
     fn check(&self, site: &Site, caller: &Caller, heard: &[Answer]) {
         let mut responses = heard.iter().filter(|it| matches!(it, Answer::Response(_)));
         let runs = site.runs();

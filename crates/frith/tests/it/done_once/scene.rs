@@ -287,7 +287,10 @@ impl Scene {
                     assert_eq!(Some(&answer), self.response.as_ref(), "{place:?}");
                 }
                 Gets::Interrupted => answer.expect_interrupted(),
-                Gets::ChainFailed => answer.expect_failed_chain(),
+                Gets::ChainFailed => answer.expect_failed_chain(&["chain_node_error"]),
+                Gets::ChainStopped => {
+                    answer.expect_failed_chain(&["chain_node_error", "chain_error"]);
+                }
             }
         }
         self.count_runs();

@@ -12,7 +12,7 @@ const CLASSES: [(Class, &str); 5] = [
 
 /// What a retry gets, by the way of ending, in the order of the classes.
 const TABLE: [(Ending, &str, [Gets; 5]); 15] = {
-    use Gets::{ChainFailed, Executed, Interrupted, Response};
+    use Gets::{ChainFailed, ChainStopped, Executed, Interrupted, Response};
     const RESPONSE: [Gets; 5] = [Response; 5];
     const INTERRUPTED: [Gets; 5] = [Interrupted; 5];
     // A chain has a response of its own.
@@ -26,8 +26,8 @@ const TABLE: [(Ending, &str, [Gets; 5]); 15] = {
         Interrupted,
         Interrupted,
     ];
-    const NOTHING_WRITTEN: [Gets; 5] = [Response, Response, ChainFailed, Response, Executed];
-    const RESTORED: [Gets; 5] = [Response, Interrupted, ChainFailed, Response, Response];
+    const NOTHING_WRITTEN: [Gets; 5] = [Response, Response, ChainStopped, Response, Executed];
+    const RESTORED: [Gets; 5] = [Response, Interrupted, ChainStopped, Response, Response];
     [
         (Ending::Response, "response", RESPONSE),
         (
@@ -96,7 +96,7 @@ impl Gets {
         match self {
             Self::Response => "the response",
             Self::Interrupted => "interrupted",
-            Self::ChainFailed => "the chain's response",
+            Self::ChainFailed | Self::ChainStopped => "the chain's response",
             Self::Executed => "executed",
         }
     }
