@@ -293,7 +293,7 @@ impl Called {
     }
 }
 
-/// Proves A-5-6, A-5-10, A-5-14, A-5-15, A-5-19, A-5-22, A-5-23, A-5-27, A-6-1, A-6-10, A-6-14.
+/// Proves A-5-6, A-5-10, A-5-14, A-5-15, A-5-19, A-5-22, A-5-23, A-5-27, A-5-28, A-6-1, A-6-10, A-6-14.
 #[test]
 fn a_server_of_the_base_specification_is_called() {
     for (options, published) in [

@@ -1,5 +1,6 @@
-//! `--json`: every command writes JSON and nothing else to standard output. The commands are those of
-//! the program's manual pages, so one that is added here has to be run here.
+//! `--json`: every command that is run here writes JSON to standard output, or nothing if it fails. The
+//! commands are those of the program's manual pages, so one that is added has to be run here, or named
+//! with the reason why not.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -179,7 +179,7 @@ fn curl(node: &Node, said: &Value) -> String {
 }
 
 /// A crash in the middle: what was captured before is worth nothing after, and work that has a name is not done again.
-/// Proves A-5-28, A-7-13, A-9-3.
+/// Proves A-7-13, A-9-3.
 #[test]
 fn curl_walks_a_handshake_and_a_crash_lets_nothing_be_replayed() {
     let folder = tempfile::tempdir().unwrap();
