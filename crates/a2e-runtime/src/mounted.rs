@@ -78,10 +78,10 @@ enum Part {
 /// The sessions that one session of ours has with other hosts, by the names of the mounts. Each has a
 /// lock of its own: a host that does not answer delays no request to another.
 #[derive(Debug, Default)]
-struct Connections(SyncMutex<HashMap<String, ConnectionSlot>>);
+struct HostConnections(SyncMutex<HashMap<String, HostConnectionSlot>>);
 
 /// The session with one host, once there is one.
-type ConnectionSlot = Arc<Mutex<Option<Arc<Connection>>>>;
+type HostConnectionSlot = Arc<Mutex<Option<Arc<Connection>>>>;
 
 #[derive(Debug)]
 struct Connection {
@@ -195,8 +195,8 @@ impl Mount {
     }
 }
 
-impl Connections {
-    fn slot(&self, name: &str) -> ConnectionSlot {
+impl HostConnections {
+    fn slot(&self, name: &str) -> HostConnectionSlot {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(slots.entry(name.to_owned()).or_default())
     }
@@ -206,7 +206,7 @@ impl Mounted {
     /// The session that a session of ours has there.
     async fn connection(&self, session: &Arc<Session>) -> Result<Arc<Connection>, ClientError> {
         let name = &self.mount.name;
-        let slot = session.state::<Connections>().slot(name);
+        let slot = session.state::<HostConnections>().slot(name);
         let mut open = slot.lock().await;
         if let Some(known) = open.as_ref().filter(|known| !known.client.is_closed()) {
             return Ok(Arc::clone(known));
