@@ -19,10 +19,8 @@ pub struct Arguments {
 /// Where the programs are.
 #[derive(Debug)]
 pub struct Programs {
-    /// Ours; where the benchmark is unless told otherwise.
+    /// Ours, and bare limits that are built with the benchmark: where the benchmark is.
     pub own: PathBuf,
-    /// Bare limits that are built with the benchmark.
-    pub bare: PathBuf,
     /// Bare limits, and SDKs in Rust.
     pub peers: Option<PathBuf>,
     /// SDKs in Python: an interpreter, and the script or the folder of scripts.
@@ -40,8 +38,7 @@ impl Arguments {
         let mut arguments = Self {
             smoke: false,
             programs: Programs {
-                own: folder.clone(),
-                bare: folder,
+                own: folder,
                 peers: None,
                 python: None,
             },
@@ -51,7 +48,7 @@ impl Arguments {
         let mut words = std::env::args().skip(1);
         let wrong = || {
             io::Error::other(format!(
-                "usage: {name} [--smoke] [--only TRANSPORT] [--out FOLDER] [--own FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPTS]"
+                "usage: {name} [--smoke] [--only TRANSPORT] [--out FOLDER] [--peers FOLDER] [--python PROGRAM SCRIPTS]"
             ))
         };
         while let Some(word) = words.next() {
@@ -60,7 +57,6 @@ impl Arguments {
                 "--smoke" => arguments.smoke = true,
                 "--only" => arguments.only = Some(next()?),
                 "--out" => arguments.out = Some(next()?.into()),
-                "--own" => arguments.programs.own = next()?.into(),
                 "--peers" => arguments.programs.peers = Some(next()?.into()),
                 "--python" => arguments.programs.python = Some((next()?.into(), next()?.into())),
                 _ => return Err(wrong()),

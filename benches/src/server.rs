@@ -27,8 +27,7 @@ pub struct Usage {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Drop for Server {
-    /// It is asked to end before it is made to: a program that counts what it does (`cargo xtask train`)
-    /// writes that down last.
+    /// It is asked to end before it is made to, so that it can remove what it made.
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
             let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);

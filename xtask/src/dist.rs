@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::step::{show, workspace};
-use crate::train;
+use crate::step::{RELEASE, cargo, show, workspace};
 
 /// Files of the repository that go along, and where they lie in the archive.
 const FILES: [(&str, &str); 5] = [
@@ -38,7 +37,10 @@ const LIBRARIES: [&str; 5] = [
 
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let program = match words {
-        [] => train::programs()?.join("frith"),
+        [] => {
+            show(&mut cargo(RELEASE))?;
+            workspace().join("target/release/frith")
+        }
         [program] => PathBuf::from(program),
         _ => return Err("usage: cargo xtask dist [PROGRAM]".to_owned()),
     };

@@ -1,6 +1,5 @@
 //! `cargo xtask full`: what an issue must pass before it is called done.
 
-use crate::bench::Build;
 use crate::step::{Tally, cargo};
 use crate::tools::HACK;
 use crate::{bench, fuzz, test};
@@ -34,7 +33,6 @@ pub(crate) fn run() -> Result<(), String> {
     );
     tally.close()?;
     fuzz::run(&[])?;
-    // To build the trained programs takes as long as all benchmarks.
-    bench::all(Build::Plain)?;
+    bench::run(&[])?;
     bench::run(&["a2a-load"])
 }

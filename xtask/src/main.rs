@@ -15,7 +15,6 @@ mod python;
 mod step;
 mod test;
 mod tools;
-mod train;
 
 use std::process::ExitCode;
 
@@ -30,11 +29,8 @@ usage: cargo xtask COMMAND
   bench [SUITE]             measure against the peers and the bare limit: wire, identity, policy,
                             audit, store, memory, learn, mcp, tools, chain, env, a2e, a2a,
                             a2a-load, bridge
-  train [--no-default-features]
-                            build the programs for what they mostly do: once to count that, once
-                            to go by it; `bench` and `dist` do so if it was not done
   dist [PROGRAM]            an archive of the program with completions, pages and the systemd unit,
-                            tried out; the trained one unless it is given";
+                            tried out; builds the release with all features unless one is given";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -45,7 +41,6 @@ fn main() -> ExitCode {
         ["conformance"] => conformance::run(),
         ["fuzz", rest @ ..] => fuzz::run(rest),
         ["bench", rest @ ..] => bench::run(rest),
-        ["train", rest @ ..] => train::run(rest),
         ["dist", rest @ ..] => dist::run(rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

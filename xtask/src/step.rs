@@ -3,6 +3,9 @@
 use std::process::Command;
 use std::time::Instant;
 
+/// Builds what is released, packed and measured.
+pub(crate) const RELEASE: &str = "build --quiet --locked --release --package frith --features full";
+
 /// What the steps came to.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {

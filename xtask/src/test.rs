@@ -10,8 +10,11 @@ use crate::tools::{DENY, NEXTEST, ensure_debian};
 use crate::{npm, python};
 
 /// Tests with a step of their own, so that the report names them.
+const ALL: &str = "--workspace --all-features";
 const LAYERING: &str = "binary(layering)";
 const CORPUS: &str = "test(/corpus_of_/)";
+/// Tests of the program that a newcomer builds, with the default features.
+const NEWCOMER: &str = "test(/^(default_build|demo|readme)::/)";
 
 pub(crate) fn run() -> Result<(), String> {
     NEXTEST.ensure()?;
@@ -38,10 +41,17 @@ pub(crate) fn run() -> Result<(), String> {
     );
     tally.step(
         "tests",
-        temporary.of(&mut nextest(&format!("not {LAYERING} and not {CORPUS}"))),
+        temporary.of(&mut nextest(
+            ALL,
+            &format!("not {LAYERING} and not {CORPUS} and not {NEWCOMER}"),
+        )),
     );
-    tally.step("layering", temporary.of(&mut nextest(LAYERING)));
-    tally.step("fuzz corpora", temporary.of(&mut nextest(CORPUS)));
+    tally.step("layering", temporary.of(&mut nextest(ALL, LAYERING)));
+    tally.step("fuzz corpora", temporary.of(&mut nextest(ALL, CORPUS)));
+    tally.step(
+        "README, demo (default features)",
+        temporary.of(&mut nextest("--package frith", NEWCOMER)),
+    );
     tally.step(
         "examples in the documents",
         temporary.of(&mut cargo("test --workspace --all-features --locked --doc")),
@@ -59,8 +69,9 @@ pub(crate) fn run() -> Result<(), String> {
     tally.close()
 }
 
-fn nextest(filter: &str) -> Command {
-    let mut command = cargo("nextest run --workspace --all-features --locked --no-fail-fast");
+fn nextest(what: &str, filter: &str) -> Command {
+    let mut command = cargo("nextest run --locked --no-fail-fast");
+    command.args(what.split(' '));
     command.args(["--status-level", "fail", "-E", filter]);
     command
 }

@@ -55,6 +55,10 @@
 
 #![cfg_attr(not(test), warn(clippy::indexing_slicing))]
 
+/// How to get an optional part: ends the message about one that was not built in.
+pub const FULL_BUILD: &str =
+    "this build leaves out (`cargo build --release --features full` has it)";
+
 pub mod agents;
 pub mod chains;
 pub mod commands;

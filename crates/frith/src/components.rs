@@ -94,9 +94,10 @@ impl Loader {
     #[cfg(not(feature = "wasm"))]
     async fn load(&self, wanted: &ComponentTool, _: &Profile) -> Result<Arc<dyn Tool>> {
         bail!(
-            "the tool `{}` is a WebAssembly component, which this program cannot run; build it \
-             with the feature `wasm`, or take `components` out of the configuration",
-            wanted.name
+            "the tool `{}` is a WebAssembly component, which {}; or take `components` out of the \
+             configuration",
+            wanted.name,
+            a2e_caps::FULL_BUILD
         )
     }
 }

@@ -106,6 +106,13 @@ enum Command {
     #[cfg(feature = "mcp")]
     #[command(after_help = EXIT_STATUS)]
     Mcp(mcp::McpArguments),
+    /// Not in this program: be an MCP server
+    #[cfg(not(feature = "mcp"))]
+    #[command(hide = true)]
+    Mcp {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Ask whether a host is there
     #[command(after_help = EXIT_STATUS)]
     Ping(connect::Arguments),
@@ -269,6 +276,11 @@ fn main() -> ExitCode {
         Some(Command::Stdio(options)) => stdio::run(&options),
         #[cfg(feature = "mcp")]
         Some(Command::Mcp(options)) => mcp::run(&options, arguments.json),
+        #[cfg(not(feature = "mcp"))]
+        Some(Command::Mcp { .. }) => Err(anyhow::anyhow!(
+            "`frith mcp` is a command that {}",
+            a2e_caps::FULL_BUILD
+        )),
         Some(Command::Ping(host)) => agent::ping(&host, arguments.json),
         Some(Command::Caps(host)) => agent::caps(&host, arguments.json),
         Some(Command::Tools(host)) => agent::tools(&host, arguments.json),

@@ -1,14 +1,14 @@
 //! `cargo xtask bench a2a`: two nodes end to end, beside bare limits and Google's protocol; and
 //! `a2a-load`: one node under the load of many.
 
-use super::{Build, build, build_peers, of_whole, program, python};
+use super::{build, build_peers, of_whole, program, python};
 use crate::step::{show, workspace};
 
 /// The Python SDK of Google's A2A protocol that is measured, with what its server runs on.
 const PYTHON_A2A: [&str; 2] = ["a2a-sdk[http-server]==1.3.0", "uvicorn==0.54.0"];
 
-pub(crate) fn run(kind: Build) -> Result<(), String> {
-    let mut command = of_whole("a2a", &[], kind)?;
+pub(crate) fn run() -> Result<(), String> {
+    let mut command = of_whole("a2a", &[])?;
     build_peers()?;
     let root = workspace();
     let out = root.join("target/bench");

@@ -1,13 +1,13 @@
 //! `cargo xtask bench a2e`: a host end to end, beside bare limits and MCP.
 
-use super::{Build, build_peers, of_whole, python};
+use super::{build_peers, of_whole, python};
 use crate::step::{show, workspace};
 
 /// The Python MCP SDK that is measured.
 const PYTHON_MCP: &str = "mcp==2.3.0";
 
-pub(crate) fn run(kind: Build) -> Result<(), String> {
-    let mut command = of_whole("a2e", &["limit"], kind)?;
+pub(crate) fn run() -> Result<(), String> {
+    let mut command = of_whole("a2e", &["limit"])?;
     build_peers()?;
     let root = workspace();
     let out = root.join("target/bench");

@@ -1,8 +1,8 @@
 //! `cargo xtask bench bridge`: a call through both protocols beside the sum of its parts.
 
-use super::{Build, of_whole};
+use super::of_whole;
 use crate::step::show;
 
-pub(crate) fn run(kind: Build) -> Result<(), String> {
-    show(&mut of_whole("bridge", &[], kind)?)
+pub(crate) fn run() -> Result<(), String> {
+    show(&mut of_whole("bridge", &[])?)
 }

@@ -137,7 +137,7 @@ impl Contest {
     }
 
     fn add_limits(&mut self, programs: &Programs) -> io::Result<()> {
-        let limit = programs.bare.join("limit");
+        let limit = programs.own.join("limit");
         let (server, input, output) = Server::piped(Command::new(&limit).arg("stdio"))?;
         self.servers.push(server);
         let lines = Lines::new(input, output, Calls::a2e(0));

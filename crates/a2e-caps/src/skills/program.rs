@@ -231,7 +231,8 @@ impl Programs {
 
     #[cfg(not(feature = "wasm"))]
     async fn component(&self, _: PathBuf, _: Call) -> Result<Output, ToolFailure> {
-        let text = "this program cannot run WebAssembly components: build it with `wasm`";
+        let left_out = crate::FULL_BUILD;
+        let text = format!("its program is a WebAssembly component, which {left_out}");
         Err(ToolFailure::new(text))
     }
 }

@@ -45,7 +45,8 @@ fn local(folder: &Path) -> Result<Arc<dyn Embedder>> {
 #[cfg(not(feature = "embed"))]
 fn local(folder: &Path) -> Result<Arc<dyn Embedder>> {
     anyhow::bail!(
-        "the model in {} needs a build with the feature `embed`; or name a server with `url`",
-        folder.display()
+        "`memory.embedder` names the folder {}, which {}; or name a server with `url`",
+        folder.display(),
+        a2e_caps::FULL_BUILD
     )
 }

@@ -50,8 +50,9 @@ impl Capabilities {
         _: (Pinning, &Vault),
     ) -> Result<HostBuilder> {
         bail!(
-            "the plugin `{}` needs a program that was built with the feature `mcp`",
-            plugin.name
+            "the plugin `{}` is of the type `mcp`, which {}",
+            plugin.name,
+            a2e_caps::FULL_BUILD
         );
     }
 
@@ -79,7 +80,10 @@ impl Capabilities {
         _: (Pinning, &Vault),
     ) -> Result<HostBuilder> {
         match mcp {
-            Some(_) => bail!("`mcp` needs a program that was built with the feature `mcp`"),
+            Some(_) => bail!(
+                "the configuration has `mcp`, which {}",
+                a2e_caps::FULL_BUILD
+            ),
             None => Ok(builder),
         }
     }

@@ -14,6 +14,8 @@ mod chains;
 mod components;
 mod config;
 mod declared;
+#[cfg(not(all(feature = "embed", feature = "mcp", feature = "wasm")))]
+mod default_build;
 mod descriptors;
 mod done_once;
 mod environments;
