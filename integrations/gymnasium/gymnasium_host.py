@@ -4,7 +4,7 @@
 Frith mounts it (docs/environments.md):
 
     plugins:
-      - {name: gymnasium, type: mounted, command: [python3, gymnasium_host.py, CartPole-v1, Taxi-v4]}
+      - {name: gymnasium, type: remote_plugin, command: [python3, gymnasium_host.py, CartPole-v1, Taxi-v4]}
 
 The words after its name are the environments that agents may use; without any, all that are
 registered. With --kwargs agents may also pass arguments to `gymnasium.make`.

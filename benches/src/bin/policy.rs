@@ -16,12 +16,12 @@ const CAPABILITIES: [(&str, Effect); 11] = [
     ("skill", Effect::Allow),
     ("toolkits", Effect::Allow),
     ("env", Effect::Allow),
-    ("proc", Effect::Hold),
+    ("proc", Effect::RequireApproval),
     ("memory", Effect::Allow),
     ("learning", Effect::Allow),
     ("chains", Effect::Allow),
-    ("mcp", Effect::Hold),
-    ("multi_agent", Effect::Hold),
+    ("mcp", Effect::RequireApproval),
+    ("multi_agent", Effect::RequireApproval),
     ("planning", Effect::Allow),
     ("tools", Effect::Allow),
 ];
@@ -67,7 +67,7 @@ fn rule(index: usize, capability: &str, when: Option<&str>) -> RuleConfig {
         capability: Some(vec![capability.into()]),
         name: Some(vec![format!("fs.tool_{index}_*")]),
         when: when.map(str::to_owned),
-        then: Effect::Hold,
+        action: Effect::RequireApproval,
         reason: None,
     }
 }
@@ -182,7 +182,8 @@ fn rates(effort: Effort) -> Result<(), Box<dyn std::error::Error>> {
     let texts: Vec<_> = (0..10_000).map(did).collect();
     let mut by_text = Table::new(&texts, plenty)?;
     let (agent, session, text) = (digest(7000), digest(3000), did(7000));
-    let repeat = Repeat::new(64, Duration::from_secs(60), Effect::Hold).ok_or("a repeat")?;
+    let repeat =
+        Repeat::new(64, Duration::from_secs(60), Effect::RequireApproval).ok_or("a repeat")?;
     let mut breaker = RepeatBreaker::new(repeat);
     let mut tick = Duration::ZERO;
     let times = compare(

@@ -100,14 +100,14 @@ impl Counters {
         let decision = ask(rules, asked);
         let repeated = match decision.effect {
             Effect::Deny => None,
-            Effect::Allow | Effect::Hold => self.repeated(rules, now.monotonic, asked),
+            Effect::Allow | Effect::RequireApproval => self.repeated(rules, now.monotonic, asked),
         };
         let repeated = repeated.filter(|effect| *effect > decision.effect);
         let effect = repeated.unwrap_or(decision.effect);
         let (rule, name) = repeated.map_or_else(|| (decision.rule, decision.name()), |_| REPEAT);
         let verdict = match effect {
             Effect::Allow => Verdict::Allow,
-            Effect::Hold => Verdict::Hold(Repetition(asked.repetition())),
+            Effect::RequireApproval => Verdict::Hold(Repetition(asked.repetition())),
             Effect::Deny => {
                 let reason = match repeated {
                     Some(_) => Some("the same call came too often".to_owned()),
@@ -215,7 +215,7 @@ fn rule_name<'c>(capability: Option<&'c Capability<'_>>) -> &'c str {
 pub(crate) fn still(rules: &Rules, asked: Asked<'_>) -> Result<(), Failure> {
     let decision = ask(rules, asked);
     match decision.effect {
-        Effect::Allow | Effect::Hold => Ok(()),
+        Effect::Allow | Effect::RequireApproval => Ok(()),
         Effect::Deny => {
             let reason = told(decision.reason, asked);
             let reason = reason.as_deref();

@@ -38,7 +38,7 @@ pub struct Definitions {
 /// A tool as its source shows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
-    /// Where it comes from: `mounted:NAME`, `component:NAME`.
+    /// Where it comes from: `remote_plugin:NAME`, `component:NAME`.
     pub source: &'a str,
     /// Its name.
     pub name: &'a str,

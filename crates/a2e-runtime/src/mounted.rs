@@ -138,7 +138,7 @@ impl Mount {
 
     /// What its tools are approved under.
     fn source(&self) -> String {
-        format!("mounted:{}", self.name)
+        format!("remote_plugin:{}", self.name)
     }
 
     fn connector(&self) -> Connector {

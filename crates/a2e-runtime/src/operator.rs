@@ -37,10 +37,10 @@ pub struct Operations {
 
 /// Operations that only look, or that put on record themselves what they do.
 const LOOKING: [&str; 11] = [
-    "approve.list",
-    "approve.show",
+    "approvals.list",
+    "approvals.show",
     "peer.call",
-    "peer.hello",
+    "peer.probe",
     "peer.look",
     "peer.sessions",
     "status",

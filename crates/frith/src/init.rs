@@ -136,7 +136,8 @@ fn write(file: &Path, text: &str) -> Result<()> {
 
 /// What a first configuration asks for beside the defaults: somebody who has just begun sees what his
 /// agents write before they do.
-const RULES: &str = "policy: {rules: [{id: ask, name: [write_file, edit_file], then: hold}]}";
+const RULES: &str =
+    "policy: {rules: [{id: ask, name: [write_file, edit_file], action: require_approval}]}";
 
 /// The keys that a newcomer may want, each with what it is for and its default.
 const KEYS: [(&str, &str, &str); 7] = [

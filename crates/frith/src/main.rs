@@ -9,7 +9,7 @@ macro_rules! tell {
 
 mod agent;
 mod agents;
-mod approve;
+mod approvals;
 mod audit;
 mod bench;
 mod book;
@@ -166,9 +166,15 @@ enum Command {
     /// Say who may come in: make, list and revoke the tokens of agents of a running node
     #[command(after_help = EXIT_STATUS)]
     Token(token::Arguments),
-    /// Decide about calls that a rule of the policy holds: list, show, yes, no
+    /// List the calls that need approval, oldest first, or show one
     #[command(after_help = EXIT_STATUS)]
-    Approve(approve::Arguments),
+    Approvals(approvals::Arguments),
+    /// Approve a call: exactly this one, once
+    #[command(after_help = EXIT_STATUS)]
+    Approve(approvals::Approve),
+    /// Deny a call
+    #[command(after_help = EXIT_STATUS)]
+    Deny(approvals::Deny),
     /// The configuration: check it, show which keys there are, have a running node apply it
     #[command(after_help = EXIT_STATUS)]
     Config(config::Arguments),
@@ -298,7 +304,9 @@ fn main() -> ExitCode {
         Some(Command::Bench(options)) => bench::run(&options, arguments.json),
         Some(Command::Send(options)) => send::run(&options),
         Some(Command::Token(options)) => token::run(&options, arguments.json),
-        Some(Command::Approve(options)) => approve::run(&options, arguments.json),
+        Some(Command::Approvals(options)) => approvals::run(&options, arguments.json),
+        Some(Command::Approve(options)) => approvals::approve(&options, arguments.json),
+        Some(Command::Deny(options)) => approvals::deny(&options, arguments.json),
         Some(Command::Config(options)) => config::run(&options, arguments.json),
         Some(Command::Audit(options)) => audit::run(&options, arguments.json),
         Some(Command::Store(options)) => database::run(&options, arguments.json),

@@ -118,7 +118,7 @@ pub(crate) struct Shared {
     /// The chains that are kept: there is one of it too.
     pub(crate) chains: Arc<Keeper>,
     pub(crate) definitions: Definitions,
-    /// How often something was configured at mounted hosts.
+    /// How often something was configured at remote plugins.
     pub(crate) configurations: ConfigurationCounters,
     pub(crate) peers: Arc<LatePeers>,
 }

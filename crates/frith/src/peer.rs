@@ -3,7 +3,7 @@
 mod advice;
 pub(crate) mod asked;
 mod call;
-mod hello;
+mod probe;
 mod sessions;
 
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ enum Action {
         name: String,
     },
     /// Shake hands with an agent and show every message; nothing is kept or trusted
-    Hello {
+    Probe {
         /// A name of `frith peer list`, a DID, or a URL
         agent: String,
         /// Fail unless messages are encrypted inside TLS
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             Action::Add(options) => add(&dir, options, as_json).await,
             Action::List => list(&dir, as_json).await,
             Action::Show { agent } => show(&dir, agent, as_json).await,
-            Action::Hello { agent, encrypt } => hello::run(&dir, agent, *encrypt, as_json).await,
+            Action::Probe { agent, encrypt } => probe::run(&dir, agent, *encrypt, as_json).await,
             Action::Call(call) => call::run(&dir, call, as_json).await,
             Action::Sessions => sessions::run(&dir, as_json).await,
             Action::Remove { name } => {

@@ -16,7 +16,7 @@ use crate::screen::{plain, quoted};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Show which tools of mounted hosts, components and scripts are new or have changed since they
+    /// Show which tools of remote plugins, components and scripts are new or have changed since they
     /// were approved, and how: they are not served
     Pending,
     /// Approve tools as `frith tools pending` has shown them
@@ -213,10 +213,10 @@ mod tests {
     #[test]
     fn a_wish_says_what_was_seen() {
         let hash = Digest::of(b"x");
-        let (text, odd) = (format!("mounted:a/x@{hash}"), format!("a@b@{hash}"));
-        assert_eq!(wish(&text).unwrap(), ("mounted:a/x", hash));
+        let (text, odd) = (format!("remote_plugin:a/x@{hash}"), format!("a@b@{hash}"));
+        assert_eq!(wish(&text).unwrap(), ("remote_plugin:a/x", hash));
         assert_eq!(wish(&odd).unwrap(), ("a@b", hash));
-        for bad in ["mounted:a/x", "x@", "x@sha256:00", ""] {
+        for bad in ["remote_plugin:a/x", "x@", "x@sha256:00", ""] {
             assert!(
                 wish(bad).unwrap_err().contains("frith tools pending"),
                 "{bad}"
@@ -246,10 +246,15 @@ mod tests {
             offered: Digest::of(b""),
             looks_like: None,
         };
-        let tools = ["mounted:a/x", "mounted:b/x", "mounted:b/y"].map(tool);
+        let tools = [
+            "remote_plugin:a/x",
+            "remote_plugin:b/x",
+            "remote_plugin:b/y",
+        ]
+        .map(tool);
         let found = |name| find(&tools, name).map(|tool| &*tool.pin).ok();
-        assert_eq!(found("mounted:b/x"), Some("mounted:b/x"));
-        assert_eq!(found("y"), Some("mounted:b/y"));
+        assert_eq!(found("remote_plugin:b/x"), Some("remote_plugin:b/x"));
+        assert_eq!(found("y"), Some("remote_plugin:b/y"));
         assert_eq!((found("x"), found("z"), found("")), (None, None, None));
     }
 }

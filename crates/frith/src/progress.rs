@@ -87,13 +87,13 @@ impl Progress {
         let mut state = self.lock();
         state.last = Instant::now();
         let approval = data["approval_id"].as_str();
-        let approval = approval.filter(|_| data["status"] == "held");
+        let approval = approval.filter(|_| data["status"] == "approval_pending");
         state.is_held = approval.is_some();
         if let Some(id) = approval {
             let id = plain(id);
             self.line(
                 &mut state,
-                &format!("frith: this waits for the operator: frith approve show {id}"),
+                &format!("frith: this waits for the operator: frith approvals show {id}"),
             );
             return;
         }

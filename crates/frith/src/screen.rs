@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_word_stays_one() {
         for (word, shown) in [
-            ("mounted:a/x@sha256:00", "mounted:a/x@sha256:00"),
+            ("remote_plugin:a/x@sha256:00", "remote_plugin:a/x@sha256:00"),
             ("a;rm", "'a;rm'"),
             ("$(x)`y`", "'$(x)`y`'"),
             ("it's", r"'it'\''s'"),

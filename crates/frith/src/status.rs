@@ -51,7 +51,7 @@ pub(crate) struct NodeStatus {
     /// Of its own agents.
     pub(crate) sessions: usize,
     /// Calls that wait for the operator's word.
-    pub(crate) held_calls: usize,
+    pub(crate) pending_approvals: usize,
     /// Tools that have changed and are not served.
     pub(crate) pending_tools: usize,
     /// Nothing, if there is none around what agents run.
@@ -240,8 +240,11 @@ fn lines(status: &NodeStatus, now: u64) -> Vec<String> {
 
 fn sessions(status: &NodeStatus) -> String {
     let mut text = status.sessions.to_string();
-    if status.held_calls > 0 {
-        text += &format!("; {} held (`frith approve list`)", calls(status.held_calls));
+    if status.pending_approvals > 0 {
+        text += &format!(
+            "; {} waiting for approval (`frith approvals`)",
+            calls(status.pending_approvals)
+        );
     }
     if status.pending_tools > 0 {
         let plural = if status.pending_tools == 1 { "" } else { "s" };
@@ -338,7 +341,7 @@ mod tests {
             data: "/data".into(),
             endpoints: json!({"did": "did:key:x", "tcp": null}),
             sessions: 2,
-            held_calls: 1,
+            pending_approvals: 1,
             pending_tools: 2,
             sandbox: Some(Guards {
                 landlock: 4,
@@ -381,7 +384,7 @@ mod tests {
         for part in [
             "frith 1.0 is up (process 7, started 3 minutes ago)",
             "did      did:key:x",
-            "sessions 2; 1 call is held (`frith approve list`); 2 tools not served",
+            "sessions 2; 1 call is waiting for approval (`frith approvals`); 2 tools not served",
             "servers  3 MCP servers, 2 not there",
             "         gone (error): nobody listens at 127.0.0.1:9; mend it, or `gone` under `mcp.servers`",
             "         shut (error): log in with `frith mcp login shut`; it is tried",

@@ -13,7 +13,8 @@ use crate::{
     RulesConfig, limits, tightens,
 };
 
-const CAPABILITIES: [(&str, Effect); 2] = [("tools", Effect::Allow), ("proc", Effect::Hold)];
+const CAPABILITIES: [(&str, Effect); 2] =
+    [("tools", Effect::Allow), ("proc", Effect::RequireApproval)];
 
 /// Any bytes as a policy, as rules with the arguments of a call, as names and patterns, and as a
 /// sequence of requests to buckets: two texts, parted by a zero byte.

@@ -23,8 +23,8 @@
 //! use policy::{Agent, Call, Effect, Layer, Rules, RulesConfig};
 //!
 //! let text = br#"{"rules": [
-//!     {"id": "no-keys", "capability": "tools", "when": "contains(path, '.ssh')", "then": "deny"},
-//!     {"capability": "tools", "name": "write*", "then": "hold"}
+//!     {"id": "no-keys", "capability": "tools", "when": "contains(path, '.ssh')", "action": "deny"},
+//!     {"capability": "tools", "name": "write*", "action": "require_approval"}
 //! ]}"#;
 //! let config: RulesConfig = canonical::Value::parse(text)?.deserialize_into()?;
 //! let layer = Layer { place: "policy", config: &config };
@@ -34,7 +34,7 @@
 //! let agent = Agent { id: "default", did: None, trust: None };
 //! let call = Call { agent, capability: "tools", name: "write_file", arguments: &arguments };
 //! let decision = rules.decide(&call);
-//! assert_eq!((decision.effect, decision.rule), (Effect::Hold, "policy.rules[1]"));
+//! assert_eq!((decision.effect, decision.rule), (Effect::RequireApproval, "policy.rules[1]"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

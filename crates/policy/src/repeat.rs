@@ -10,7 +10,7 @@ use crate::{Effect, limits};
 pub struct Repeat {
     calls: u32,
     window: Duration,
-    then: Effect,
+    action: Effect,
 }
 
 /// Counts the calls of one agent.
@@ -31,29 +31,29 @@ impl Repeat {
     /// `None` unless `calls` is 2 to 256, the window up to a day and not 0, and the effect not
     /// [`Effect::Allow`].
     #[must_use]
-    pub fn new(calls: u32, window: Duration, then: Effect) -> Option<Self> {
+    pub fn new(calls: u32, window: Duration, action: Effect) -> Option<Self> {
         let longest = Duration::from_secs(u64::from(limits::REPEAT_WINDOW));
         let good = (2..=limits::REPEAT_CALLS).contains(&calls)
             && !window.is_zero()
             && window <= longest
-            && then != Effect::Allow;
+            && action != Effect::Allow;
         good.then_some(Self {
             calls,
             window,
-            then,
+            action,
         })
     }
 
     /// What happens to a call that comes too often.
     #[must_use]
-    pub const fn then(self) -> Effect {
-        self.then
+    pub const fn action(self) -> Effect {
+        self.action
     }
 
     /// Whether this one stops all that the other stops, as strictly.
     #[must_use]
     pub fn is_within(self, other: Self) -> bool {
-        self.calls <= other.calls && self.window >= other.window && self.then >= other.then
+        self.calls <= other.calls && self.window >= other.window && self.action >= other.action
     }
 }
 
@@ -81,7 +81,7 @@ impl RepeatBreaker {
         self.calls.push_back((now, *call));
         let count = self.counts.entry(*call).or_default();
         *count = count.saturating_add(1);
-        (*count >= self.repeat.calls).then_some(self.repeat.then)
+        (*count >= self.repeat.calls).then_some(self.repeat.action)
     }
 
     /// Forgets a call: an operator has approved of it.

@@ -21,12 +21,12 @@ pub use tighten::{Calls, Loosening, tightens, tightens_listing};
 
 /// What happens to a call. A stricter effect is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// It goes on.
     Allow,
     /// It waits for an operator.
-    Hold,
+    RequireApproval,
     /// It is refused.
     Deny,
 }
@@ -254,7 +254,7 @@ impl Effect {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
-            Self::Hold => "hold",
+            Self::RequireApproval => "require_approval",
             Self::Deny => "deny",
         }
     }

@@ -453,7 +453,7 @@ impl fmt::Display for Source {
             Self::Document(path) => write!(f, "openapi:{path}"),
             Self::Toolkit(name) => write!(f, "toolkit:{name}"),
             Self::Component(name) => write!(f, "component:{name}"),
-            Self::Mounted(name) => write!(f, "mounted:{name}"),
+            Self::Mounted(name) => write!(f, "remote_plugin:{name}"),
             Self::Peers => f.write_str("peers"),
             Self::Intents => f.write_str("intents"),
             Self::Mcp(name) => write!(f, "mcp:{name}"),

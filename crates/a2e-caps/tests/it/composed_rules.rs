@@ -29,8 +29,8 @@ const SKILL: &str = "---\nname: look\ndescription: d\nallowed-tools: write\n---\
 /// Nobody writes to the place of keys, and nobody erases anything.
 fn policies() -> Policies {
     let rules = json!({"rules": [
-        {"id": "no-keys", "capability": "tools", "when": "path == '/keys'", "then": "deny"},
-        {"id": "no-erasing", "name": "erase", "then": "deny"}]});
+        {"id": "no-keys", "capability": "tools", "when": "path == '/keys'", "action": "deny"},
+        {"id": "no-erasing", "name": "erase", "action": "deny"}]});
     let text = rules.to_string();
     let rules = canonical::Value::parse(text.as_bytes()).unwrap();
     let policy = Policy {

@@ -164,7 +164,7 @@ async fn what_is_wrong_is_told_where_a_model_reads_it() {
 /// The one decision point stands before MCP as before everybody else (`design.md` §2).
 #[tokio::test]
 async fn rules_hold_for_mcp_clients() {
-    let rules = json!({"rules": [{"id": "no-look", "name": "look", "then": "deny"}]});
+    let rules = json!({"rules": [{"id": "no-look", "name": "look", "action": "deny"}]});
     let text = rules.to_string();
     let rules = canonical::Value::parse(text.as_bytes()).unwrap();
     let policy = Policy {

@@ -7,7 +7,7 @@ use super::{AgentPolicy, Policy};
 
 const EFFECTS: [(&str, Effect); 3] = [
     ("allow", Effect::Allow),
-    ("hold", Effect::Hold),
+    ("require_approval", Effect::RequireApproval),
     ("deny", Effect::Deny),
 ];
 
@@ -89,8 +89,8 @@ fn rule(field: &Field<'_>) -> Option<RuleConfig> {
         None => Some(None),
     };
     let (id, when, reason) = (word("id")?, word("when")?, word("reason")?);
-    let then = section.required("then", field.at());
-    let then = then.and_then(|it| effect(&it));
+    let action = section.required("action", field.at());
+    let action = action.and_then(|it| effect(&it));
     section.finish();
     Some(RuleConfig {
         id,
@@ -100,7 +100,7 @@ fn rule(field: &Field<'_>) -> Option<RuleConfig> {
         capability,
         name,
         when,
-        then: then?,
+        action: action?,
         reason,
     })
 }
@@ -132,12 +132,12 @@ fn repeat(field: &Field<'_>) -> Option<RepeatConfig> {
     let mut section = field.section()?;
     let calls = section.required("calls", field.at());
     let window = section.required("window", field.at());
-    let then = section.required("then", field.at());
+    let action = section.required("action", field.at());
     section.finish();
     Some(RepeatConfig {
         calls: number(&calls?)?,
         window: number(&window?)?,
-        then: effect(&then?)?,
+        action: effect(&action?)?,
     })
 }
 

@@ -20,8 +20,8 @@ auth_token: ${TOKEN}
 transport: http
 plugins:
   - {name: d, type: demo, priority: -5, exclusive: true, enabled: false}
-  - {name: m, type: mounted, command: [python3, -m, host], capabilities: [tools]}
-  - {name: n, type: mounted, url: 'https://x', token: plain}
+  - {name: m, type: remote_plugin, command: [python3, -m, host], capabilities: [tools]}
+  - {name: n, type: remote_plugin, url: 'https://x', token: plain}
 snapshot_store: memory
 snapshot_mode: plugin
 global_limits: {max_line: 2048, max_sessions: 7, idle_seconds: 0, drain_seconds: 1.5}
@@ -49,12 +49,12 @@ exclusive = true
 enabled = false
 [[plugins]]
 name = "m"
-type = "mounted"
+type = "remote_plugin"
 command = ["python3", "-m", "host"]
 capabilities = ["tools"]
 [[plugins]]
 name = "n"
-type = "mounted"
+type = "remote_plugin"
 url = "https://x"
 token = "plain"
 [global_limits]
@@ -151,9 +151,9 @@ plugins:
   - {type: demo}
   - {name: a, type: dem}
   - {name: b, type: demo, url: x}
-  - {name: c, type: mounted}
-  - {name: d, type: mounted, url: 'ftp://x'}
-  - {name: e, type: mounted, command: []}
+  - {name: c, type: remote_plugin}
+  - {name: d, type: remote_plugin, url: 'ftp://x'}
+  - {name: e, type: remote_plugin, command: []}
   - 7
 snapshot_store: fil
 global_limits:
@@ -170,11 +170,11 @@ telemetry: [1]
 4:3: unknown key `lisen` in `server`; did you mean `listen`?
 5:8: `server.tls` lacks `key`
 7:5: `plugins[0]` lacks `name`
-8:21: `plugins[1].type` must be one of chains, demo, env, learning, mcp, memory, mounted, multi_agent, planning, proc, skills, toolkits, tools; did you mean `demo`?
+8:21: `plugins[1].type` must be one of chains, demo, env, learning, mcp, memory, multi_agent, planning, proc, remote_plugin, skills, toolkits, tools; did you mean `demo`?
 9:27: unknown key `url` in `plugins[2]`; known are name, type, priority, exclusive, enabled
 10:5: `plugins[3]` needs either `command` or `url`
-11:35: `plugins[4].url` must begin with one of http://, https://, ws://, wss://, tcp:, unix:
-12:39: `plugins[5].command` needs a program, and then its arguments
+11:41: `plugins[4].url` must begin with one of http://, https://, ws://, wss://, tcp:, unix:
+12:45: `plugins[5].command` needs a program, and then its arguments
 13:5: `plugins[6]` must be a section with keys, not a number
 14:17: `snapshot_store` must be one of memory, file; did you mean `file`?
 16:14: `global_limits.max_queue` must be a whole number from 1 to 100000, not 0
@@ -436,7 +436,7 @@ fn secrets_are_never_shown() {
             "{shown}"
         );
     }
-    let text = "plugins: [{name: a, type: mounted, url: 'http://me:hunter2@host/'}]";
+    let text = "plugins: [{name: a, type: remote_plugin, url: 'http://me:hunter2@host/'}]";
     let error = mistakes(text, Format::Yaml);
     assert!(
         error.contains("`token` is for that") && !error.contains("hunter2"),
@@ -462,7 +462,7 @@ fn some_keys_must_go_together() {
             "two plugins are called `a`",
         ),
         (
-            "plugins: [{name: a, type: mounted, url: 'tcp:x', command: [x]}]",
+            "plugins: [{name: a, type: remote_plugin, url: 'tcp:x', command: [x]}]",
             "needs either `command` or `url`",
         ),
     ] {
@@ -575,7 +575,7 @@ fn words_that_mean_nothing() {
             "must be a whole number from 1048576",
         ),
         (
-            "plugins: [{name: a, type: mounted, url: 'tcp:x', capabilities: [tools, memori]}]",
+            "plugins: [{name: a, type: remote_plugin, url: 'tcp:x', capabilities: [tools, memori]}]",
             "1:72: `plugins[0].capabilities[1]` is no capability: `memori`; did you mean `memory`?",
         ),
     ] {

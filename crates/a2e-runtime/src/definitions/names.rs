@@ -63,7 +63,7 @@ mod tests {
     fn what_looks_alike() {
         let mut names = Names::default();
         names.add("built-in", "read_file");
-        names.add("mounted:a", "list");
+        names.add("remote_plugin:a", "list");
         let like = |source: &str, name: &str| names.like(source, name).map(|it| &*it.name);
         for alike in [
             "read_file",
@@ -75,15 +75,15 @@ mod tests {
             "read_fi1e",
             "read_flle",
         ] {
-            assert_eq!(like("mounted:a", alike), Some("read_file"), "{alike}");
+            assert_eq!(like("remote_plugin:a", alike), Some("read_file"), "{alike}");
         }
         for other in ["read_files", "write_file", "file_read"] {
-            assert_eq!(like("mounted:a", other), None, "{other}");
+            assert_eq!(like("remote_plugin:a", other), None, "{other}");
         }
         // A tool is not taken for itself, but for the same name elsewhere.
-        assert_eq!(like("mounted:a", "list"), None);
-        assert_eq!(like("mounted:b", "list"), Some("list"));
-        assert_eq!(like("mounted:a", "1ist"), Some("list"));
+        assert_eq!(like("remote_plugin:a", "list"), None);
+        assert_eq!(like("remote_plugin:b", "list"), Some("list"));
+        assert_eq!(like("remote_plugin:a", "1ist"), Some("list"));
         assert!(is_plain("read_file") && !is_plain("re\u{430}d_file"));
     }
 }

@@ -2,7 +2,7 @@ use store::{Limits, Memory};
 
 use super::*;
 
-const SOURCE: &str = "mounted:other";
+const SOURCE: &str = "remote_plugin:other";
 
 fn definitions() -> Definitions {
     Definitions::new(&Store::new(Memory::new(Limits::default()))).unwrap()
@@ -40,7 +40,7 @@ async fn the_first_sight_pins_and_a_change_waits() {
 
     // What the operator has not seen is not approved.
     assert!(!all.approve(&pin, Digest::of(b"another")).await.unwrap());
-    assert!(!all.approve("mounted:other/u", second).await.unwrap());
+    assert!(!all.approve("remote_plugin:other/u", second).await.unwrap());
     assert!(!all.is_approved(&pin, second).await.unwrap());
     assert!(all.approve(&pin, second).await.unwrap());
     assert!(all.is_approved(&pin, second).await.unwrap());
@@ -93,7 +93,7 @@ async fn a_source_has_so_many_tools() {
     let known = all.compare(shown("t0", "x")).await.unwrap();
     assert_eq!(known, Standing::Approved);
     let other = Shown {
-        source: "mounted:othe",
+        source: "remote_plugin:othe",
         ..shown("t", "x")
     };
     assert_eq!(all.compare(other).await.unwrap(), Standing::Approved);
@@ -145,7 +145,7 @@ async fn what_a_known_source_adds_waits() {
     }
     let waiting = definitions.changed().await.unwrap();
     let pins: Vec<&str> = waiting.iter().map(|it| &*it.pin).collect();
-    assert_eq!(pins, ["mounted:other/c"]);
+    assert_eq!(pins, ["remote_plugin:other/c"]);
     assert_eq!((waiting[0].approved, &waiting[0].looks_like), (None, &None));
     let text = definitions.text(pins[0], waiting[0].offered).await;
     assert_eq!(text.unwrap().unwrap(), "x");
@@ -157,15 +157,18 @@ async fn what_a_known_source_adds_waits() {
     );
     assert_eq!(all(&definitions, SOURCE, &["c"]).await, [approved]);
     // One that showed nothing at first has shown all it has.
-    definitions.see("mounted:empty").await.unwrap();
-    assert_eq!(all(&definitions, "mounted:empty", &["z"]).await, [new]);
+    definitions.see("remote_plugin:empty").await.unwrap();
+    assert_eq!(
+        all(&definitions, "remote_plugin:empty", &["z"]).await,
+        [new]
+    );
 }
 
 #[tokio::test]
 async fn what_could_be_taken_for_another_waits_at_first_sight() {
     let definitions = definitions();
     definitions.reserve("built-in", ["read_file"]);
-    all(&definitions, "mounted:first", &["search"]).await;
+    all(&definitions, "remote_plugin:first", &["search"]).await;
     let (approved, new) = (Standing::Approved, Standing::New);
     let names = [
         "Read-File",
@@ -184,8 +187,8 @@ async fn what_could_be_taken_for_another_waits_at_first_sight() {
     };
     assert_eq!(likes("Read-File").unwrap(), "read_file (built-in)");
     assert_eq!(likes("read_file").unwrap(), "read_file (built-in)");
-    assert_eq!(likes("search").unwrap(), "search (mounted:first)");
-    assert_eq!(likes("FIND").unwrap(), "find (mounted:other)");
+    assert_eq!(likes("search").unwrap(), "search (remote_plugin:first)");
+    assert_eq!(likes("FIND").unwrap(), "find (remote_plugin:other)");
     assert_eq!(likes("se\u{430}rch"), None);
 }
 
@@ -303,7 +306,7 @@ async fn names_of_an_agents_tools_quarantine_nothing_of_others() {
     let store = Store::new(Memory::new(Limits::default()));
     let definitions = Definitions::new(&store).unwrap();
     // Names that have been read are added to, others are read later.
-    all(&definitions, "mounted:first", &["other"]).await;
+    all(&definitions, "remote_plugin:first", &["other"]).await;
     for (server, tool) in [("-", "-__shout"), ("w", "w__ipe")] {
         let source = format!("mcp:@eve/{server}");
         let shown = Shown {
@@ -315,7 +318,10 @@ async fn names_of_an_agents_tools_quarantine_nothing_of_others() {
         assert_eq!(standings.unwrap(), [Standing::Approved]);
     }
     for definitions in [definitions, Definitions::new(&store).unwrap()] {
-        let source = format!("mounted:{}", definitions.known.lock().await.counts.len());
+        let source = format!(
+            "remote_plugin:{}",
+            definitions.known.lock().await.counts.len()
+        );
         let standings = all(&definitions, &source, &["shout", "wipe"]).await;
         assert_eq!(standings, [Standing::Approved; 2], "{source}");
         for tool in ["shout", "wipe"] {

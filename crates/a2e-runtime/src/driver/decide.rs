@@ -110,7 +110,7 @@ impl Driver {
         if let (Some(note), Some(_)) = (&mut work.note, &work.held) {
             note.approval = Some(approval.to_owned());
         }
-        let text = format!(r#"{{"status":"held","approval_id":"{approval}"}}"#);
+        let text = format!(r#"{{"status":"approval_pending","approval_id":"{approval}"}}"#);
         let data = Object::parse(&text).map(ToStatic::to_static);
         let data = data.unwrap_or_default();
         let kind = || "status".into();

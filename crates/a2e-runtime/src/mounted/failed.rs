@@ -74,7 +74,7 @@ pub(super) fn failure(name: &str, namespace: Namespace, error: ClientError) -> F
         | ClientError::Closed
         | ClientError::Unreachable(_)
         | ClientError::Io(_)) => {
-            let text = text_like_ours(&format!("the mounted host `{name}`: {other}"));
+            let text = text_like_ours(&format!("the remote plugin `{name}`: {other}"));
             let mut failure = Failure::new(ErrorCode::RuntimeError, namespace, text);
             failure.retryable = true;
             failure
@@ -84,7 +84,7 @@ pub(super) fn failure(name: &str, namespace: Namespace, error: ClientError) -> F
 
 pub(super) fn too_many_children(name: &str) -> ClientError {
     let text = format!(
-        "as many programs of the mounted host `{name}` run as may (`max_children`); try again when \
+        "as many programs of the remote plugin `{name}` run as may (`max_children`); try again when \
          another session has ended"
     );
     let detail = Object::parse(r#"{"reason":"too_many_children"}"#).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `approve.list`, `approve.show`, `approve.decide`.
+//! `approvals.list`, `approvals.show`, `approvals.decide`.
 
 use a2e_wire::Tag;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use store::{Approval, Verdict};
 use super::{Nothing, Operations};
 use crate::approvals::Approvals;
 
-/// The answer to `approve.list`, which needs [`Nothing`].
+/// The answer to `approvals.list`, which needs [`Nothing`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HeldCalls {
     /// The calls that wait, oldest first.
@@ -53,7 +53,7 @@ pub struct HeldCall {
     pub awaited: bool,
 }
 
-/// The request of `approve.show`; the answer is a [`HeldCall`].
+/// The request of `approvals.show`; the answer is a [`HeldCall`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Show {
@@ -61,7 +61,7 @@ pub struct Show {
     pub id: String,
 }
 
-/// The request of `approve.decide`; the answer is the [`HeldCall`] as decided.
+/// The request of `approvals.decide`; the answer is the [`HeldCall`] as decided.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
@@ -112,7 +112,7 @@ impl Operations {
     pub fn with_approvals(self, approvals: &Approvals) -> Self {
         let (listing, showing, deciding) =
             (approvals.clone(), approvals.clone(), approvals.clone());
-        self.add("approve.list", move |_: Nothing| {
+        self.add("approvals.list", move |_: Nothing| {
             let approvals = listing.clone();
             async move {
                 let calls = approvals.each(|call| WaitingCall::new(&call)).await;
@@ -120,7 +120,7 @@ impl Operations {
                 Ok(HeldCalls { calls })
             }
         })
-        .add("approve.show", move |request: Show| {
+        .add("approvals.show", move |request: Show| {
             let approvals = showing.clone();
             async move {
                 let call = approvals.get(&request.id).await;
@@ -129,7 +129,7 @@ impl Operations {
                     .ok_or_else(|| unknown(&request.id))
             }
         })
-        .add("approve.decide", move |request: Decide| {
+        .add("approvals.decide", move |request: Decide| {
             let approvals = deciding.clone();
             async move {
                 let verdict = match request.grant {
@@ -184,7 +184,7 @@ fn word(name: &Value) -> String {
 
 fn unknown(id: &str) -> String {
     let id: String = id.chars().take(64).collect();
-    format!("no call `{id}` waits for a word; `frith approve list` shows those that do")
+    format!("no call `{id}` waits for a word; `frith approvals` shows those that do")
 }
 
 #[cfg(test)]

@@ -389,7 +389,7 @@ async fn refused_request_is_decided_about_again() {
         };
         Policies::compile(&policy).unwrap()
     };
-    let never = json!({"rules": [{"id": "never", "name": "add", "then": "deny"}]});
+    let never = json!({"rules": [{"id": "never", "name": "add", "action": "deny"}]});
     let host = disk.builder(&tool).policies(rules(&never)).build();
     let mut wire = connected(&host).await;
     for _ in 0..2 {

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::agents::{Agents, named};
 use crate::peer::asked::{
-    Agreed, Answered, CALL, Call, Called, Failed, HELLO, Hello, Incoming, LOOK, Look, Part,
+    Agreed, Answered, CALL, Call, Called, Failed, Incoming, LOOK, Look, PROBE, Part, Probe,
     SESSIONS, Said, Seen, SeenManifest, Session, Sessions, Setback, Shaken,
 };
 use crate::peer::endpoint;
@@ -26,18 +26,18 @@ const PARTS: usize = 8;
 /// Adds what can be asked about other agents.
 pub(super) fn serve(operations: Operations, agents: &Arc<Agents>) -> Operations {
     let to = || Arc::clone(agents);
-    let (hello, call, look, sessions) = (to(), to(), to(), to());
+    let (probe, call, look, sessions) = (to(), to(), to(), to());
     operations
-        .add(HELLO, move |asked: Hello| {
-            let agents = Arc::clone(&hello);
-            async move { agents.hello(&asked).await }
+        .add(PROBE, move |asked: Probe| {
+            let agents = Arc::clone(&probe);
+            async move { agents.probe(&asked).await }
         })
         .add_telling(CALL, move |asked: Call, news| {
             let agents = Arc::clone(&call);
             async move { agents.call(asked, news).await }
         })
         // Nobody wants the answer of a call that was interrupted.
-        .ending_with_operator(HELLO)
+        .ending_with_operator(PROBE)
         .ending_with_operator(CALL)
         .add(LOOK, move |asked: Look| {
             let agents = Arc::clone(&look);
@@ -55,14 +55,14 @@ pub(super) fn serve_none(operations: Operations) -> Operations {
         let text = "this node does not speak with other agents; `a2a` in its configuration says so";
         std::future::ready(Err::<Nothing, _>(text.to_owned()))
     };
-    let all = [HELLO, CALL, LOOK, SESSIONS];
+    let all = [PROBE, CALL, LOOK, SESSIONS];
     all.into_iter()
         .fold(operations, |operations, name| operations.add(name, none))
 }
 
 impl Agents {
     /// Shakes hands with whoever is meant, and shows it.
-    async fn hello(&self, asked: &Hello) -> Result<Shaken, String> {
+    async fn probe(&self, asked: &Probe) -> Result<Shaken, String> {
         let encrypt = match asked.encrypt {
             true => Encrypt::Required,
             false => Encrypt::AsAgreed,

@@ -79,7 +79,7 @@ impl Sources {
             data: self.data.path().to_owned(),
             endpoints: self.endpoints.clone(),
             sessions: self.host.sessions(),
-            held_calls: held.len(),
+            pending_approvals: held.len(),
             pending_tools: pending.len(),
             sandbox: self.guards.as_ref().map(|settings| Guards {
                 landlock: settings.landlock,

@@ -26,7 +26,7 @@ fn next(code: &str, error: &str, to: &str) -> Option<String> {
         "UNVERIFIED_AGENT" => format!(
             "one of the two does not believe the other: `frith peer list` shows which manifest is \
              pinned, `frith peer remove` and `frith peer add` pin the one it shows now, `frith peer \
-             hello {to}` shows each step; or it has blocked this node, which its operator can see in \
+             probe {to}` shows each step; or it has blocked this node, which its operator can see in \
              `frith trust list`"
         ),
         "INVALID_MANIFEST" => format!(
@@ -36,7 +36,7 @@ fn next(code: &str, error: &str, to: &str) -> Option<String> {
              else `frith manifest verify` checks either"
         ),
         "POLICY_VIOLATION" => format!(
-            "the policy between the two does not allow it: `frith peer hello {to}` shows what was \
+            "the policy between the two does not allow it: `frith peer probe {to}` shows what was \
              agreed on, `a2a.policy` and `a2a.agents` of either configuration say what may be; or its \
              operator has blocked this node meanwhile"
         ),
@@ -53,7 +53,7 @@ fn next(code: &str, error: &str, to: &str) -> Option<String> {
                 .to_owned()
         }
         "HANDSHAKE_FAILED" | "HANDSHAKE_TIMEOUT" => {
-            format!("`frith peer hello {to}` shows how far the handshake comes")
+            format!("`frith peer probe {to}` shows how far the handshake comes")
         }
         "TIMEOUT" => format!(
             "it takes longer than that, and {to} may have done it, or part of it: look there before asking \

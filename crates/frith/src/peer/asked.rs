@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The operations.
-pub(crate) const HELLO: &str = "peer.hello";
+pub(crate) const PROBE: &str = "peer.probe";
 pub(crate) const CALL: &str = "peer.call";
 pub(crate) const LOOK: &str = "peer.look";
 pub(crate) const SESSIONS: &str = "peer.sessions";
 
-/// `peer.hello`: shake hands, show it, and keep nothing.
+/// `peer.probe`: shake hands, show it, and keep nothing.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Hello {
+pub(crate) struct Probe {
     /// A name, a DID or a URL.
     pub(crate) to: String,
     pub(crate) encrypt: bool,

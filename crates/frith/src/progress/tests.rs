@@ -92,6 +92,6 @@ async fn the_time_counts_from_the_last_event() {
     assert!(waited(3604, 10, status()).await);
     assert!(!waited(3606, 10, status()).await);
     // The operator may take longer.
-    let held = json!({"status": "held", "approval_id": "a"});
+    let held = json!({"status": "approval_pending", "approval_id": "a"});
     assert!(waited(7200, 20, held).await);
 }

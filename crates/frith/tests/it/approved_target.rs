@@ -52,7 +52,7 @@ fn held(wire: &mut Wire, message: &Value) -> String {
     loop {
         let heard = wire.hear().unwrap();
         assert_ne!(heard["type"], "error", "{heard}");
-        if heard["req_id"] == message["id"] && heard["data"]["status"] == "held" {
+        if heard["req_id"] == message["id"] && heard["data"]["status"] == "approval_pending" {
             return heard["data"]["approval_id"].as_str().unwrap().to_owned();
         }
     }
@@ -78,12 +78,12 @@ fn approved_after(
     meanwhile: impl FnOnce(&mut Wire),
 ) -> Value {
     let id = held(wire, message);
-    let shown = operator(node, &["approve", "show", &id]);
+    let shown = operator(node, &["approvals", "show", &id]);
     assert!(shown.contains("stands for"), "{shown}");
     assert!(shown.contains("\"digest\""), "{shown}");
     assert!(shown.contains(sees), "{sees} is not in\n{shown}");
     meanwhile(wire);
-    operator(node, &["approve", "yes", &id]);
+    operator(node, &["approve", &id]);
     answer(wire, message["id"].as_str().unwrap())
 }
 
@@ -108,8 +108,7 @@ const DELETE: &str = "DELETE FROM t";
 #[test]
 fn held_configuration_hides_only_its_secrets() {
     let folder = tempfile::tempdir().unwrap();
-    let rule =
-        json!({"id": "ask", "capability": "toolkits", "name": ["http", "none"], "then": "hold"});
+    let rule = json!({"id": "ask", "capability": "toolkits", "name": ["http", "none"], "action": "require_approval"});
     let node = Node::start(
         folder.path(),
         &json!({"policy": {"rules": [rule]}}).to_string(),
@@ -120,12 +119,12 @@ fn held_configuration_hides_only_its_secrets() {
         wire.say(&json!({"type": "toolkit/configure/req", "id": toolkit,
             "toolkit_name": toolkit, "config": config}));
         held += 1;
-        let mut all = std::iter::repeat_with(|| operator(&node, &["--json", "approve", "list"]));
+        let mut all = std::iter::repeat_with(|| operator(&node, &["--json", "approvals"]));
         let newest = all.find_map(|list| {
             let calls: Value = serde_json::from_str(&list).unwrap();
             Some(calls.get(held - 1)?["id"].as_str().unwrap().to_owned())
         });
-        operator(&node, &["approve", "show", &newest.unwrap()])
+        operator(&node, &["approvals", "show", &newest.unwrap()])
     };
     let headers = json!({"Authorization": "Bearer hunter2"});
     let http = shown(
@@ -145,7 +144,7 @@ fn held_configuration_hides_only_its_secrets() {
 fn approved_call_of_a_reconfigured_toolkit_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let rule = json!({"id": "ask", "name": "sqlite_execute", "when": "starts_with(sql, 'DELETE')",
-        "then": "hold"});
+        "action": "require_approval"});
     let node = Node::start(
         folder.path(),
         &json!({"policy": {"rules": [rule]}}).to_string(),
@@ -240,7 +239,7 @@ fn reregister(wire: &mut Wire, script: &Path, who: &str) {
 #[test]
 fn approved_call_of_a_server_registered_anew_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let rules = json!([{"id": "ask", "name": ["own__t", "mcp/resource/read/req"], "then": "hold"}]);
+    let rules = json!([{"id": "ask", "name": ["own__t", "mcp/resource/read/req"], "action": "require_approval"}]);
     let node = Node::start(
         folder.path(),
         &json!({"policy": {"rules": rules}}).to_string(),
@@ -264,11 +263,11 @@ fn approved_call_of_a_server_registered_anew_is_refused() {
             &json!({"type": "mcp/resource/read/req", "id": id, "uri": "x://second", "server_id": server}),
         );
         let call = waiting(&node);
-        let shown = operator(&node, &["approve", "show", &call]);
+        let shown = operator(&node, &["approvals", "show", &call]);
         assert!(shown.contains("\"server\": \"own\""), "{shown}");
         assert!(!shown.contains("s3cret"), "{shown}");
         reregister(&mut wire, &script, &format!("other{number}"));
-        operator(&node, &["approve", "yes", &call]);
+        operator(&node, &["approve", &call]);
         let refused = answer(&mut wire, &id);
         assert_eq!(refused["detail"]["reason"], "changed_since_approval");
     }
@@ -277,8 +276,7 @@ fn approved_call_of_a_server_registered_anew_is_refused() {
 /// The one call that waits.
 fn waiting(node: &Node) -> String {
     loop {
-        let list: Value =
-            serde_json::from_str(&operator(node, &["--json", "approve", "list"])).unwrap();
+        let list: Value = serde_json::from_str(&operator(node, &["--json", "approvals"])).unwrap();
         if let [call] = list.as_array().unwrap().as_slice() {
             return call["id"].as_str().unwrap().to_owned();
         }
@@ -319,8 +317,8 @@ fn approved_call_of_a_reconfigured_remote_plugin_is_refused() {
     let script = folder.path().join("host.py");
     std::fs::write(&script, FOREIGN).unwrap();
     let config = json!({
-        "plugins": [{"name": "far", "type": "mounted", "command": ["python3", script]}],
-        "policy": {"rules": [{"id": "ask", "name": "wipe", "then": "hold"}]},
+        "plugins": [{"name": "far", "type": "remote_plugin", "command": ["python3", script]}],
+        "policy": {"rules": [{"id": "ask", "name": "wipe", "action": "require_approval"}]},
     });
     let node = Node::start(folder.path(), &config.to_string());
     let mut wire = agent(&node);
@@ -333,12 +331,12 @@ fn approved_call_of_a_reconfigured_remote_plugin_is_refused() {
         assert_eq!(configured["status"], "ok", "{configured}");
     };
     let asked = call("1", "wipe", &json!({}));
-    let refused = approved_after(&node, &mut wire, &asked, "mounted:far", |wire| {
+    let refused = approved_after(&node, &mut wire, &asked, "remote_plugin:far", |wire| {
         configure(wire, "c");
     });
     is_refused(&refused);
     let asked = call("2", "wipe", &json!({}));
-    let done = approved_after(&node, &mut wire, &asked, "mounted:far", |_| {});
+    let done = approved_after(&node, &mut wire, &asked, "remote_plugin:far", |_| {});
     assert_eq!(done["data"]["data"]["wiped"], "prod", "{done}");
 }
 
@@ -406,8 +404,8 @@ fn approval_of_a_remote_plugins_call_holds_across_a_configuration_that_is_applie
     BufReader::new(out).read_line(&mut port).unwrap();
     let config = |limit: usize| {
         json!({
-            "plugins": [{"name": "far", "type": "mounted", "url": format!("tcp:127.0.0.1:{}", port.trim())}],
-            "policy": {"rules": [{"id": "ask", "name": "wipe", "then": "hold"}]},
+            "plugins": [{"name": "far", "type": "remote_plugin", "url": format!("tcp:127.0.0.1:{}", port.trim())}],
+            "policy": {"rules": [{"id": "ask", "name": "wipe", "action": "require_approval"}]},
             "global_limits": {"max_queue": limit},
         })
         .to_string()
@@ -428,7 +426,7 @@ fn approval_of_a_remote_plugins_call_holds_across_a_configuration_that_is_applie
     );
     assert_eq!(answer(&mut after, "a")["detail"]["reason"], "withdrawn");
     let unchanged = waiting(&node);
-    operator(&node, &["approve", "yes", &unchanged]);
+    operator(&node, &["approve", &unchanged]);
     let done = answer(&mut before, "1");
     assert_eq!(done["data"]["data"]["wiped"], "scratch", "{done}");
     // The new session has the host changed, and the old one's call would go there.
@@ -440,7 +438,7 @@ fn approval_of_a_remote_plugins_call_holds_across_a_configuration_that_is_applie
             "config": {"target": "prod"}}),
     );
     assert_eq!(configured["status"], "ok", "{configured}");
-    operator(&node, &["approve", "yes", &changed]);
+    operator(&node, &["approve", &changed]);
     is_refused(&answer(&mut before, "2"));
     // The same from before the configuration that is applied, at a session that begins after it.
     let mut last = agent(&node);
@@ -451,7 +449,7 @@ fn approval_of_a_remote_plugins_call_holds_across_a_configuration_that_is_applie
             "config": {"target": "scratch"}}),
     );
     assert_eq!(configured["status"], "ok", "{configured}");
-    operator(&node, &["approve", "yes", &again]);
+    operator(&node, &["approve", &again]);
     is_refused(&answer(&mut last, "3"));
 }
 
@@ -459,7 +457,7 @@ fn approval_of_a_remote_plugins_call_holds_across_a_configuration_that_is_applie
 #[test]
 fn approved_call_of_a_changed_skill_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let config = json!({"policy": {"rules": [{"id": "ask", "name": "greet", "then": "hold"}]}});
+    let config = json!({"policy": {"rules": [{"id": "ask", "name": "greet", "action": "require_approval"}]}});
     let node = Node::start(folder.path(), &config.to_string());
     let skill = node.data().join("skills/greet/SKILL.md");
     std::fs::create_dir_all(skill.parent().unwrap()).unwrap();
@@ -496,7 +494,7 @@ fn approved_call_of_a_tool_that_is_described_anew_is_refused() {
         let tool = json!({"name": "greet", "description": "Greets", "command": ["echo", word]});
         json!({
             "plugins": [{"name": "tools", "type": "tools", "commands": [tool]}],
-            "policy": {"rules": [{"id": "ask", "name": "greet", "then": "hold"}]},
+            "policy": {"rules": [{"id": "ask", "name": "greet", "action": "require_approval"}]},
         })
         .to_string()
     };
@@ -518,7 +516,8 @@ fn approved_call_of_a_tool_that_is_described_anew_is_refused() {
 #[test]
 fn held_registration_keeps_no_secret() {
     let folder = tempfile::tempdir().unwrap();
-    let rule = json!({"id": "ask", "name": "mcp/server/register/req", "then": "hold"});
+    let rule =
+        json!({"id": "ask", "name": "mcp/server/register/req", "action": "require_approval"});
     let node = Node::start(
         folder.path(),
         &json!({"policy": {"rules": [rule]}}).to_string(),
@@ -528,7 +527,7 @@ fn held_registration_keeps_no_secret() {
         "headers": {"authorization": "Bearer s3cret-header"}, "env": {"KEY": "s3cret-env"}});
     wire.say(&json!({"type": "mcp/server/register/req", "id": "1", "config": config}));
     let call = waiting(&node);
-    let shown = operator(&node, &["--json", "approve", "show", &call]);
+    let shown = operator(&node, &["--json", "approvals", "show", &call]);
     for (name, value) in [("authorization", "s3cret-header"), ("KEY", "s3cret-env")] {
         assert!(shown.contains(name), "{shown}");
         assert!(!shown.contains(value), "{shown}");
@@ -547,8 +546,8 @@ fn held_registration_keeps_no_secret() {
 fn rule_about_programs_holds_for_registered_servers_and_sub_agents() {
     let folder = tempfile::tempdir().unwrap();
     let rules = json!([
-        {"id": "no_python", "capability": "proc", "name": "python3", "then": "deny"},
-        {"id": "no_key", "capability": "proc", "when": "env.KEY == 'x'", "then": "deny"},
+        {"id": "no_python", "capability": "proc", "name": "python3", "action": "deny"},
+        {"id": "no_key", "capability": "proc", "when": "env.KEY == 'x'", "action": "deny"},
     ]);
     let config = json!({
         "plugins": [

@@ -195,7 +195,7 @@ fn apply_loosens_rules_that_the_node_had_already_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let demo = "plugins: [{name: demo, type: demo}]\n";
-    let deny = format!("{demo}policy: {{rules: [{{id: none, name: echo, then: deny}}]}}\n");
+    let deny = format!("{demo}policy: {{rules: [{{id: none, name: echo, action: deny}}]}}\n");
     write(folder, "frith.yaml", &deny);
     let mut node = Logged::start(folder);
     let call = || frith_in(folder, &["call", "echo", "{}", "--data", "data"], "").0;
@@ -251,8 +251,9 @@ fn a_hold_in_a_file_that_changes_is_tighter() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let demo = "plugins: [{name: demo, type: demo}]\n";
-    let ask =
-        |then: &str| format!("{demo}policy: {{rules: [{{id: ask, name: echo, then: {then}}}]}}\n");
+    let ask = |action: &str| {
+        format!("{demo}policy: {{rules: [{{id: ask, name: echo, action: {action}}}]}}\n")
+    };
     write(folder, "frith.yaml", demo);
     let mut node = Logged::start(folder);
     let mut change = |text: &str, said: &[&str]| {
@@ -260,10 +261,10 @@ fn a_hold_in_a_file_that_changes_is_tighter() {
         said.iter().for_each(|said| node.until(said));
     };
     let (taken, kept) = ("read the configuration again", "kept the old rules");
-    change(&ask("hold"), &[taken]);
+    change(&ask("require_approval"), &[taken]);
     change(demo, &[kept, taken]);
     change(&ask("deny"), &[taken]);
-    change(&ask("hold"), &[kept, taken]);
+    change(&ask("require_approval"), &[kept, taken]);
 }
 
 /// The log is in a file if that is said, and a reload finds it again after somebody has moved it.

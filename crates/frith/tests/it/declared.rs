@@ -334,8 +334,8 @@ fn a_refused_configuration_changes_nothing() {
         assert_eq!(data(&call(&node, "say_old", &json!({})).1), "old\n");
         refused(&node, "say_new", &json!({}));
     };
-    let deny = "policy: {rules: [{id: none, name: say_old, then: deny}]}\n";
-    let gone = "  - {name: gone, type: mounted, command: [/no/such/program]}\n";
+    let deny = "policy: {rules: [{id: none, name: say_old, action: deny}]}\n";
+    let gone = "  - {name: gone, type: remote_plugin, command: [/no/such/program]}\n";
     let nobody = "trust: {blocked: ['did:web:-']}\n";
     for (bad, complaint) in [
         (config("new", &format!("{gone}{deny}")), "gone"),

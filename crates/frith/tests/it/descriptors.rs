@@ -65,7 +65,7 @@ fn silent_connections_leave_descriptors_to_the_operator_and_to_agents() {
             let (status, out, error) = at(&node, &[call.as_slice(), &token].concat());
             assert_eq!(status, 0, "{listener}, {host}: {out}{error}");
         }
-        let (status, out, error) = at(&peer, &["peer", "hello", node.at("a2a")]);
+        let (status, out, error) = at(&peer, &["peer", "probe", node.at("a2a")]);
         assert_eq!(status, 0, "{listener}: {out}{error}");
         all.push(silent);
     }

@@ -40,7 +40,7 @@ fn with_gymnasium() -> String {
     let words: Vec<Value> = words.chain(names.map(Value::from)).collect();
     let config = json!({"plugins": [
         {"name": "env", "type": "env"},
-        {"name": "gymnasium", "type": "mounted", "command": words, "capabilities": ["env"]},
+        {"name": "gymnasium", "type": "remote_plugin", "command": words, "capabilities": ["env"]},
     ]});
     config.to_string()
 }

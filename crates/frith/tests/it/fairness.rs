@@ -286,7 +286,7 @@ fn silent_connections_of_peers_leave_room_for_others() {
     let folder = tempfile::tempdir().unwrap();
     let peer = Node::start(folder.path(), "{}");
     let data = peer.data();
-    let hello = ["peer", "hello", shared.node.at("a2a"), "--data"];
+    let hello = ["peer", "probe", shared.node.at("a2a"), "--data"];
     let hello = [hello.as_slice(), &[data.to_str().unwrap()]].concat();
     let (status, out, error) = frith(&hello, "");
     assert_eq!(status, 0, "{out}{error}");

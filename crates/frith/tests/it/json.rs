@@ -27,9 +27,9 @@ const OTHERS: [(&str, &str); 9] = [
 ];
 
 /// Groups of commands, which do nothing by themselves.
-const GROUPS: [&str; 16] = [
-    "agents", "approve", "audit", "chain", "config", "env", "id", "learn", "manifest", "memory",
-    "peer", "plan", "skill", "store", "token", "trust",
+const GROUPS: [&str; 15] = [
+    "agents", "audit", "chain", "config", "env", "id", "learn", "manifest", "memory", "peer",
+    "plan", "skill", "store", "token", "trust",
 ];
 
 /// Runs commands about a node, and remembers which.
@@ -103,7 +103,7 @@ const CONFIG: &str = "plugins:
   - {name: env, type: env}
   - {name: agents, type: multi_agent}
 policy:
-  rules: [{id: ask, name: clock, then: hold}]
+  rules: [{id: ask, name: clock, action: require_approval}]
 ";
 
 fn scene() -> (Node, Commands) {
@@ -169,7 +169,7 @@ fn about_a_host(commands: &mut Commands) {
     assert!(commands.value("caps", &[]).is_array());
     assert!(commands.value("tools", &[]).is_array());
     assert!(commands.value("tools pending", &[]).is_array());
-    let tool = format!("mounted:x/y@sha256:{}", "0".repeat(64));
+    let tool = format!("remote_plugin:x/y@sha256:{}", "0".repeat(64));
     commands.fails("tools approve", &[&tool]);
     assert_eq!(
         commands.value("call", &["echo", r#"{"a":1}"#])["data"],
@@ -250,7 +250,7 @@ fn about_work(node: &Node, commands: &mut Commands) {
         wires.push(wire);
     }
     let held = loop {
-        let listed = commands.value("approve list", &[]);
+        let listed = commands.value("approvals", &[]);
         let ids: Vec<String> = listed
             .as_array()
             .unwrap()
@@ -261,9 +261,9 @@ fn about_work(node: &Node, commands: &mut Commands) {
             break [first.clone(), second.clone()];
         }
     };
-    commands.value("approve show", &[&held[0]]);
-    commands.value("approve yes", &[&held[0]]);
-    commands.value("approve no", &[&held[1]]);
+    commands.value("approvals show", &[&held[0]]);
+    commands.value("approve", &[&held[0]]);
+    commands.value("deny", &[&held[1]]);
 }
 
 fn about_files(commands: &mut Commands) {
@@ -300,7 +300,7 @@ fn about_other_agents(commands: &mut Commands) {
     commands.value("peer list", &[]);
     commands.fails("peer add", &["beta", "https://127.0.0.1:1"]);
     commands.fails("peer show", &["beta"]);
-    commands.fails("peer hello", &["https://127.0.0.1:1"]);
+    commands.fails("peer probe", &["https://127.0.0.1:1"]);
     commands.fails("peer call", &["beta", "frith.ping"]);
     commands.value("peer sessions", &[]);
     commands.fails("peer remove", &["beta"]);

@@ -131,20 +131,20 @@ const LISTS: [(&str, &str, &str); 10] = [
 fn lists_have_exactly_what_the_agent_may_use() {
     let folder = tempfile::tempdir().unwrap();
     let rules = json!([
-        {"capability": "tools", "name": ["echo", "docs__*"], "then": "allow"},
-        {"capability": "tools", "name": "current_time", "then": "hold"},
+        {"capability": "tools", "name": ["echo", "docs__*"], "action": "allow"},
+        {"capability": "tools", "name": "current_time", "action": "require_approval"},
         // Some calls of it are allowed.
-        {"capability": "tools", "name": "fail", "when": "text == 'x'", "then": "allow"},
-        {"capability": "tools", "name": "wait", "when": "text == 'x'", "then": "deny"},
-        {"capability": "toolkits", "name": "sqlite", "then": "allow"},
-        {"capability": "skill", "name": "cut", "then": "allow"},
-        {"capability": "env", "name": "counter", "then": "allow"},
+        {"capability": "tools", "name": "fail", "when": "text == 'x'", "action": "allow"},
+        {"capability": "tools", "name": "wait", "when": "text == 'x'", "action": "deny"},
+        {"capability": "toolkits", "name": "sqlite", "action": "allow"},
+        {"capability": "skill", "name": "cut", "action": "allow"},
+        {"capability": "env", "name": "counter", "action": "allow"},
         {"capability": "mcp", "name": "mcp/resource/read/req",
-            "when": "server_id == 'docs' && ends_with(uri, 'open')", "then": "allow"},
+            "when": "server_id == 'docs' && ends_with(uri, 'open')", "action": "allow"},
         {"capability": "mcp", "name": "mcp/prompt/get/req", "when": "server_id == 'docs'",
-            "then": "hold"},
+            "action": "require_approval"},
         {"capability": "planning", "name": ["planning/plan/create", "planning/task/add"],
-            "when": "plan_id == 'mine' || name == 'mine'", "then": "allow"},
+            "when": "plan_id == 'mine' || name == 'mine'", "action": "allow"},
     ]);
     let node = node(folder.path(), &rules);
     let mut wire = agent(&node);
@@ -180,8 +180,8 @@ fn lists_have_exactly_what_the_agent_may_use() {
 #[test]
 fn own_chains_are_listed() {
     let folder = tempfile::tempdir().unwrap();
-    let run = json!({"capability": "chains", "name": "chain/req", "then": "allow"});
-    let echo = json!({"capability": "tools", "name": "echo", "then": "allow"});
+    let run = json!({"capability": "chains", "name": "chain/req", "action": "allow"});
+    let echo = json!({"capability": "tools", "name": "echo", "action": "allow"});
     let node = node(folder.path(), &json!([run, echo]));
     let mut wire = agent(&node);
     let chain = json!({"chain_id": "c", "entry_node": "a", "streaming": false, "nodes": [
@@ -203,9 +203,9 @@ fn only_a_rule_denies_a_list() {
     }
     drop((wire, node));
     let rules = json!([
-        {"id": "no-lists", "name": ["tool/list/req", "env/list/req"], "then": "deny"},
-        {"id": "no-mcp", "capability": "mcp", "then": "deny"},
-        {"then": "allow"},
+        {"id": "no-lists", "name": ["tool/list/req", "env/list/req"], "action": "deny"},
+        {"id": "no-mcp", "capability": "mcp", "action": "deny"},
+        {"action": "allow"},
     ]);
     let node = self::node(folder.path(), &rules);
     let mut wire = agent(&node);
@@ -227,9 +227,9 @@ fn only_a_rule_denies_a_list() {
 fn permitted_types_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let rules = json!([
-        {"capability": "memory", "name": "memory/retrieve/req", "then": "allow"},
-        {"capability": "tools", "name": "echo", "then": "allow"},
-        {"name": "skill/discover/req", "then": "deny"},
+        {"capability": "memory", "name": "memory/retrieve/req", "action": "allow"},
+        {"capability": "tools", "name": "echo", "action": "allow"},
+        {"name": "skill/discover/req", "action": "deny"},
     ]);
     let node = node(folder.path(), &rules);
     let mut wire = agent(&node);
@@ -312,12 +312,12 @@ asyncio.run(main())
 fn python_mcp_sdk_lists_and_calls_what_it_may() {
     let folder = tempfile::tempdir().unwrap();
     let rules = json!([
-        {"capability": "tools", "name": "echo", "then": "allow"},
-        {"capability": "tools", "name": "current_time", "then": "hold"},
-        {"capability": "memory", "name": ["memory/init/req", "memory/retrieve/req"], "then": "allow"},
-        {"capability": "env", "name": "counter", "then": "allow"},
-        {"capability": "skill", "name": "cut", "then": "allow"},
-        {"capability": "mcp", "name": "mcp/resource/read/req", "when": "server_id == 'docs' && ends_with(uri, 'open')", "then": "allow"},
+        {"capability": "tools", "name": "echo", "action": "allow"},
+        {"capability": "tools", "name": "current_time", "action": "require_approval"},
+        {"capability": "memory", "name": ["memory/init/req", "memory/retrieve/req"], "action": "allow"},
+        {"capability": "env", "name": "counter", "action": "allow"},
+        {"capability": "skill", "name": "cut", "action": "allow"},
+        {"capability": "mcp", "name": "mcp/resource/read/req", "when": "server_id == 'docs' && ends_with(uri, 'open')", "action": "allow"},
     ]);
     let node = node(folder.path(), &rules);
     let expected = json!({
@@ -345,7 +345,7 @@ fn python_mcp_sdk_lists_and_calls_what_it_may() {
 #[test]
 fn tools_of_the_command_line_are_those_that_are_allowed() {
     let folder = tempfile::tempdir().unwrap();
-    let allow = json!({"capability": "tools", "name": "echo", "then": "allow"});
+    let allow = json!({"capability": "tools", "name": "echo", "action": "allow"});
     let node = node(folder.path(), &json!([allow]));
     let data = node.data();
     let words = ["--json", "tools", "--data", data.to_str().unwrap()];

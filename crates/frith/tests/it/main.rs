@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod agents;
-mod approve;
+mod approvals;
 mod approved_target;
 mod audit;
 mod audit_hostile;

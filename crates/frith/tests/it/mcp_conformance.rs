@@ -58,7 +58,8 @@ impl Suite {
     fn for_servers(self, which: &[&str]) {
         let folder = tempfile::tempdir().unwrap();
         let fixture = testkit::workspace().join("conformance/mcp_fixture.py");
-        let plugin = json!({"name": "fixture", "type": "mounted", "command": ["python3", fixture]});
+        let plugin =
+            json!({"name": "fixture", "type": "remote_plugin", "command": ["python3", fixture]});
         let server = json!({"allow_unauthenticated": true});
         let config = json!({"server": server, "plugins": [plugin]});
         let node = Node::start(folder.path(), &config.to_string());

@@ -288,7 +288,7 @@ fn an_agent_whom_the_rules_deny_a_server_is_told_nothing_of_it() {
     let mut config: Value =
         serde_json::from_str(&config(folder.path(), "changes", &json!({"args": ["./"]}))).unwrap();
     let rule = json!({"id": "no", "capability": "mcp", "when": "server_id == 'bad'",
-        "then": "deny"});
+        "action": "deny"});
     config["agents"] = json!([{"name": "other", "policy": {"rules": [rule]}}]);
     let node = Node::start(folder.path(), &config.to_string());
     let (mut first, mut second) = (agent(&node), other_agent(&node));
@@ -706,7 +706,7 @@ fn a_refused_configuration_starts_no_server() {
         let data = node.data();
         frith(&["config", "apply", "--data", data.to_str().unwrap()], "").0
     };
-    let nobody = json!({"name": "gone", "type": "mounted", "command": ["/nonexistent"]});
+    let nobody = json!({"name": "gone", "type": "remote_plugin", "command": ["/nonexistent"]});
     let file = folder.path().join("frith.yaml");
     let both = json!({"one": server("good"), "two": server("counts")});
     std::fs::write(&file, config(&both, &[nobody])).unwrap();

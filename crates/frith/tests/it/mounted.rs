@@ -43,7 +43,7 @@ fn a_foreign_host_is_a_plugin() {
     std::fs::write(&script, FOREIGN).unwrap();
     let config = json!({"plugins": [
         {"name": "demo", "type": "demo"},
-        {"name": "foreign", "type": "mounted", "command": ["python3", script], "priority": 5},
+        {"name": "foreign", "type": "remote_plugin", "command": ["python3", script], "priority": 5},
     ]});
     let node = Node::start(folder.path(), &config.to_string());
     let mut wire = node.wire();
@@ -109,7 +109,7 @@ fn tags_filter_tools_of_every_plugin() {
     let config = json!({"plugins": [
         {"name": "demo", "type": "demo"},
         {"name": "tools", "type": "tools"},
-        {"name": "foreign", "type": "mounted", "command": ["python3", script]},
+        {"name": "foreign", "type": "remote_plugin", "command": ["python3", script]},
     ]});
     let node = Node::start(folder.path(), &config.to_string());
     let mut wire = node.wire();
@@ -137,7 +137,7 @@ fn a_node_is_a_plugin_of_another() {
     let (inner, outer) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let below = Node::start(inner.path(), "{}");
     let config = json!({"plugins": [
-        {"name": "below", "type": "mounted", "url": below.at("http"), "token": below.token},
+        {"name": "below", "type": "remote_plugin", "url": below.at("http"), "token": below.token},
     ]});
     let node = Node::start(outer.path(), &config.to_string());
     let mut wire = node.wire();
@@ -177,8 +177,8 @@ fn a_silent_host_delays_no_other() {
         except FileExistsError:\n    sys.stdin.read()\n";
     std::fs::write(&silent, format!("{answers_once}{FOREIGN}")).unwrap();
     let config = json!({"plugins": [
-        {"name": "silent", "type": "mounted", "command": ["python3", silent], "capabilities": ["mcp"]},
-        {"name": "foreign", "type": "mounted", "command": ["python3", foreign], "capabilities": ["tools"]},
+        {"name": "silent", "type": "remote_plugin", "command": ["python3", silent], "capabilities": ["mcp"]},
+        {"name": "foreign", "type": "remote_plugin", "command": ["python3", foreign], "capabilities": ["tools"]},
     ]});
     let node = Node::start(folder.path(), &config.to_string());
     let mut wire = node.wire();
@@ -203,7 +203,7 @@ fn no_more_children_than_allowed() {
     let script = folder.path().join("foreign.py");
     std::fs::write(&script, FOREIGN).unwrap();
     let config = json!({"plugins": [
-        {"name": "foreign", "type": "mounted", "command": ["python3", script], "max_children": 2},
+        {"name": "foreign", "type": "remote_plugin", "command": ["python3", script], "max_children": 2},
     ]});
     let node = Node::start(folder.path(), &config.to_string());
     let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": node.token});
@@ -231,8 +231,7 @@ fn no_more_children_than_allowed() {
 #[test]
 fn a_host_that_is_not_there() {
     let folder = tempfile::tempdir().unwrap();
-    let config =
-        json!({"plugins": [{"name": "gone", "type": "mounted", "command": ["/no/such/program"]}]});
+    let config = json!({"plugins": [{"name": "gone", "type": "remote_plugin", "command": ["/no/such/program"]}]});
     std::fs::write(folder.path().join("frith.yaml"), config.to_string()).unwrap();
     let data = folder.path().join("data");
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_frith"))
@@ -274,7 +273,7 @@ fn the_example_in_python_is_a_plugin() {
     let folder = tempfile::tempdir().unwrap();
     let config = json!({"plugins": [
         {"name": "demo", "type": "demo"},
-        {"name": "greeter", "type": "mounted", "command": ["python3", script], "priority": 5},
+        {"name": "greeter", "type": "remote_plugin", "command": ["python3", script], "priority": 5},
     ]});
     let node = Node::start(folder.path(), &config.to_string());
     let mut wire = node.wire();

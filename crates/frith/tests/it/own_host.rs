@@ -25,11 +25,10 @@ fn tools_and_commands_work_without_a_node() {
         "/data/frith/workspace"
     ));
     // Of a file that nobody named only the rules count.
-    let run =
-        json!({"name": "bad", "type": "mounted", "command": ["/bin/sh", "-c", "touch ran; cat"]});
+    let run = json!({"name": "bad", "type": "remote_plugin", "command": ["/bin/sh", "-c", "touch ran; cat"]});
     let config = json!({"workspace": "/elsewhere", "plugins": [run], "policy": {"rules": [
-        {"id": "never", "name": "write_file", "when": "path == 'secret'", "then": "deny"},
-        {"id": "ask", "name": "glob", "then": "hold"},
+        {"id": "never", "name": "write_file", "when": "path == 'secret'", "action": "deny"},
+        {"id": "ask", "name": "glob", "action": "require_approval"},
     ]}});
     std::fs::write(folder.path().join("frith.yaml"), config.to_string()).unwrap();
     let write = |path: &str| {

@@ -417,8 +417,8 @@ fn data_directory_that_does_not_exist_is_refused() {
         &["token", "new", "ada"],
         &["token", "list"],
         &["token", "revoke", "ada"],
-        &["approve", "list"],
-        &["approve", "yes", "x"],
+        &["approvals"],
+        &["approve", "x"],
         &["agents", "list"],
         &["config", "apply"],
         &["status"],
@@ -473,7 +473,7 @@ fn certificate_that_is_not_trusted_is_named() {
     let (status, _, error) = ask(&data, &["peer", "add", "bob", url, "--did", did]);
     assert_eq!(status, 0, "{error}");
     for words in [
-        &["peer", "hello", "bob"][..],
+        &["peer", "probe", "bob"][..],
         &["peer", "call", "bob", "frith.ping"],
     ] {
         let (status, out, error) = ask(&data, words);
@@ -485,6 +485,6 @@ fn certificate_that_is_not_trusted_is_named() {
     node.crash();
     let trusting = "a2a: {listen: '127.0.0.1:0', tls: {roots: [cert.pem]}}\n";
     let node = Node::start(folders[1].path(), trusting);
-    let (status, out, error) = ask(&node.data(), &["peer", "hello", "bob"]);
+    let (status, out, error) = ask(&node.data(), &["peer", "probe", "bob"]);
     assert_eq!(status, 0, "{out}{error}");
 }

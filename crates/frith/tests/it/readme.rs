@@ -171,7 +171,7 @@ fn script(parts: &[Part]) -> String {
             ),
             true if command.starts_with("frith call") => writeln!(
                 script,
-                "exec {{OUT}}< <(exec {command} 2>&1)\nPROCESSES+=($!)\nheard $OUT 'frith approve show '\nID=${{LINE##* }}"
+                "exec {{OUT}}< <(exec {command} 2>&1)\nPROCESSES+=($!)\nheard $OUT 'frith approvals show '\nID=${{LINE##* }}"
             ),
             // It is told of each node: what comes next is done while the slow one runs.
             true if command.starts_with("frith chain run") => writeln!(
@@ -180,7 +180,7 @@ fn script(parts: &[Part]) -> String {
             ),
             true => writeln!(script, "{command} &\nPROCESSES+=($!)"),
             // Whoever has approved a call sees it end.
-            false if command.starts_with("frith approve yes") => {
+            false if command.starts_with("frith approve") => {
                 writeln!(script, "{command}\ncat <&$OUT")
             }
             // What is shown may be how it fails.

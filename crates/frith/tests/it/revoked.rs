@@ -104,7 +104,7 @@ fn config(mark: &str, agents: &str) -> String {
 - {{name: chains, type: chains}}
 - {{name: mcp, type: mcp}}
 - {{name: agents, type: multi_agent, commands: {{worker: {worker}}}}}
-policy: {{rules: [{{id: ask, name: current_time, then: hold}}]}}
+policy: {{rules: [{{id: ask, name: current_time, action: require_approval}}]}}
 {agents}"
     )
 }
@@ -226,7 +226,7 @@ impl Scene {
         let kinds = ["proc", "chain", "sub", "mcp"];
         Acting {
             sessions: status["sessions"].as_u64().unwrap(),
-            held_calls: operator_json(&self.node, &["approve", "list"])
+            held_calls: operator_json(&self.node, &["approvals"])
                 .as_array()
                 .unwrap()
                 .len(),
@@ -458,7 +458,7 @@ fn blocking_a_did_withdraws_calls_that_waited_before_a_restart() {
     assert_eq!(answer["ok"], true, "{answer}");
     wire.say(&json!({"type": "tool/call/req", "id": "t", "tool_name": "current_time"}));
     let waiting = |node: &Node| {
-        let listed = operator_json(node, &["approve", "list"]);
+        let listed = operator_json(node, &["approvals"]);
         listed.as_array().unwrap().len()
     };
     while waiting(&node) == 0 {

@@ -124,7 +124,7 @@ fn output_arrives_through_a_node_that_has_mounted_the_host() {
     let folder = tempfile::tempdir().unwrap();
     let script = script(folder.path());
     let config = json!({"plugins": [
-        {"name": "foreign", "type": "mounted", "command": ["python3", script]},
+        {"name": "foreign", "type": "remote_plugin", "command": ["python3", script]},
     ]});
     let node = Node::start(folder.path(), &config.to_string());
     let data = node.data();

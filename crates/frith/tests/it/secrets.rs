@@ -31,7 +31,7 @@ fn found(folder: &Path) -> Vec<String> {
 fn a_secret_is_not_on_the_disk_while_its_request_is_open_nor_after() {
     let folder = tempfile::tempdir().unwrap();
     let config = "plugins: [{name: tools, type: tools}, {name: toolkits, type: toolkits}]\n\
-                  policy: {rules: [{id: ask, capability: toolkits, then: hold}]}\n";
+                  policy: {rules: [{id: ask, capability: toolkits, action: require_approval}]}\n";
     let node = Node::start(folder.path(), config);
     let data = node.data();
     let data = data.to_str().unwrap();
@@ -47,12 +47,12 @@ fn a_secret_is_not_on_the_disk_while_its_request_is_open_nor_after() {
         "pong"
     );
     let waiting = (0..).find_map(|_| {
-        let (_, out, _) = frith(&["--json", "approve", "list", "--data", data], "");
+        let (_, out, _) = frith(&["--json", "approvals", "--data", data], "");
         let calls: serde_json::Value = serde_json::from_str(&out).unwrap();
         Some(calls[0]["id"].as_str()?.to_owned())
     });
     assert_eq!(found(&node.data()), [""; 0]);
-    let (status, _, error) = frith(&["approve", "yes", &waiting.unwrap(), "--data", data], "");
+    let (status, _, error) = frith(&["approve", &waiting.unwrap(), "--data", data], "");
     assert_eq!(status, 0, "{error}");
     let answer = wire.hear().unwrap();
     assert_eq!(answer["status"], "ok", "{answer}");

@@ -168,7 +168,7 @@ fn rule_about_a_selector_holds_where_it_is_left_out() {
         .iter()
         .map(|(member, denied, _)| {
             json!({"id": format!("no_{member}"), "when": format!("{member} == '{denied}'"),
-                "capability": ["mcp", "memory", "planning", "learning", "env"], "then": "deny"})
+                "capability": ["mcp", "memory", "planning", "learning", "env"], "action": "deny"})
         })
         .collect();
     scene.apply(&rules);
@@ -227,7 +227,7 @@ fn rule_about_a_word_holds_for_words_that_stand_for_it() {
     let rules: Vec<Value> = words
         .iter()
         .map(|(kind, _, when)| {
-            json!({"id": kind.replace('/', "."), "name": kind, "when": when, "then": "deny"})
+            json!({"id": kind.replace('/', "."), "name": kind, "when": when, "action": "deny"})
         })
         .collect();
     scene.apply(&rules);

@@ -139,7 +139,7 @@ fn rules_by_capability_cover_every_request_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let rules: Vec<Value> = ALL
         .iter()
-        .map(|name| json!({"capability": name, "then": "deny", "id": format!("no-{name}")}))
+        .map(|name| json!({"capability": name, "action": "deny", "id": format!("no-{name}")}))
         .collect();
     let node = node(folder.path(), &json!(rules));
     let (mut wire, accepted) = agent(&node, &ALL);

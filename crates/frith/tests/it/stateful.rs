@@ -196,9 +196,11 @@ fn bulks_and_refinements_survive_kill_9() {
 #[test]
 fn rules_see_what_is_to_be_shared() {
     let rule = "{id: share, capability: memory, name: memory/store/req, \
-                when: \"contains(entries[].tier, 'semantic')\", then: deny}";
+                when: \"contains(entries[].tier, 'semantic')\", action: deny}";
     let docs = std::fs::read_to_string(testkit::workspace().join("docs/memory.md")).unwrap();
-    let told = rule.replace("id: share, ", "").replace("deny", "hold");
+    let told = rule
+        .replace("id: share, ", "")
+        .replace("deny", "require_approval");
     assert!(docs.contains(&told), "{told}");
     let folder = tempfile::tempdir().unwrap();
     let config = format!("{CONFIG}policy: {{rules: [{rule}]}}\n");

@@ -8,7 +8,7 @@ use crate::node::Node;
 #[test]
 fn a_node_says_how_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let held = "policy: {rules: [{name: echo, then: hold}]}\n";
+    let held = "policy: {rules: [{name: echo, action: require_approval}]}\n";
     let mut node = Node::start(folder.path(), held);
     let data = node.data();
     let data = data.to_str().unwrap();
@@ -29,10 +29,10 @@ fn a_node_says_how_it_is() {
     assert_eq!(wire.ask(&hello)["ok"], true);
     let call = json!({"type": "tool/call/req", "id": "2", "tool_name": "echo", "arguments": {"text": "x"}, "streaming": true});
     // Its first event is that it is held.
-    assert_eq!(wire.ask(&call)["data"]["status"], "held");
+    assert_eq!(wire.ask(&call)["data"]["status"], "approval_pending");
     let during = ask();
     assert_eq!(during["sessions"], 1);
-    assert_eq!(during["held_calls"], 1);
+    assert_eq!(during["pending_approvals"], 1);
     let seq = |status: &Value| status["audit"]["seq"].as_u64().unwrap();
     assert!(seq(&during) > seq(&before), "{before} {during}");
     let (status, out, _) = frith(&["status", "--data", data], "");

@@ -72,7 +72,7 @@ fn records(data: &Path, event: &str) -> Vec<String> {
 #[test]
 fn they_prove_who_they_are_and_answer() {
     let pair = Pair::start("{}");
-    let (status, out, error) = pair.ada(&["peer", "hello", pair.bob.at("a2a")]);
+    let (status, out, error) = pair.ada(&["peer", "probe", pair.bob.at("a2a")]);
     assert_eq!(status, 0, "{out}{error}");
     for word in [
         "-> hello",
@@ -235,7 +235,7 @@ fn an_agent_that_is_down_is_not_waited_for_in_silence() {
     assert_eq!(status, 1);
     assert!(error.contains("bob has not answered yet"), "{error}");
     assert!(error.contains("`frith up` starts a node"), "{error}");
-    let (_, out, _) = pair.ada(&["peer", "hello", "bob"]);
+    let (_, out, _) = pair.ada(&["peer", "probe", "bob"]);
     assert!(out.contains("`frith up` starts a node"), "{out}");
 }
 
@@ -277,7 +277,7 @@ fn an_agent_that_moved_is_called_where_it_is_now() {
 fn a_pinned_agent_that_rotated_is_added_again() {
     let pair = Pair::start("{}");
     pair.meet();
-    let hello = ["peer", "hello", "bob"];
+    let hello = ["peer", "probe", "bob"];
     assert_eq!(pair.ada(&hello).0, 0);
     let manifest = pair.bob.data().join("agent-manifest.json");
     let before = std::fs::read_to_string(&manifest).unwrap();

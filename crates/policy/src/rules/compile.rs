@@ -105,7 +105,7 @@ impl Compiler<'_> {
         (self.errors.len() == before).then(|| Rule {
             matcher,
             condition,
-            effect: config.then,
+            effect: config.action,
             label,
             has_id: config.id.is_some(),
             reason: config.reason.clone(),
@@ -220,15 +220,15 @@ impl Compiler<'_> {
         let RepeatConfig {
             calls,
             window,
-            then,
+            action,
         } = layer.config.repeat?;
         let place = |key: &str| format!("{}.repeat.{key}", layer.place);
         self.check_range(&place("calls"), calls, 2, limits::REPEAT_CALLS);
         self.check_range(&place("window"), window, 1, limits::REPEAT_WINDOW);
-        if then == Effect::Allow {
-            self.errors.push(Error::at(place("then"), STOP));
+        if action == Effect::Allow {
+            self.errors.push(Error::at(place("action"), STOP));
         }
-        Repeat::new(calls, Duration::from_secs(u64::from(window)), then)
+        Repeat::new(calls, Duration::from_secs(u64::from(window)), action)
     }
 
     fn check_range(&mut self, place: &str, value: u32, least: u32, most: u32) {
@@ -315,7 +315,7 @@ const BUILT_IN: &str = "built-in";
 
 const EMPTY: Problem = Problem::Form("a list with something in it, or left out");
 const ID: Problem = Problem::Form("letters, digits, `_`, `-` and `.`");
-const STOP: Problem = Problem::Form("`hold` or `deny`");
+const STOP: Problem = Problem::Form("`require_approval` or `deny`");
 const TOO_MANY_RULES: Problem = Problem::TooMany {
     limit: limits::RULES,
     unit: "rules",

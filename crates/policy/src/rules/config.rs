@@ -15,12 +15,12 @@ use crate::{Effect, TrustLevel};
 /// # let text = br#"
 /// {
 ///     "default": "allow",
-///     "defaults": {"proc": "hold"},
+///     "defaults": {"proc": "require_approval"},
 ///     "rules": [
-///         {"id": "no-keys", "capability": "tools", "when": "contains(path, '.ssh')", "then": "deny"},
-///         {"capability": "tools", "name": ["write", "edit*"], "then": "hold"}
+///         {"id": "no-keys", "capability": "tools", "when": "contains(path, '.ssh')", "action": "deny"},
+///         {"capability": "tools", "name": ["write", "edit*"], "action": "require_approval"}
 ///     ],
-///     "repeat": {"calls": 5, "window": 60, "then": "hold"},
+///     "repeat": {"calls": 5, "window": 60, "action": "require_approval"},
 ///     "rate_limit": 600, "rate_period": 60
 /// }
 /// # "#;
@@ -79,7 +79,7 @@ pub struct RuleConfig {
     #[serde(default, deserialize_with = "some")]
     pub when: Option<String>,
     /// What happens to a call that matches.
-    pub then: Effect,
+    pub action: Effect,
     /// Why, for people.
     #[serde(default, deserialize_with = "some")]
     pub reason: Option<String>,
@@ -93,8 +93,8 @@ pub struct RepeatConfig {
     pub calls: u32,
     /// Seconds, up to a day.
     pub window: u32,
-    /// `hold` or `deny`.
-    pub then: Effect,
+    /// `require_approval` or `deny`.
+    pub action: Effect,
 }
 
 /// A key that is there has a value: `when:` with nothing behind it must not be a rule without a

@@ -10,7 +10,7 @@ const A: [u8; 32] = [1; 32];
 const B: [u8; 32] = [2; 32];
 
 fn breaker(calls: u32, window: u64) -> RepeatBreaker {
-    RepeatBreaker::new(Repeat::new(calls, seconds(window), Effect::Hold).unwrap())
+    RepeatBreaker::new(Repeat::new(calls, seconds(window), Effect::RequireApproval).unwrap())
 }
 
 #[test]
@@ -19,9 +19,15 @@ fn the_nth_same_call_in_the_window_is_stopped() {
     assert_eq!(breaker.observe(seconds(0), &A), None);
     assert_eq!(breaker.observe(seconds(1), &B), None);
     assert_eq!(breaker.observe(seconds(2), &A), None);
-    assert_eq!(breaker.observe(seconds(3), &A), Some(Effect::Hold));
+    assert_eq!(
+        breaker.observe(seconds(3), &A),
+        Some(Effect::RequireApproval)
+    );
     assert_eq!(breaker.observe(seconds(4), &B), None);
-    assert_eq!(breaker.observe(seconds(5), &B), Some(Effect::Hold));
+    assert_eq!(
+        breaker.observe(seconds(5), &B),
+        Some(Effect::RequireApproval)
+    );
 }
 
 /// A call is forgotten when the window has passed; one that was stopped counts too.
@@ -34,7 +40,7 @@ fn an_agent_in_a_loop_stays_stopped_until_it_pauses() {
     for at in [20, 59, 61, 80, 118] {
         assert_eq!(
             breaker.observe(seconds(at), &A),
-            Some(Effect::Hold),
+            Some(Effect::RequireApproval),
             "{at} s"
         );
     }
@@ -47,10 +53,16 @@ fn an_approved_call_is_forgotten() {
     let mut breaker = breaker(2, 60);
     assert_eq!(breaker.observe(seconds(0), &A), None);
     assert_eq!(breaker.observe(seconds(0), &B), None);
-    assert_eq!(breaker.observe(seconds(1), &A), Some(Effect::Hold));
+    assert_eq!(
+        breaker.observe(seconds(1), &A),
+        Some(Effect::RequireApproval)
+    );
     breaker.forget(&A);
     assert_eq!(breaker.observe(seconds(2), &A), None);
-    assert_eq!(breaker.observe(seconds(2), &B), Some(Effect::Hold));
+    assert_eq!(
+        breaker.observe(seconds(2), &B),
+        Some(Effect::RequireApproval)
+    );
 }
 
 #[test]
@@ -72,7 +84,7 @@ fn memory_at_the_limit_and_past_it() {
         call
     };
     for (between, outcome) in [
-        (limits::REPEAT_MEMORY - 2, Some(Effect::Hold)),
+        (limits::REPEAT_MEMORY - 2, Some(Effect::RequireApproval)),
         (limits::REPEAT_MEMORY - 1, None),
     ] {
         let mut breaker = breaker(2, 60);
@@ -93,8 +105,14 @@ fn memory_at_the_limit_and_past_it() {
 fn a_clock_that_goes_backwards() {
     let mut breaker = breaker(2, 60);
     assert_eq!(breaker.observe(seconds(100), &A), None);
-    assert_eq!(breaker.observe(seconds(10), &A), Some(Effect::Hold));
-    assert_eq!(breaker.observe(seconds(159), &A), Some(Effect::Hold));
+    assert_eq!(
+        breaker.observe(seconds(10), &A),
+        Some(Effect::RequireApproval)
+    );
+    assert_eq!(
+        breaker.observe(seconds(159), &A),
+        Some(Effect::RequireApproval)
+    );
     assert_eq!(breaker.observe(Duration::MAX, &A), None);
 }
 
@@ -102,12 +120,12 @@ fn a_clock_that_goes_backwards() {
 fn settings_at_their_limits_and_past_them() {
     let day = seconds(u64::from(limits::REPEAT_WINDOW));
     assert!(Repeat::new(2, Duration::from_nanos(1), Effect::Deny).is_some());
-    assert!(Repeat::new(limits::REPEAT_CALLS, day, Effect::Hold).is_some());
+    assert!(Repeat::new(limits::REPEAT_CALLS, day, Effect::RequireApproval).is_some());
     for (calls, window, then) in [
-        (1, day, Effect::Hold),
-        (limits::REPEAT_CALLS + 1, day, Effect::Hold),
-        (2, Duration::ZERO, Effect::Hold),
-        (2, day + Duration::from_nanos(1), Effect::Hold),
+        (1, day, Effect::RequireApproval),
+        (limits::REPEAT_CALLS + 1, day, Effect::RequireApproval),
+        (2, Duration::ZERO, Effect::RequireApproval),
+        (2, day + Duration::from_nanos(1), Effect::RequireApproval),
         (2, day, Effect::Allow),
     ] {
         assert_eq!(Repeat::new(calls, window, then), None);

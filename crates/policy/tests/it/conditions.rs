@@ -17,7 +17,7 @@ fn outcome(condition: &str, arguments: &dyn Arguments) -> (Effect, bool) {
 }
 
 fn allowing(condition: &str) -> Rules {
-    rules(&json!({"rules": [{"capability": "memory", "when": condition, "then": "allow"}]}))
+    rules(&json!({"rules": [{"capability": "memory", "when": condition, "action": "allow"}]}))
 }
 
 fn decide<'r>(rules: &'r Rules, arguments: &dyn Arguments) -> Decision<'r> {
@@ -101,8 +101,8 @@ fn everything_else_denies() {
         assert_eq!(failure(condition, &arguments), expected, "{condition}");
     }
     let rules = rules(&json!({"rules": [
-        {"id": "no-keys", "capability": "tools", "when": "contains(path, '.ssh')", "then": "deny"},
-        {"capability": "tools", "then": "allow"},
+        {"id": "no-keys", "capability": "tools", "when": "contains(path, '.ssh')", "action": "deny"},
+        {"capability": "tools", "action": "allow"},
     ]}));
     for path in [
         json!(".ssh/id"),
@@ -157,8 +157,8 @@ impl Arguments for Broken {
 fn arguments_are_read_late() {
     assert_eq!(failure("x == `1`", &Broken), ConditionFailure::Arguments);
     let rules = rules(&json!({"rules": [
-        {"capability": "memory", "name": "other", "when": "x == `1`", "then": "deny"},
-        {"capability": "memory", "then": "allow"},
+        {"capability": "memory", "name": "other", "when": "x == `1`", "action": "deny"},
+        {"capability": "memory", "action": "allow"},
     ]}));
     assert_eq!(decide(&rules, &Broken).effect, Effect::Allow);
 }
@@ -193,7 +193,7 @@ fn large_integers_are_exact() {
 }
 
 fn refused(condition: &str) -> bool {
-    let section = json!({"rules": [{"when": condition, "then": "deny"}]});
+    let section = json!({"rules": [{"when": condition, "action": "deny"}]});
     let config = config(&section);
     let layer = policy::Layer {
         place: "policy",

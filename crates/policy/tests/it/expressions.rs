@@ -121,7 +121,7 @@ proptest! {
                 capability: None,
                 name: None,
                 when: Some(when),
-                then: Effect::Hold,
+                action: Effect::RequireApproval,
                 reason: None,
             }],
             ..RulesConfig::default()
@@ -134,7 +134,7 @@ proptest! {
         let call = Call { agent, capability: "tools", name: "x", arguments: &arguments };
         let decision = rules.decide(&call);
         let expected = match decision.reason {
-            Reason::Rule(_) => Effect::Hold,
+            Reason::Rule(_) => Effect::RequireApproval,
             Reason::Default => Effect::Allow,
             Reason::Condition(_) => Effect::Deny,
         };

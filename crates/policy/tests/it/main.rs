@@ -71,7 +71,7 @@ fn config(json: &serde_json::Value) -> RulesConfig {
 /// The capabilities of the tests; what happens to their calls by default.
 const CAPABILITIES: [(&str, policy::Effect); 3] = [
     ("tools", policy::Effect::Allow),
-    ("proc", policy::Effect::Hold),
+    ("proc", policy::Effect::RequireApproval),
     ("memory", policy::Effect::Deny),
 ];
 

@@ -41,10 +41,10 @@ fn listing(rules: &Rules) -> Effect {
 #[test]
 fn first_rule_that_must_match_decides() {
     let rules = rules(&json!({"default": "deny", "rules": [
-        {"name": "shell", "then": "deny"},
-        {"name": ["shell", "echo"], "then": "allow"},
-        {"name": "write", "then": "hold"},
-        {"name": "other", "agent": "bob", "then": "allow"},
+        {"name": "shell", "action": "deny"},
+        {"name": ["shell", "echo"], "action": "allow"},
+        {"name": "write", "action": "require_approval"},
+        {"name": "other", "agent": "bob", "action": "allow"},
     ]}));
     for (name, is_visible) in [
         ("shell", false),
@@ -61,10 +61,10 @@ fn first_rule_that_must_match_decides() {
 fn condition_on_unknown_arguments_may_go_either_way() {
     let of = |effect: &str, then: &str| {
         rules(&json!({"default": effect, "rules": [
-            {"name": "echo", "when": "starts_with(text, 'a')", "then": then}]}))
+            {"name": "echo", "when": "starts_with(text, 'a')", "action": then}]}))
     };
     assert!(tool(&of("deny", "allow"), "echo"));
-    assert!(tool(&of("deny", "hold"), "echo"));
+    assert!(tool(&of("deny", "require_approval"), "echo"));
     assert!(tool(&of("allow", "deny"), "echo"));
     assert!(!tool(&of("deny", "deny"), "echo"));
 }
@@ -94,7 +94,7 @@ fn condition_on_known_arguments_is_evaluated() {
         ),
         ("contains(`1`, server)", false, false),
     ] {
-        let rule = |then: &str| json!({"name": "x", "when": condition, "then": then});
+        let rule = |then: &str| json!({"name": "x", "when": condition, "action": then});
         let name = PartialName::Exact("x");
         let allowed = rules(&json!({"default": "deny", "rules": [rule("allow")]}));
         assert_eq!(may(&allowed, name, &known), yes, "{condition}");
@@ -106,7 +106,7 @@ fn condition_on_known_arguments_is_evaluated() {
 #[test]
 fn names_are_known_by_their_beginning() {
     let allow = |names: Json| {
-        rules(&json!({"default": "deny", "rules": [{"name": names, "then": "allow"}]}))
+        rules(&json!({"default": "deny", "rules": [{"name": names, "action": "allow"}]}))
     };
     let git = PartialName::Prefix("git__");
     for (names, is_visible) in [
@@ -123,8 +123,9 @@ fn names_are_known_by_their_beginning() {
             "{names}"
         );
     }
-    let deny =
-        |name: &str| rules(&json!({"default": "allow", "rules": [{"name": name, "then": "deny"}]}));
+    let deny = |name: &str| {
+        rules(&json!({"default": "allow", "rules": [{"name": name, "action": "deny"}]}))
+    };
     assert!(may(&deny("git__status"), git, &Json::Null));
     assert!(!may(&deny("git*"), git, &Json::Null));
     let any = PartialName::Prefix("");
@@ -134,13 +135,13 @@ fn names_are_known_by_their_beginning() {
 
 #[test]
 fn defaults_do_not_decide_about_lists() {
-    for default in ["allow", "hold", "deny"] {
+    for default in ["allow", "require_approval", "deny"] {
         assert_eq!(
             listing(&rules(&json!({ "default": default }))),
             Effect::Allow
         );
-        for effect in ["hold", "deny"] {
-            let rule = json!({"name": "tool/list/req", "then": effect});
+        for effect in ["require_approval", "deny"] {
+            let rule = json!({"name": "tool/list/req", "action": effect});
             let rules = rules(&json!({"default": default, "rules": [rule]}));
             assert_eq!(listing(&rules).as_str(), effect);
         }
@@ -150,7 +151,7 @@ fn defaults_do_not_decide_about_lists() {
 /// What was denied by a rule is allowed when only a default is left: that loosens.
 #[test]
 fn rule_about_a_list_is_not_replaced_by_a_default() {
-    let rule = |name: &str| json!({"rules": [{"name": name, "then": "deny"}]});
+    let rule = |name: &str| json!({"rules": [{"name": name, "action": "deny"}]});
     let default = rules(&json!({"default": "deny"}));
     for (name, is_looser) in [("tool/list/req", true), ("tool/*", true), ("echo", false)] {
         let old = rules(&rule(name));

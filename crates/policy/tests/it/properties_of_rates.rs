@@ -114,7 +114,7 @@ proptest! {
         window in 1_u64..20,
         requests in prop::collection::vec((0_u64..6, 0_u8..3), 1..100),
     ) {
-        let repeat = Repeat::new(calls, Duration::from_secs(window), Effect::Hold).unwrap();
+        let repeat = Repeat::new(calls, Duration::from_secs(window), Effect::RequireApproval).unwrap();
         let mut breaker = RepeatBreaker::new(repeat);
         let (mut log, mut now) = (Vec::new(), 0_u64);
         for (pause, call) in requests {

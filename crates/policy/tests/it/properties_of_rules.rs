@@ -16,7 +16,7 @@ fn compile(config: &RulesConfig) -> Rules {
 }
 
 fn effect() -> impl Strategy<Value = Effect> {
-    prop::sample::select(vec![Effect::Allow, Effect::Hold, Effect::Deny])
+    prop::sample::select(vec![Effect::Allow, Effect::RequireApproval, Effect::Deny])
 }
 
 fn trust() -> impl Strategy<Value = TrustLevel> {
@@ -45,7 +45,7 @@ fn rule() -> impl Strategy<Value = RuleConfig> {
         effect(),
     )
         .prop_map(
-            |((agent, did, name), trust, capability, when, then)| RuleConfig {
+            |((agent, did, name), trust, capability, when, action)| RuleConfig {
                 id: None,
                 agent,
                 did,
@@ -53,7 +53,7 @@ fn rule() -> impl Strategy<Value = RuleConfig> {
                 capability,
                 name,
                 when: when.map(str::to_owned),
-                then,
+                action,
                 reason: None,
             },
         )
@@ -133,7 +133,7 @@ fn apply(config: &mut RulesConfig, edit: &Edit) {
         Edit::Default(effect) => config.default = Some(*effect),
         Edit::Remove(_) | Edit::Effect(..) | Edit::Swap(..) | Edit::Names(..) if count == 0 => {}
         Edit::Remove(at) => drop(rules.remove(at % count)),
-        Edit::Effect(at, effect) => rules[at % count].then = *effect,
+        Edit::Effect(at, effect) => rules[at % count].action = *effect,
         Edit::Swap(a, b) => rules.swap(a % count, b % count),
         Edit::Names(at, names) => rules[at % count].name = Some(names.clone()),
     }

@@ -55,7 +55,7 @@ pub(crate) fn decide(
             Some(condition) => holds(condition, &sample.arguments),
         };
         match met {
-            Some(true) => return (rule.then, label),
+            Some(true) => return (rule.action, label),
             Some(false) => {}
             None => return (Effect::Deny, label),
         }

@@ -34,15 +34,15 @@ fn remote(did: &str, trust: TrustLevel) -> Agent<'_> {
 #[test]
 fn the_first_match_wins_and_says_so() {
     let rules = rules(&json!({"rules": [
-        {"id": "no-shell", "name": "shell", "then": "deny", "reason": "there is no shell here"},
-        {"capability": "tools", "name": ["write*", "edit"], "then": "hold"},
-        {"capability": "tools", "name": "*", "then": "allow"},
+        {"id": "no-shell", "name": "shell", "action": "deny", "reason": "there is no shell here"},
+        {"capability": "tools", "name": ["write*", "edit"], "action": "require_approval"},
+        {"capability": "tools", "name": "*", "action": "allow"},
     ]}));
     let decision = decide(&rules, LOCAL, "tools", "write_file");
     assert_eq!(
         decision,
         Decision {
-            effect: Effect::Hold,
+            effect: Effect::RequireApproval,
             rule: "policy.rules[1]",
             id: None,
             reason: Reason::Rule(None),
@@ -56,7 +56,10 @@ fn the_first_match_wins_and_says_so() {
     );
     assert_eq!(decision.name(), "no-shell");
     assert_eq!(decide(&rules, LOCAL, "proc", "ls").name(), "default");
-    assert_eq!(decide(&rules, LOCAL, "tools", "edit").effect, Effect::Hold);
+    assert_eq!(
+        decide(&rules, LOCAL, "tools", "edit").effect,
+        Effect::RequireApproval
+    );
     assert_eq!(
         decide(&rules, LOCAL, "tools", "edit2").rule,
         "policy.rules[2]"
@@ -67,7 +70,7 @@ fn the_first_match_wins_and_says_so() {
 /// Names are compared as they are dispatched, in their case.
 #[test]
 fn names_are_compared_in_their_case() {
-    let rules = rules(&json!({"rules": [{"name": "write", "then": "deny"}]}));
+    let rules = rules(&json!({"rules": [{"name": "write", "action": "deny"}]}));
     assert_eq!(decide(&rules, LOCAL, "tools", "write").effect, Effect::Deny);
     assert_eq!(
         decide(&rules, LOCAL, "tools", "Write").effect,
@@ -77,11 +80,11 @@ fn names_are_compared_in_their_case() {
 
 #[test]
 fn defaults_by_capability() {
-    let stated = rules(&json!({"default": "hold", "defaults": {"proc": "deny"}}));
+    let stated = rules(&json!({"default": "require_approval", "defaults": {"proc": "deny"}}));
     for (capability, effect, rule) in [
-        ("tools", Effect::Hold, "policy.default"),
+        ("tools", Effect::RequireApproval, "policy.default"),
         ("proc", Effect::Deny, "policy.defaults.proc"),
-        ("unheard_of", Effect::Hold, "policy.default"),
+        ("unheard_of", Effect::RequireApproval, "policy.default"),
     ] {
         let decision = decide(&stated, LOCAL, capability, "x");
         assert_eq!(
@@ -100,19 +103,19 @@ fn defaults_by_capability() {
         Effect::Deny
     );
     // A rule for all capabilities is for those there are; with a default, for that one too.
-    let mut all = json!({"rules": [{"name": "x", "then": "allow"}]});
+    let mut all = json!({"rules": [{"name": "x", "action": "allow"}]});
     let effect = |all: &serde_json::Value| decide(&rules(all), LOCAL, "unheard_of", "x").effect;
     assert_eq!(effect(&all), Effect::Deny);
-    all["default"] = json!("hold");
+    all["default"] = json!("require_approval");
     assert_eq!(effect(&all), Effect::Allow);
 }
 
 #[test]
 fn agents_by_id_did_and_trust() {
     let rules = rules(&json!({"rules": [
-        {"agent": "build-*", "then": "allow", "id": "agent"},
-        {"did": ["did:web:corp.example:*", "did:key:z1"], "trust": "verified", "then": "allow", "id": "did"},
-        {"trust": ["self", "delegated"], "then": "deny", "id": "trust"},
+        {"agent": "build-*", "action": "allow", "id": "agent"},
+        {"did": ["did:web:corp.example:*", "did:key:z1"], "trust": "verified", "action": "allow", "id": "did"},
+        {"trust": ["self", "delegated"], "action": "deny", "id": "trust"},
     ]}));
     let by = |agent: Agent<'_>| decide(&rules, agent, "proc", "x").rule;
     assert_eq!(
@@ -143,20 +146,20 @@ fn agents_by_id_did_and_trust() {
 fn layers() {
     let own = config(&json!({
         "defaults": {"proc": "allow"},
-        "rules": [{"capability": "tools", "name": "write", "then": "allow"}],
-        "repeat": {"calls": 3, "window": 60, "then": "deny"},
+        "rules": [{"capability": "tools", "name": "write", "action": "allow"}],
+        "repeat": {"calls": 3, "window": 60, "action": "deny"},
     }));
     let common = config(&json!({
         "default": "deny",
-        "rules": [{"capability": "tools", "then": "hold"}, {"capability": "proc", "name": "rm", "then": "deny"}],
-        "repeat": {"calls": 9, "window": 60, "then": "hold"}, "rate_limit": 5, "rate_period": 60,
+        "rules": [{"capability": "tools", "action": "require_approval"}, {"capability": "proc", "name": "rm", "action": "deny"}],
+        "repeat": {"calls": 9, "window": 60, "action": "require_approval"}, "rate_limit": 5, "rate_period": 60,
     }));
     let layers = [("agents[0].policy", &own), ("policy", &common)];
     let layers = layers.map(|(place, config)| Layer { place, config });
     let rules = Rules::compile(&layers, &CAPABILITIES).unwrap();
     for (capability, name, effect, rule) in [
         ("tools", "write", Effect::Allow, "agents[0].policy.rules[0]"),
-        ("tools", "read", Effect::Hold, "policy.rules[0]"),
+        ("tools", "read", Effect::RequireApproval, "policy.rules[0]"),
         ("proc", "rm", Effect::Deny, "policy.rules[1]"),
         (
             "proc",
@@ -170,7 +173,10 @@ fn layers() {
         assert_eq!((decision.effect, decision.rule), (effect, rule));
     }
     assert_eq!(rules.rate(), Some(rate(5, 60)));
-    assert_eq!(rules.repeat().map(policy::Repeat::then), Some(Effect::Deny));
+    assert_eq!(
+        rules.repeat().map(policy::Repeat::action),
+        Some(Effect::Deny)
+    );
     assert_eq!(rules.len(), 3);
 }
 
@@ -207,7 +213,7 @@ fn long_names() {
                 vec![],
             ),
         ] {
-            let rules = rules(&json!({"rules": [{"name": names, "then": "deny"}]}));
+            let rules = rules(&json!({"rules": [{"name": names, "action": "deny"}]}));
             let effect = |name: &String| decide(&rules, LOCAL, "tools", name).effect;
             assert!(
                 matching.iter().all(|name| effect(name) == Effect::Deny),
@@ -227,15 +233,15 @@ fn mistakes_name_their_places() {
     let section = json!({
         "defaults": {"tool": "deny"},
         "rules": [
-            {"capability": "tool", "then": "deny"},
-            {"name": ["a", "b?"], "then": "deny"},
-            {"agent": "", "then": "deny"},
-            {"did": [], "trust": [], "capability": [], "then": "deny"},
-            {"id": "x", "when": "a ==", "then": "deny"},
-            {"id": "x", "then": "deny"},
-            {"id": "a b", "then": "deny"},
+            {"capability": "tool", "action": "deny"},
+            {"name": ["a", "b?"], "action": "deny"},
+            {"agent": "", "action": "deny"},
+            {"did": [], "trust": [], "capability": [], "action": "deny"},
+            {"id": "x", "when": "a ==", "action": "deny"},
+            {"id": "x", "action": "deny"},
+            {"id": "a b", "action": "deny"},
         ],
-        "repeat": {"calls": 1, "window": 0, "then": "allow"},
+        "repeat": {"calls": 1, "window": 0, "action": "allow"},
         "rate_limit": 5,
     });
     assert_eq!(
@@ -262,7 +268,7 @@ fn mistakes_name_their_places() {
         places(&section),
         ["policy.rate_limit", "policy.rate_period"]
     );
-    let config = config(&json!({"rules": [{"capability": "tool", "then": "deny"}]}));
+    let config = config(&json!({"rules": [{"capability": "tool", "action": "deny"}]}));
     let layer = Layer {
         place: "policy",
         config: &config,
@@ -282,20 +288,20 @@ fn reads(json: &Json) -> bool {
 /// Unknown keys, `null` and wrong types are errors: a rule must not silently mean less.
 #[test]
 fn what_is_not_read() {
-    assert!(reads(&json!({"rules": [{"then": "deny"}]})));
+    assert!(reads(&json!({"rules": [{"action": "deny"}]})));
     for wrong in [
         json!({"rule": []}),
         json!({"default": "reject"}),
         json!({"default": null}),
         json!({"rules": [{}]}),
-        json!({"rules": [{"then": "deny", "names": "a"}]}),
-        json!({"rules": [{"then": "deny", "when": null}]}),
-        json!({"rules": [{"then": "deny", "agent": null}]}),
-        json!({"rules": [{"then": "deny", "name": [null]}]}),
-        json!({"rules": [{"then": "deny", "trust": "full"}]}),
-        json!({"rules": [{"then": "Deny"}]}),
+        json!({"rules": [{"action": "deny", "names": "a"}]}),
+        json!({"rules": [{"action": "deny", "when": null}]}),
+        json!({"rules": [{"action": "deny", "agent": null}]}),
+        json!({"rules": [{"action": "deny", "name": [null]}]}),
+        json!({"rules": [{"action": "deny", "trust": "full"}]}),
+        json!({"rules": [{"action": "Deny"}]}),
         json!({"repeat": {"calls": 3, "window": 60}}),
-        json!({"repeat": {"calls": 3, "window": 60, "then": "hold", "per": "agent"}}),
+        json!({"repeat": {"calls": 3, "window": 60, "action": "require_approval", "per": "agent"}}),
         json!({"rate_limit": 1.5, "rate_period": 60}),
     ] {
         assert!(!reads(&wrong), "{wrong}");
@@ -304,7 +310,7 @@ fn what_is_not_read() {
 
 #[test]
 fn sizes_at_their_limits_and_past_them() {
-    let rule = |member: &str, value: Json| json!({"rules": [{member: value, "then": "deny"}]});
+    let rule = |member: &str, value: Json| json!({"rules": [{member: value, "action": "deny"}]});
     let text = |bytes: usize| json!("a".repeat(bytes));
     let list = |count: usize| json!(vec!["a"; count]);
     for (member, most) in [
@@ -323,7 +329,7 @@ fn sizes_at_their_limits_and_past_them() {
         let place = format!("policy.rules[0].{member}");
         assert_eq!(places(&rule(member, list(limits::GLOBS + 1))), [place]);
     }
-    let many = |count: usize| json!({"rules": vec![json!({"then": "deny"}); count]});
+    let many = |count: usize| json!({"rules": vec![json!({"action": "deny"}); count]});
     assert_eq!(rules(&many(limits::RULES)).len(), limits::RULES);
     assert_eq!(places(&many(limits::RULES + 1)), ["policy.rules"]);
 }

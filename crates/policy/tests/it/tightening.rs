@@ -20,17 +20,19 @@ fn looser(old: &Json, new: &Json) -> Loosening {
 }
 
 /// For tools, whose built-in default is to allow.
+const APPROVE: &str = "require_approval";
+
 fn rule(name: &str, then: &str) -> Json {
-    json!({"capability": "tools", "name": name, "then": then})
+    json!({"capability": "tools", "name": name, "action": then})
 }
 
 fn when(name: &str, condition: &str, then: &str) -> Json {
-    json!({"capability": "tools", "name": name, "when": condition, "then": then})
+    json!({"capability": "tools", "name": name, "when": condition, "action": then})
 }
 
 #[test]
 fn what_tightens() {
-    let (write, all) = (rule("write*", "hold"), rule("*", "allow"));
+    let (write, all) = (rule("write*", APPROVE), rule("*", "allow"));
     let both = json!([write, all]);
     tighter(&both, &both);
     tighter(&json!([]), &json!([rule("x", "deny")]));
@@ -40,23 +42,23 @@ fn what_tightens() {
     );
     tighter(&both, &json!([write]));
     tighter(&both, &json!([rule("write*", "deny"), all]));
-    tighter(&both, &json!([rule("w*", "hold"), all]));
+    tighter(&both, &json!([rule("w*", APPROVE), all]));
     tighter(
         &both,
         &json!([write, rule("read*", "allow"), rule("*", "deny")]),
     );
     // A new hold among what was allowed.
-    tighter(&json!([]), &json!([rule("edit", "hold")]));
-    tighter(&both, &json!([rule("edit", "hold"), write, all]));
+    tighter(&json!([]), &json!([rule("edit", APPROVE)]));
+    tighter(&both, &json!([rule("edit", APPROVE), write, all]));
     // Rules that cannot meet may change places.
     tighter(
-        &json!([rule("a*", "hold"), rule("b*", "deny")]),
-        &json!([rule("b*", "deny"), rule("a*", "hold")]),
+        &json!([rule("a*", APPROVE), rule("b*", "deny")]),
+        &json!([rule("b*", "deny"), rule("a*", APPROVE)]),
     );
     // Names and reasons do not matter.
     tighter(
-        &json!([{"then": "hold", "name": "x"}]),
-        &json!([{"then": "hold", "name": "x", "id": "x", "reason": "because"}]),
+        &json!([{"action": APPROVE, "name": "x"}]),
+        &json!([{"action": APPROVE, "name": "x", "id": "x", "reason": "because"}]),
     );
 }
 
@@ -73,13 +75,13 @@ fn what_loosens() {
             old: "policy.rules[0]".into(),
         }
     );
-    looser(&deny, &json!([rule("rm", "hold")]));
+    looser(&deny, &json!([rule("rm", APPROVE)]));
     looser(&deny, &json!([rule("rm", "allow")]));
     looser(&deny, &json!([rule("r", "deny")]));
-    looser(&deny, &json!([rule("rm*", "hold"), rule("rm", "deny")]));
+    looser(&deny, &json!([rule("rm*", APPROVE), rule("rm", "deny")]));
     looser(&deny, &json!([rule("*", "allow"), rule("rm", "deny")]));
     looser(&json!([rule("r*", "deny")]), &deny);
-    looser(&json!([rule("*", "deny")]), &json!([rule("*", "hold")]));
+    looser(&json!([rule("*", "deny")]), &json!([rule("*", APPROVE)]));
     // Restricting a denial to some agents, some arguments, another capability.
     for (member, value) in [
         ("agent", json!("a")),
@@ -93,15 +95,15 @@ fn what_loosens() {
         looser(&deny, &json!([narrower]));
     }
     let text = looser(
-        &json!([rule("a*", "deny"), rule("ab", "hold")]),
-        &json!([rule("ab", "hold")]),
+        &json!([rule("a*", "deny"), rule("ab", APPROVE)]),
+        &json!([rule("ab", APPROVE)]),
     );
     assert_eq!(
         text.to_string(),
         "`policy.rules[0]` may hold calls of `tools` that `policy.rules[0]` of before caught first, \
          and nothing before `policy.rules[0]` catches all of these now"
     );
-    let memory = json!({"capability": "memory", "name": "x", "then": "allow"});
+    let memory = json!({"capability": "memory", "name": "x", "action": "allow"});
     assert_eq!(
         looser(&json!([]), &json!([memory])).to_string(),
         "`policy.rules[0]` may allow calls of `memory` that nothing before did as a whole"
@@ -111,7 +113,7 @@ fn what_loosens() {
 /// A rule without a capability is compared with what decided about each capability before.
 #[test]
 fn rules_for_all_capabilities() {
-    let ask = |then: &str| json!({"rules": [{"id": "ask", "name": "run*", "then": then}]});
+    let ask = |then: &str| json!({"rules": [{"id": "ask", "name": "run*", "action": then}]});
     let by = |default: &str, rules: &Json| {
         let mut section = rules.clone();
         section["default"] = json!(default);
@@ -120,43 +122,47 @@ fn rules_for_all_capabilities() {
     let none = json!({});
     for (old, new, good) in [
         // Allow to hold, hold to allow, deny to hold, hold to deny.
-        (by("allow", &none), by("allow", &ask("hold")), true),
-        (by("allow", &ask("hold")), by("allow", &none), false),
-        (by("allow", &ask("hold")), by("allow", &ask("allow")), false),
-        (by("allow", &ask("deny")), by("allow", &ask("hold")), false),
-        (by("allow", &ask("hold")), by("allow", &ask("deny")), true),
-        (by("hold", &none), by("hold", &ask("hold")), true),
-        (by("hold", &none), by("hold", &ask("allow")), false),
-        (by("deny", &none), by("deny", &ask("hold")), false),
+        (by("allow", &none), by("allow", &ask(APPROVE)), true),
+        (by("allow", &ask(APPROVE)), by("allow", &none), false),
+        (
+            by("allow", &ask(APPROVE)),
+            by("allow", &ask("allow")),
+            false,
+        ),
+        (by("allow", &ask("deny")), by("allow", &ask(APPROVE)), false),
+        (by("allow", &ask(APPROVE)), by("allow", &ask("deny")), true),
+        (by(APPROVE, &none), by(APPROVE, &ask(APPROVE)), true),
+        (by(APPROVE, &none), by(APPROVE, &ask("allow")), false),
+        (by("deny", &none), by("deny", &ask(APPROVE)), false),
         // The built-in defaults: memory, which they deny, would be held.
-        (none.clone(), ask("hold"), false),
+        (none.clone(), ask(APPROVE), false),
         (none.clone(), ask("deny"), true),
         // Defaults of single capabilities.
         (
             json!({"default": "allow", "defaults": {"proc": "deny"}}),
-            json!({"default": "allow", "defaults": {"proc": "deny"}, "rules": ask("hold")["rules"]}),
+            json!({"default": "allow", "defaults": {"proc": "deny"}, "rules": ask(APPROVE)["rules"]}),
             false,
         ),
         (
-            json!({"default": "allow", "defaults": {"proc": "hold"}}),
-            json!({"default": "allow", "defaults": {"proc": "hold"}, "rules": ask("hold")["rules"]}),
+            json!({"default": "allow", "defaults": {"proc": APPROVE}}),
+            json!({"default": "allow", "defaults": {"proc": APPROVE}, "rules": ask(APPROVE)["rules"]}),
             true,
         ),
         // One rule for all instead of one for each, and back.
         (
             json!({"default": "allow", "rules": [
-                {"capability": "tools", "name": "run*", "then": "hold"},
-                {"capability": ["proc", "memory"], "name": "r*", "then": "hold"},
+                {"capability": "tools", "name": "run*", "action": APPROVE},
+                {"capability": ["proc", "memory"], "name": "r*", "action": APPROVE},
             ]}),
-            by("allow", &ask("hold")),
+            by("allow", &ask(APPROVE)),
             false,
         ),
         (
-            by("allow", &ask("hold")),
+            by("allow", &ask(APPROVE)),
             json!({"default": "allow", "rules": [
-                {"capability": "tools", "name": "run*", "then": "hold"},
-                {"capability": ["proc", "memory"], "name": "r*", "then": "hold"},
-                {"name": "run*", "then": "hold"},
+                {"capability": "tools", "name": "run*", "action": APPROVE},
+                {"capability": ["proc", "memory"], "name": "r*", "action": APPROVE},
+                {"name": "run*", "action": APPROVE},
             ]}),
             true,
         ),
@@ -164,7 +170,7 @@ fn rules_for_all_capabilities() {
         let outcome = tightens(&rules(&old), &rules(&new));
         assert_eq!(outcome.is_ok(), good, "{old} to {new}: {outcome:?}");
     }
-    let reason = tightens(&rules(&none), &rules(&ask("hold"))).unwrap_err();
+    let reason = tightens(&rules(&none), &rules(&ask(APPROVE))).unwrap_err();
     assert_eq!(
         reason.to_string(),
         "`ask` may hold calls of `memory` that nothing before did as a whole"
@@ -186,12 +192,12 @@ fn a_hold_among_what_a_node_allows() {
         )
         .unwrap()
     };
-    let ask = |then: &str| of(&json!({"rules": [{"id": "ask", "name": "run*", "then": then}]}));
+    let ask = |then: &str| of(&json!({"rules": [{"id": "ask", "name": "run*", "action": then}]}));
     let none = of(&json!({}));
-    assert_eq!(tightens(&none, &ask("hold")), Ok(()));
-    assert_eq!(tightens(&ask("hold"), &ask("deny")), Ok(()));
-    assert!(tightens(&ask("hold"), &none).is_err());
-    assert!(tightens(&ask("deny"), &ask("hold")).is_err());
+    assert_eq!(tightens(&none, &ask(APPROVE)), Ok(()));
+    assert_eq!(tightens(&ask(APPROVE), &ask("deny")), Ok(()));
+    assert!(tightens(&ask(APPROVE), &none).is_err());
+    assert!(tightens(&ask("deny"), &ask(APPROVE)).is_err());
 }
 
 /// A condition that fails denies, so a rule with one is never taken away lightly.
@@ -215,12 +221,12 @@ fn conditions() {
     );
     tighter(&json!([]), &json!([careful]));
     tighter(
-        &json!([rule("*", "hold")]),
-        &json!([when("x", "a == `1`", "hold"), rule("*", "hold")]),
+        &json!([rule("*", APPROVE)]),
+        &json!([when("x", "a == `1`", APPROVE), rule("*", APPROVE)]),
     );
     looser(
-        &json!([rule("*", "hold")]),
-        &json!([when("x", "a == `1`", "allow"), rule("*", "hold")]),
+        &json!([rule("*", APPROVE)]),
+        &json!([when("x", "a == `1`", "allow"), rule("*", APPROVE)]),
     );
     // The same condition twice: where the second says yes, so did the first.
     tighter(
@@ -238,14 +244,14 @@ fn defaults() {
     let section = |json: &Json| rules(json);
     let tools = |then: &str| json!({"defaults": {"tools": then}});
     for (old, new, good) in [
-        (tools("allow"), tools("hold"), true),
-        (tools("hold"), tools("deny"), true),
-        (tools("deny"), tools("hold"), false),
-        (tools("hold"), json!({}), false),
+        (tools("allow"), tools(APPROVE), true),
+        (tools(APPROVE), tools("deny"), true),
+        (tools("deny"), tools(APPROVE), false),
+        (tools(APPROVE), json!({}), false),
         (json!({}), json!({"default": "deny"}), true),
         (json!({"default": "deny"}), json!({}), false),
         // The built-in ones: allow, hold, deny; and to deny what nobody knows.
-        (json!({}), json!({"default": "hold"}), false),
+        (json!({}), json!({"default": APPROVE}), false),
         (
             json!({"default": "deny"}),
             json!({"default": "deny", "defaults": {"tools": "allow"}}),
@@ -275,8 +281,8 @@ fn capabilities_that_come_and_go() {
 #[test]
 fn rates_and_repeats() {
     let rate = |limit: u32, period: u32| json!({"rate_limit": limit, "rate_period": period});
-    let repeat = |calls: u32, window: u32, then: &str| json!({"repeat": {"calls": calls, "window": window, "then": then}});
-    let (ten, five) = (rate(10, 60), repeat(5, 60, "hold"));
+    let repeat = |calls: u32, window: u32, then: &str| json!({"repeat": {"calls": calls, "window": window, "action": then}});
+    let (ten, five) = (rate(10, 60), repeat(5, 60, APPROVE));
     for (old, new, expected) in [
         (json!({}), ten.clone(), Ok(())),
         (ten.clone(), rate(9, 60), Ok(())),
@@ -286,8 +292,8 @@ fn rates_and_repeats() {
         (ten, json!({}), Err(Loosening::Rate)),
         (json!({}), five.clone(), Ok(())),
         (five.clone(), repeat(4, 61, "deny"), Ok(())),
-        (five.clone(), repeat(6, 60, "hold"), Err(Loosening::Repeat)),
-        (five.clone(), repeat(5, 59, "hold"), Err(Loosening::Repeat)),
+        (five.clone(), repeat(6, 60, APPROVE), Err(Loosening::Repeat)),
+        (five.clone(), repeat(5, 59, APPROVE), Err(Loosening::Repeat)),
         (repeat(5, 60, "deny"), five.clone(), Err(Loosening::Repeat)),
         (five, json!({}), Err(Loosening::Repeat)),
     ] {

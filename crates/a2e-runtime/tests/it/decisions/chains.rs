@@ -39,8 +39,8 @@ impl a2e_runtime::Plugin for Chains {
 #[tokio::test]
 async fn a_chain_calls_nothing_that_its_agent_may_not_call() {
     let rules = json!({"rules": [
-        {"id": "no-echo", "capability": "tools", "name": "echo", "then": "deny"},
-        {"id": "no-big", "capability": "tools", "name": "clock", "when": "n > `5`", "then": "deny"},
+        {"id": "no-echo", "capability": "tools", "name": "echo", "action": "deny"},
+        {"id": "no-big", "capability": "tools", "name": "clock", "when": "n > `5`", "action": "deny"},
     ]});
     let host = with(&rules).plugin(Chains(false)).build();
     let mut agent = Transport::Memory.place(&host).await.wire().await;
@@ -80,9 +80,9 @@ async fn a_chain_calls_nothing_that_its_agent_may_not_call() {
 #[tokio::test]
 async fn calls_that_are_asked_about_one_by_one_are_only_refused_early() {
     let rules = json!({"rules": [
-        {"id": "no-echo", "capability": "tools", "name": "echo", "then": "deny"},
-        {"id": "no-big", "capability": "tools", "name": "clock", "when": "n > `5`", "then": "deny"},
-        {"id": "ask", "capability": "tools", "name": "write", "then": "hold"},
+        {"id": "no-echo", "capability": "tools", "name": "echo", "action": "deny"},
+        {"id": "no-big", "capability": "tools", "name": "clock", "when": "n > `5`", "action": "deny"},
+        {"id": "ask", "capability": "tools", "name": "write", "action": "require_approval"},
     ]});
     let host = with(&rules).plugin(Chains(true)).build();
     let mut agent = Transport::Memory.place(&host).await.wire().await;

@@ -69,7 +69,7 @@ fn through(inner: &'static str) -> Through {
 #[tokio::test]
 async fn a_request_inside_another_is_decided_about_and_recorded() {
     let folder = tempfile::tempdir().unwrap();
-    let host = with(&json!({"rules": [{"id": "never", "name": "clock", "then": "deny"}]}))
+    let host = with(&json!({"rules": [{"id": "never", "name": "clock", "action": "deny"}]}))
         .plugin(through("echo"))
         .audit(log(folder.path()))
         .build();
@@ -90,7 +90,7 @@ async fn a_request_inside_another_is_decided_about_and_recorded() {
 
 #[tokio::test]
 async fn what_the_rules_refuse_is_refused_inside_too() {
-    let host = with(&json!({"rules": [{"id": "never", "name": "clock", "then": "deny"}]}))
+    let host = with(&json!({"rules": [{"id": "never", "name": "clock", "action": "deny"}]}))
         .plugin(through("clock"))
         .build();
     let mut agent = agent(&host).await;
@@ -106,11 +106,12 @@ async fn what_the_rules_refuse_is_refused_inside_too() {
 async fn the_operator_is_asked_about_what_is_inside() {
     let folder = tempfile::tempdir().unwrap();
     let approvals = approvals();
-    let host = with(&json!({"rules": [{"id": "ask", "name": "echo", "then": "hold"}]}))
-        .plugin(through("echo"))
-        .approvals(approvals.clone())
-        .audit(log(folder.path()))
-        .build();
+    let host =
+        with(&json!({"rules": [{"id": "ask", "name": "echo", "action": "require_approval"}]}))
+            .plugin(through("echo"))
+            .approvals(approvals.clone())
+            .audit(log(folder.path()))
+            .build();
     let mut agent = agent(&host).await;
     for (verdict, is_done) in [(Verdict::Granted, true), (Verdict::Refused, false)] {
         agent.say(&call(&format!("{is_done}"), "twice", &json!({})).to_string());
@@ -129,11 +130,12 @@ async fn the_operator_is_asked_about_what_is_inside() {
 async fn a_held_request_inside_one_that_is_given_up_is_withdrawn() {
     let folder = tempfile::tempdir().unwrap();
     let approvals = approvals();
-    let host = with(&json!({"rules": [{"id": "ask", "name": "echo", "then": "hold"}]}))
-        .plugin(through("echo"))
-        .approvals(approvals.clone())
-        .audit(log(folder.path()))
-        .build();
+    let host =
+        with(&json!({"rules": [{"id": "ask", "name": "echo", "action": "require_approval"}]}))
+            .plugin(through("echo"))
+            .approvals(approvals.clone())
+            .audit(log(folder.path()))
+            .build();
     let stand_in = host.stand_in(Identity::named("peer"));
     {
         let held = async {
@@ -288,7 +290,7 @@ async fn requests_of_a_stand_in_end_when_its_access_is_revoked() {
 async fn a_stand_in_has_the_rights_of_its_agent() {
     let folder = tempfile::tempdir().unwrap();
     let host: Host = with(&json!({"rules": [
-        {"id": "not_peers", "agent": "peer", "name": "clock", "then": "deny"},
+        {"id": "not_peers", "agent": "peer", "name": "clock", "action": "deny"},
     ]}))
     .audit(log(folder.path()))
     .build();
@@ -309,8 +311,8 @@ async fn a_stand_in_has_the_rights_of_its_agent() {
 #[tokio::test]
 async fn rules_know_who_proved_what() {
     let host = with(&json!({"rules": [
-        {"id": "strangers", "trust": "self", "name": "clock", "then": "deny"},
-        {"id": "carol", "did": "did:web:carol.example.com", "name": "echo", "then": "deny"},
+        {"id": "strangers", "trust": "self", "name": "clock", "action": "deny"},
+        {"id": "carol", "did": "did:web:carol.example.com", "name": "echo", "action": "deny"},
     ]}))
     .build();
     let carol = "did:web:carol.example.com";

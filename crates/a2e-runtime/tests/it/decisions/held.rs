@@ -12,7 +12,7 @@ use super::rules::Everything;
 use super::{agent, approvals, approvals_in, call, log, policies, recorded, with};
 use crate::support::{Transport, Wire, handshake};
 
-const HOLD: &str = r#"{"rules": [{"id": "ask", "name": "echo", "then": "hold"}]}"#;
+const HOLD: &str = r#"{"rules": [{"id": "ask", "name": "echo", "action": "require_approval"}]}"#;
 
 fn holding(approvals: &Approvals) -> HostBuilder {
     with(&serde_json::from_str(HOLD).unwrap()).approvals(approvals.clone())
@@ -48,7 +48,10 @@ async fn a_held_call_goes_on_once_it_is_approved_and_once_only() {
         (&json!("tool/event"), &json!("status"), &json!(0))
     );
     let id = waiting(&approvals, &mut agent).await;
-    assert_eq!(status["data"], json!({"status": "held", "approval_id": id}));
+    assert_eq!(
+        status["data"],
+        json!({"status": "approval_pending", "approval_id": id})
+    );
     let shown = approvals.get(&id).await.unwrap().unwrap();
     assert_eq!(shown.agent, "default");
     let shown: Value = serde_json::from_slice(&shown.shown).unwrap();
@@ -220,7 +223,7 @@ async fn a_held_call_ends_with_its_session() {
 #[tokio::test]
 async fn secrets_are_not_shown_to_the_operator() {
     let approvals = approvals();
-    let host = with(&json!({"default": "hold"}))
+    let host = with(&json!({"default": "require_approval"}))
         .plugin(Everything)
         .plugin(Kits)
         .approvals(approvals.clone())
@@ -383,7 +386,7 @@ async fn revocation_withdraws_the_calls_of_an_identity_however_many_wait() {
 /// A second handshake withdraws it in each of these moments.
 #[tokio::test]
 async fn second_handshake_withdraws_a_request_that_is_being_resolved() {
-    let rules = json!({"rules": [{"id": "ask", "name": "mcp/resource/list/req", "then": "hold"}]});
+    let rules = json!({"rules": [{"id": "ask", "name": "mcp/resource/list/req", "action": "require_approval"}]});
     for resolved_before in 0..3 {
         let approvals = approvals();
         let resolving = Arc::new(Semaphore::new(resolved_before));

@@ -12,8 +12,8 @@ async fn everything_is_on_record() {
     let folder = tempfile::tempdir().unwrap();
     let approvals = approvals();
     let host = with(&json!({"rules": [
-        {"id": "ask", "name": "clock", "then": "hold"},
-        {"id": "never", "name": "fail", "then": "deny"},
+        {"id": "ask", "name": "clock", "action": "require_approval"},
+        {"id": "never", "name": "fail", "action": "deny"},
     ]}))
     .approvals(approvals.clone())
     .audit(log(folder.path()))

@@ -10,9 +10,9 @@ use crate::support::{Transport, Wire, demo, handshake};
 #[tokio::test]
 async fn the_first_rule_decides_and_is_named() {
     let host = with(&json!({"rules": [
-        {"id": "no-secrets", "capability": "tools", "name": "echo", "when": "contains(text, 'secret')", "then": "deny"},
-        {"name": ["echo", "clock"], "then": "allow"},
-        {"capability": "tools", "name": "*", "then": "deny", "reason": "only what is listed"},
+        {"id": "no-secrets", "capability": "tools", "name": "echo", "when": "contains(text, 'secret')", "action": "deny"},
+        {"name": ["echo", "clock"], "action": "allow"},
+        {"capability": "tools", "name": "*", "action": "deny", "reason": "only what is listed"},
     ]}))
     .build();
     let mut agent = agent(&host).await;
@@ -67,7 +67,7 @@ async fn rates_are_limited_and_say_when_to_come_again() {
 
 #[tokio::test]
 async fn the_same_call_again_and_again_is_stopped() {
-    let host = with(&json!({"repeat": {"calls": 3, "window": 60, "then": "deny"}})).build();
+    let host = with(&json!({"repeat": {"calls": 3, "window": 60, "action": "deny"}})).build();
     let mut agent = agent(&host).await;
     for id in ["1", "2"] {
         assert_eq!(
@@ -104,7 +104,7 @@ async fn an_agent_has_rules_of_its_own() {
         agents: vec![AgentPolicy {
             name: "default".to_owned(),
             did: None,
-            policy: rules(&json!({"rules": [{"name": "echo", "then": "allow"}]})),
+            policy: rules(&json!({"rules": [{"name": "echo", "action": "allow"}]})),
         }],
     };
     let host = demo().policies(Policies::compile(&policy).unwrap()).build();
@@ -161,7 +161,7 @@ async fn with_memory(rules: &Value) -> Wire {
 #[tokio::test]
 async fn other_spellings_of_a_type_are_the_same_type() {
     let mut agent = with_memory(
-        &json!({"rules": [{"id": "no", "name": "memory/retrieve/req", "then": "deny"}]}),
+        &json!({"rules": [{"id": "no", "name": "memory/retrieve/req", "action": "deny"}]}),
     )
     .await;
     for (index, spelling) in ["memory/retrieve/req", "memory/recall"].iter().enumerate() {
@@ -176,7 +176,7 @@ async fn other_spellings_of_a_type_are_the_same_type() {
 #[tokio::test]
 async fn conditions_see_what_the_plugin_gets() {
     let rules = json!({"rules": [
-        {"id": "no", "name": "memory/forget/req", "when": "tier == 'episodic'", "then": "deny"},
+        {"id": "no", "name": "memory/forget/req", "when": "tier == 'episodic'", "action": "deny"},
     ]});
     let mut agent = with_memory(&rules).await;
     let forget = json!({"type": "memory/forget/req", "id": "1", "memory_id": "m", "keys": []});
@@ -186,7 +186,7 @@ async fn conditions_see_what_the_plugin_gets() {
 /// Repetitions are told by what is called and with what; nothing else makes a call another one.
 #[tokio::test]
 async fn a_repetition_is_one_whatever_else_is_said() {
-    let host = with(&json!({"repeat": {"calls": 2, "window": 60, "then": "deny"}})).build();
+    let host = with(&json!({"repeat": {"calls": 2, "window": 60, "action": "deny"}})).build();
     let mut agent = agent(&host).await;
     for (index, more) in [
         json!({}),

@@ -98,7 +98,7 @@ fn both_nodes_read_their_configurations_again_and_no_call_fails() {
     );
     let ids = under_load(&pair, || {
         for round in 0..3 {
-            let tighter = "policy: {rules: [{name: read_file, then: deny}]}\n";
+            let tighter = "policy: {rules: [{name: read_file, action: deny}]}\n";
             fs::write(&b, format!("{b_said}{tighter}")).unwrap();
             pair.b.signal("-HUP");
             let more = format!("      demo.extra{round}: {{description: Is new, tool: extra}}\n");
@@ -188,7 +188,7 @@ fn a_new_key_takes_over_while_calls_go_on() {
 fn a_new_key_is_believed_in_new_sessions() {
     let pair = Pair::start("", OFTEN);
     let shake = || {
-        let (status, out, error) = at(&pair.a, &["peer", "hello", pair.b.at("did")]);
+        let (status, out, error) = at(&pair.a, &["peer", "probe", pair.b.at("did")]);
         assert_eq!(status, 0, "{out}{error}");
         proved_with(&pair).pop().unwrap_or_default()
     };

@@ -20,8 +20,8 @@ fn an_agent_is_known_by_its_did() {
     let folder = tempfile::tempdir().unwrap();
     let config = format!(
         "plugins: [{{name: demo, type: demo}}]
-policy: {{rules: [{{id: not-by-did, did: '{did}', name: clock, then: deny}}]}}
-agents: [{{name: ada, did: '{did}', policy: {{rules: [{{id: not-ada, name: fail, then: deny}}]}}}}]
+policy: {{rules: [{{id: not-by-did, did: '{did}', name: clock, action: deny}}]}}
+agents: [{{name: ada, did: '{did}', policy: {{rules: [{{id: not-ada, name: fail, action: deny}}]}}}}]
 "
     );
     let node = Node::start(folder.path(), &config);

@@ -12,8 +12,8 @@ fn refused(pair: &Pair, id: &str, tool: &str, arguments: &Value) -> Value {
 #[test]
 fn each_of_four_points_can_refuse() {
     let pair = Pair::start(
-        "policy: {rules: [{id: not-here, name: time_there, then: deny}]}\n",
-        "a2a:\n  policy: {blocked_intents: [demo.blocked]}\npolicy: {rules: [{id: no-strangers, trust: self, name: current_time, then: deny}]}\n",
+        "policy: {rules: [{id: not-here, name: time_there, action: deny}]}\n",
+        "a2a:\n  policy: {blocked_intents: [demo.blocked]}\npolicy: {rules: [{id: no-strangers, trust: self, name: current_time, action: deny}]}\n",
     );
     let nothing = json!({});
     let answered = refused(&pair, "c1", "time_there", &nothing);
@@ -163,14 +163,14 @@ fn nothing_is_exposed_by_default() {
 /// A rule that holds: B's operator is asked about what A's agent wants.
 #[test]
 fn the_operator_of_the_other_node_is_asked() {
-    let rules = "policy: {rules: [{id: ask, did: 'did:key:*', name: current_time, then: hold}]}\n";
+    let rules = "policy: {rules: [{id: ask, did: 'did:key:*', name: current_time, action: require_approval}]}\n";
     let pair = Pair::start("", rules);
-    for (number, (word, is_done)) in [("yes", true), ("no", false)].into_iter().enumerate() {
+    for (number, (word, is_done)) in [("approve", true), ("deny", false)].into_iter().enumerate() {
         let mut wire = agent(&pair.a);
         let id = format!("c{number}");
         wire.say(&call_of(&id, "time_there", &json!({})));
         let held = loop {
-            let (status, out, error) = at(&pair.b, &["--json", "approve", "list"]);
+            let (status, out, error) = at(&pair.b, &["--json", "approvals"]);
             assert_eq!(status, 0, "{error}");
             let mut listed: Vec<Value> = serde_json::from_str(&out).unwrap();
             if let Some(held) = listed.pop() {
@@ -179,7 +179,7 @@ fn the_operator_of_the_other_node_is_asked() {
         };
         assert_eq!(held["agent"], pair.a.at("did"), "{held}");
         let approval = held["id"].as_str().unwrap();
-        assert_eq!(at(&pair.b, &["approve", word, approval]).0, 0);
+        assert_eq!(at(&pair.b, &[word, approval]).0, 0);
         let (_, answered) = answer(&mut wire);
         assert_eq!(answered["data"]["success"] == true, is_done, "{answered}");
         let [.., done] = pair.story(&id);

@@ -3,7 +3,7 @@
 use super::*;
 
 const CONFIG: &str = "plugins: [{name: tools, type: tools}, {name: proc, type: proc}, {name: chains, type: chains}]
-policy: {rules: [{id: ask, name: run_command, then: hold}]}
+policy: {rules: [{id: ask, name: run_command, action: require_approval}]}
 intents:
   demo.pay: {command: [sh, -c, 'echo paid >> paid; echo started; while ! test -e go; do sleep 0.05; done']}
 ";
@@ -35,7 +35,7 @@ fn held(wire: &mut Wire, id: &str) -> String {
     let arguments = json!({"command": "echo approved >> approved"});
     wire.say(&call_of(id, "run_command", &arguments));
     let event = wire.hear().unwrap();
-    assert_eq!(event["data"]["status"], "held", "{event}");
+    assert_eq!(event["data"]["status"], "approval_pending", "{event}");
     event["data"]["approval_id"].as_str().unwrap().to_owned()
 }
 
@@ -69,7 +69,7 @@ fn a_restored_node_does_nothing_again() {
     let (status, _, error) = at(&b, &["store", "backup", backup.to_str().unwrap()]);
     assert_eq!(status, 0, "{error}");
     // and goes on after it.
-    assert_eq!(at(&b, &["approve", "yes", &approval]).0, 0);
+    assert_eq!(at(&b, &["approve", &approval]).0, 0);
     let (_, answered) = answer(&mut caller);
     assert_eq!(answered["data"]["success"], true, "{answered}");
     let go = b.data().join("workspace/go");
@@ -116,7 +116,7 @@ fn a_restored_node_does_nothing_again() {
     assert_eq!(answered["error"]["code"], "chain_error", "{answered}");
     // Nothing waits for the operator, and another call like the one that was approved is asked about
     // anew. The request that was answered has its response still: that is not in the database.
-    let (_, out, _) = at(&b, &["approve", "list"]);
+    let (_, out, _) = at(&b, &["approvals"]);
     assert_eq!(out, "no call waits\n");
     assert_ne!(held(&mut wire, "another"), approval);
     for (name, lines) in [

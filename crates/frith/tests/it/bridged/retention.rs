@@ -25,10 +25,10 @@ intents:
   demo.shell: {env: terminal}
 policy:
   rules:
-    - {id: no-listing, capability: tools, name: list_files, then: deny}
-    - {id: no-shell, capability: env, name: terminal, then: deny}
-    - {id: no-marker, capability: skill, name: greet, when: "starts_with(who, 'marker')", then: deny}
-    - {id: ask, name: 'intent:demo.asked', then: hold}
+    - {id: no-listing, capability: tools, name: list_files, action: deny}
+    - {id: no-shell, capability: env, name: terminal, action: deny}
+    - {id: no-marker, capability: skill, name: greet, when: "starts_with(who, 'marker')", action: deny}
+    - {id: ask, name: 'intent:demo.asked', action: require_approval}
 a2a:
   policy: {data_retention: none, blocked_intents: [demo.blocked], max_payload_size: 65536}
 telemetry: {log: 'debug,bridge=trace,a2a_net=trace,a2e_runtime=trace,a2e_caps=trace', log_file: node.log}
@@ -232,7 +232,7 @@ fn inputs_of_calls_that_the_operator_refuses_are_in_no_file() {
             frith(&[words.as_slice(), &["--data", data]].concat(), "")
         });
         let held = loop {
-            let (status, out, error) = at(&pair.b, &["--json", "approve", "list"]);
+            let (status, out, error) = at(&pair.b, &["--json", "approvals"]);
             assert_eq!(status, 0, "{error}");
             let mut listed: Vec<Value> = serde_json::from_str(&out).unwrap();
             if let Some(held) = listed.pop() {
@@ -240,18 +240,18 @@ fn inputs_of_calls_that_the_operator_refuses_are_in_no_file() {
             }
         };
         let approval = held["id"].as_str().unwrap();
-        let (_, shown, _) = at(&pair.b, &["approve", "show", approval]);
+        let (_, shown, _) = at(&pair.b, &["approvals", "show", approval]);
         assert!(shown.contains(&marker), "{shown}");
         nothing_is_left(&pair, &marker, "held");
         if refuses {
-            let (status, out, error) = at(&pair.b, &["approve", "no", approval]);
+            let (status, out, error) = at(&pair.b, &["deny", approval]);
             assert_eq!(status, 0, "{error}");
             assert_eq!(out.lines().count(), 1, "{out}");
         }
         let (status, out, error) = call.join().unwrap();
         assert_eq!(status, 1, "{out}{error}");
         nothing_is_left(&pair, &marker, "refused by the operator");
-        let (_, shown, _) = at(&pair.b, &["approve", "show", approval]);
+        let (_, shown, _) = at(&pair.b, &["approvals", "show", approval]);
         assert!(!shown.contains(&marker), "{shown}");
     }
 }

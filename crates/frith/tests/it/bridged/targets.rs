@@ -26,8 +26,8 @@ intents:
   demo.shell: {env: terminal}
 policy:
   rules:
-    - {id: no-shell, capability: env, name: terminal, trust: self, then: deny}
-    - {id: not-mallory, capability: skill, name: greet, when: \"who == 'Mallory'\", then: deny}
+    - {id: no-shell, capability: env, name: terminal, trust: self, action: deny}
+    - {id: not-mallory, capability: skill, name: greet, when: \"who == 'Mallory'\", action: deny}
 ";
 
 const SKILL: &str = "---\nname: greet\ndescription: Greets somebody\ninputs: {who: string Whom}\n---\n\
@@ -239,7 +239,7 @@ fn requests_that_the_rules_deny_end_no_episode_of_others() {
         config += &format!("  demo.e{number}: {{env: counter}}\n");
     }
     config += &format!(
-        "policy: {{rules: [{{id: no, did: '{}', then: deny}}]}}\n",
+        "policy: {{rules: [{{id: no, did: '{}', action: deny}}]}}\n",
         mallory.at("did")
     );
     let b = Node::start(folders[2].path(), &config);

@@ -48,7 +48,7 @@ impl Agent {
         self.session.wire.say(&self.request);
         if self.class == Class::Approval {
             let id = self.session.hear_held();
-            site.operator(&["approve", "yes", &id]);
+            site.operator(&["approve", &id]);
         }
         site.wait_for_tool()
     }
@@ -143,13 +143,13 @@ impl Agent {
 
     /// Asserts that an approval was for one call alone: the same call under another id is asked about.
     pub(super) fn check_approval_is_used(&self, site: &Site) {
-        assert_eq!(site.operator_json(&["approve", "list"]), json!([]));
+        assert_eq!(site.operator_json(&["approvals"]), json!([]));
         let mut session = Session::open(site.node().wire(), &self.token);
         let mut request = self.request.clone();
         request["id"] = json!("another");
         session.wire.say(&request);
         let id = session.hear_held();
-        site.operator(&["approve", "no", &id]);
+        site.operator(&["deny", &id]);
         assert_eq!(session.hear_response("another")["type"], "error");
     }
 
@@ -190,7 +190,7 @@ impl Session {
         loop {
             let heard = self.hear();
             assert_eq!(heard["type"], "tool/event", "{heard}");
-            if heard["data"]["status"] == "held" {
+            if heard["data"]["status"] == "approval_pending" {
                 return heard["data"]["approval_id"].as_str().unwrap().to_owned();
             }
         }
@@ -205,7 +205,7 @@ impl Session {
                 return heard;
             }
             assert_ne!(
-                heard["data"]["status"], "held",
+                heard["data"]["status"], "approval_pending",
                 "the operator is asked again"
             );
         }

@@ -163,7 +163,9 @@ impl Crashing {
 /// Whether the tool waits for the operator.
 fn policies(class: Class) -> Policies {
     let rules = match class {
-        Class::Approval => json!({"rules": [{"id": "ask", "name": "pay", "then": "hold"}]}),
+        Class::Approval => {
+            json!({"rules": [{"id": "ask", "name": "pay", "action": "require_approval"}]})
+        }
         _ => json!({}),
     };
     let policy = Policy {

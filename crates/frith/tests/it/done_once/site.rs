@@ -115,7 +115,7 @@ impl Site {
         } = &self.settings;
         let listen = self.address.as_deref().unwrap_or("127.0.0.1:0");
         let rules = match asks {
-            true => "{id: ask, name: pay, then: hold}",
+            true => "{id: ask, name: pay, action: require_approval}",
             false => "",
         };
         let (drain, request) = (drain_seconds.unwrap_or(10), request_seconds.unwrap_or(300));

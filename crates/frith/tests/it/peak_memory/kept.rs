@@ -27,7 +27,7 @@ fn assert_bounded(peaks: &[(&str, u64)]) {
 fn approvals(amount: Amount) {
     let folder = tempfile::tempdir().unwrap();
     let config = "plugins: [{name: demo, type: demo}]\n\
-        policy: {rules: [{id: ask, name: echo, then: hold}]}\n\
+        policy: {rules: [{id: ask, name: echo, action: require_approval}]}\n\
         global_limits: {approval_seconds: 3600}\n";
     let node = Node::start(folder.path(), config);
     let mut wires: Vec<_> = (0..AT_ONCE).map(|number| session(&node, number)).collect();
@@ -40,7 +40,7 @@ fn approvals(amount: Amount) {
                 let call = json!({"type": "tool/call/req", "id": format!("{session}.{number}"),
                     "tool_name": "echo", "arguments": {"text": text}, "streaming": true});
                 let held = wire.ask(&call);
-                assert_eq!(held["data"]["status"], "held", "{held}");
+                assert_eq!(held["data"]["status"], "approval_pending", "{held}");
                 id.replace_range(.., held["data"]["approval_id"].as_str().unwrap());
             }
         }
@@ -54,14 +54,13 @@ fn approvals(amount: Amount) {
         out
     };
     let listed = || {
-        let listed: Value =
-            serde_json::from_str(&operator(&["--json", "approve", "list"])).unwrap();
+        let listed: Value = serde_json::from_str(&operator(&["--json", "approvals"])).unwrap();
         assert_eq!(listed.as_array().unwrap().len(), amount.held);
     };
     let listing = peak_of(&node, vec![listed; AT_ONCE]);
     let showing = ids
         .iter()
-        .map(|id| move || assert!(operator(&["--json", "approve", "show", id]).len() > HELD));
+        .map(|id| move || assert!(operator(&["--json", "approvals", "show", id]).len() > HELD));
     let showing = peak_of(&node, showing.collect());
     assert_bounded(&[
         ("asked for", asking),

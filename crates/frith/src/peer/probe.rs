@@ -1,4 +1,4 @@
-//! `frith peer hello`: a handshake, message by message.
+//! `frith peer probe`: a handshake, message by message.
 
 use a2e_runtime::DataDir;
 use a2e_runtime::operator::ask;
@@ -6,17 +6,17 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::advice;
-use super::asked::{Agreed, HELLO, Hello, Said, Shaken};
+use super::asked::{Agreed, PROBE, Probe, Said, Shaken};
 use crate::Outcome;
 use crate::agent::{print, print_json};
 use crate::screen::plain;
 
 pub(super) async fn run(dir: &DataDir, to: &str, encrypt: bool, as_json: bool) -> Result<Outcome> {
-    let asked = Hello {
+    let asked = Probe {
         to: to.to_owned(),
         encrypt,
     };
-    let shaken: Shaken = ask(dir, HELLO, &asked).await?;
+    let shaken: Shaken = ask(dir, PROBE, &asked).await?;
     let outcome = match shaken.agreed {
         Some(_) => Outcome::Good,
         None => Outcome::Bad,

@@ -1,4 +1,4 @@
-//! `frith approve`: the operator's word on calls that a rule holds.
+//! `frith approvals`, `approve` and `deny`: the operator's decisions about calls that need approval.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,10 +13,11 @@ use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
 use crate::screen::{self, plain};
 
+/// `frith approvals`: alone, it lists.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 
     #[command(flatten)]
     data: DataArguments,
@@ -24,51 +25,72 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List the calls that wait, oldest first
-    List,
     /// Show all of a call
     Show {
-        /// The call's id, from the list
+        /// The call's id, from `frith approvals`
         id: String,
     },
-    /// Let a call be done: exactly this one, once
-    Yes {
-        /// The call's id, from the list
-        id: String,
-    },
-    /// Refuse a call
-    No {
-        /// The call's id, from the list
-        id: String,
+}
 
-        /// Why; the agent is told
-        #[arg(
-            long,
-            value_name = "TEXT",
-            default_value = "",
-            hide_default_value = true
-        )]
-        reason: String,
-    },
+/// `frith approve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Approve {
+    /// The call's id, from `frith approvals`
+    id: String,
+
+    #[command(flatten)]
+    data: DataArguments,
+}
+
+/// `frith deny`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Deny {
+    /// The call's id, from `frith approvals`
+    id: String,
+
+    /// Why, for the agent
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
+
+    #[command(flatten)]
+    data: DataArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let dir = arguments.data.dir()?;
     block_on(async {
         match &arguments.action {
-            Action::List => list(&dir, as_json).await,
-            Action::Show { id } => {
-                let call: HeldCall = ask(&dir, "approve.show", &Show { id: id.clone() }).await?;
+            None => list(&dir, as_json).await,
+            Some(Action::Show { id }) => {
+                let call: HeldCall = ask(&dir, "approvals.show", &Show { id: id.clone() }).await?;
                 show(&call, as_json)
             }
-            Action::Yes { id } => decide(&dir, id, None, as_json).await,
-            Action::No { id, reason } => decide(&dir, id, Some(reason), as_json).await,
         }
     })
 }
 
+pub(crate) fn approve(arguments: &Approve, as_json: bool) -> Result<Outcome> {
+    let dir = arguments.data.dir()?;
+    block_on(decide(&dir, &arguments.id, None, as_json))
+}
+
+pub(crate) fn deny(arguments: &Deny, as_json: bool) -> Result<Outcome> {
+    let dir = arguments.data.dir()?;
+    block_on(decide(
+        &dir,
+        &arguments.id,
+        Some(&arguments.reason),
+        as_json,
+    ))
+}
+
 async fn list(dir: &DataDir, as_json: bool) -> Result<Outcome> {
-    let held: HeldCalls = ask(dir, "approve.list", &Nothing {}).await?;
+    let held: HeldCalls = ask(dir, "approvals.list", &Nothing {}).await?;
     if as_json {
         print_json(&json!(held.calls))?;
         return Ok(Outcome::Good);
@@ -132,7 +154,7 @@ async fn decide(
         grant: denied.is_none(),
         reason: denied.cloned().unwrap_or_default(),
     };
-    let call: HeldCall = ask(dir, "approve.decide", &request).await?;
+    let call: HeldCall = ask(dir, "approvals.decide", &request).await?;
     match as_json {
         true => print_json(&json!(call))?,
         false => {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::frith;
 use crate::node::{Node, Wire};
 
-const HOLD: &str = "policy: {rules: [{id: ask, name: echo, then: hold}]}\n";
+const HOLD: &str = "policy: {rules: [{id: ask, name: echo, action: require_approval}]}\n";
 
 fn agent(node: &Node) -> Wire {
     let mut wire = node.wire();
@@ -29,7 +29,7 @@ fn operator(node: &Node, words: &[&str]) -> (i32, String, String) {
 
 /// The calls that wait.
 fn waiting(node: &Node) -> Vec<Value> {
-    let (status, out, error) = operator(node, &["--json", "approve", "list"]);
+    let (status, out, error) = operator(node, &["--json", "approvals"]);
     assert_eq!(status, 0, "{error}");
     serde_json::from_str(&out).unwrap()
 }
@@ -37,7 +37,7 @@ fn waiting(node: &Node) -> Vec<Value> {
 /// Begins a call and waits until it is held; gives its id.
 fn held(wire: &mut Wire) -> String {
     let status = wire.ask(&echo("1", true));
-    assert_eq!(status["data"]["status"], "held", "{status}");
+    assert_eq!(status["data"]["status"], "approval_pending", "{status}");
     status["data"]["approval_id"].as_str().unwrap().to_owned()
 }
 
@@ -47,22 +47,22 @@ fn a_held_call_waits_for_yes_or_no() {
     let node = Node::start(folder.path(), HOLD);
     let mut wire = agent(&node);
     let id = held(&mut wire);
-    let (_, out, _) = operator(&node, &["approve", "list"]);
+    let (_, out, _) = operator(&node, &["approvals"]);
     assert!(
         out.starts_with(&id) && out.contains("echo {\"text\":\"hi\"}"),
         "{out}"
     );
-    let (_, out, _) = operator(&node, &["approve", "show", &id]);
+    let (_, out, _) = operator(&node, &["approvals", "show", &id]);
     assert!(
         out.contains("rule   ask") && out.contains("\"text\": \"hi\""),
         "{out}"
     );
-    let (status, out, _) = operator(&node, &["approve", "yes", &id]);
+    let (status, out, _) = operator(&node, &["approve", &id]);
     assert_eq!((status, out), (0, format!("approved {id} of default\n")));
     assert_eq!(wire.hear().unwrap()["data"]["success"], true);
     let (_, out, _) = operator(&node, &["audit", "tail"]);
     assert!(out.contains(&format!(" approval={id} ")), "{out}");
-    let (status, _, error) = operator(&node, &["approve", "yes", &id]);
+    let (status, _, error) = operator(&node, &["approve", &id]);
     assert_eq!(status, 1);
     assert!(error.contains("no call `"), "{error}");
     assert!(waiting(&node).is_empty());
@@ -72,7 +72,7 @@ fn a_held_call_waits_for_yes_or_no() {
         .as_str()
         .unwrap()
         .to_owned();
-    let deny = ["approve", "no", &id, "--reason", "not on a Friday"];
+    let deny = ["deny", &id, "--reason", "not on a Friday"];
     let (status, out, _) = operator(&node, &deny);
     assert_eq!((status, out), (0, format!("denied {id} of default\n")));
     let answer = wire.hear().unwrap();
@@ -87,7 +87,7 @@ fn a_held_call_waits_for_yes_or_no() {
 #[test]
 fn refusal_names_no_place_in_the_configuration() {
     let rules = json!({"default": "deny", "rules": [
-        {"id": "no-clock", "name": "current_time", "then": "deny"}, {"name": "fail", "then": "deny"}]});
+        {"id": "no-clock", "name": "current_time", "action": "deny"}, {"name": "fail", "action": "deny"}]});
     let config = json!({"agents": [{"name": "default", "policy": rules}],
         "plugins": [{"name": "demo", "type": "demo"}]});
     let folder = tempfile::tempdir().unwrap();
@@ -148,13 +148,13 @@ fn lists_of_held_calls_fit_into_a_terminal() {
     long["arguments"]["text"] = json!("\u{e4}".repeat(200));
     let status = wire.ask(&long);
     let id = status["data"]["approval_id"].as_str().unwrap();
-    let (_, out, _) = operator(&node, &["approve", "list"]);
+    let (_, out, _) = operator(&node, &["approvals"]);
     assert!(
         out.contains("echo {\"text\":\"\u{e4}") && out.ends_with("\u{2026}\n"),
         "{out}"
     );
     fits(&out);
-    let (_, out, _) = operator(&node, &["approve", "no", id]);
+    let (_, out, _) = operator(&node, &["deny", id]);
     assert!(out.starts_with(&format!("denied {id} of a-name")), "{out}");
     assert_eq!(out.lines().count(), 1);
     fits(&out);
@@ -163,8 +163,8 @@ fn lists_of_held_calls_fit_into_a_terminal() {
 /// Whoever runs a chain is told that it waits for the operator, be it all of it or a call in it.
 #[test]
 fn a_chain_that_waits_says_so() {
-    let rules = "policy: {rules: [{capability: chains, name: chain/req, then: hold}, \
-                 {capability: tools, name: echo, then: hold}]}\n";
+    let rules = "policy: {rules: [{capability: chains, name: chain/req, action: require_approval}, \
+                 {capability: tools, name: echo, action: require_approval}]}\n";
     let plugins = "plugins: [{name: demo, type: demo}, {name: chains, type: chains}]\n";
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(folder.path(), &format!("{plugins}{rules}"));
@@ -193,8 +193,11 @@ fn a_chain_that_waits_says_so() {
             });
             let line = line.unwrap_or_else(|| panic!("{name}: {heard:?}"));
             let id = line.rsplit(' ').next().unwrap();
-            assert!(line.contains(&format!("frith approve show {id}")), "{line}");
-            assert_eq!(operator(&node, &["approve", "yes", id]).0, 0, "{line}");
+            assert!(
+                line.contains(&format!("frith approvals show {id}")),
+                "{line}"
+            );
+            assert_eq!(operator(&node, &["approve", id]).0, 0, "{line}");
         }
         let rest: Vec<String> = said.collect();
         let output = child.wait_with_output().unwrap();
@@ -211,7 +214,7 @@ fn a_held_call_survives_a_crash() {
     let id = held(&mut agent(&node));
     let node = Node::start(&node.crash(), HOLD);
     assert_eq!(waiting(&node)[0]["id"], json!(id));
-    let (status, out, _) = operator(&node, &["approve", "yes", &id]);
+    let (status, out, _) = operator(&node, &["approve", &id]);
     assert_eq!(status, 0);
     assert!(out.contains("no request waits for it now"), "{out}");
     fits(&out);
@@ -226,7 +229,7 @@ fn a_held_call_survives_a_crash() {
 fn an_approved_call_that_was_cut_off_is_asked_about_anew() {
     let config = "plugins: [{name: tools, type: tools}]
 global_limits: {drain_seconds: 0}
-policy: {rules: [{id: ask, name: run_command, then: hold}]}
+policy: {rules: [{id: ask, name: run_command, action: require_approval}]}
 ";
     let run = |id: &str| {
         let command = "echo paid >> log; sleep 1000";
@@ -235,7 +238,7 @@ policy: {rules: [{id: ask, name: run_command, then: hold}]}
     };
     let hold = |wire: &mut Wire, id: &str| {
         let status = wire.ask(&run(id));
-        assert_eq!(status["data"]["status"], "held", "{status}");
+        assert_eq!(status["data"]["status"], "approval_pending", "{status}");
         status["data"]["approval_id"].as_str().unwrap().to_owned()
     };
     for signal in ["-TERM", "-KILL"] {
@@ -244,7 +247,7 @@ policy: {rules: [{id: ask, name: run_command, then: hold}]}
         let log = || std::fs::read_to_string(folder.path().join("data/workspace/log"));
         let mut wire = agent(&node);
         let first = hold(&mut wire, "1");
-        assert_eq!(operator(&node, &["approve", "yes", &first]).0, 0);
+        assert_eq!(operator(&node, &["approve", &first]).0, 0);
         while log().is_err() {
             std::thread::yield_now();
         }
@@ -253,7 +256,7 @@ policy: {rules: [{id: ask, name: run_command, then: hold}]}
         let node = Node::start(folder.path(), config);
         // The word is not there any more, nor is the question.
         assert_eq!(waiting(&node), Vec::<Value>::new());
-        let (status, _, error) = operator(&node, &["approve", "yes", &first]);
+        let (status, _, error) = operator(&node, &["approve", &first]);
         assert_eq!((status, error.contains("no call `")), (1, true), "{error}");
         let second = hold(&mut agent(&node), "2");
         assert_ne!(second, first);
@@ -268,12 +271,12 @@ fn an_agent_cannot_approve_of_itself() {
     let node = Node::start(folder.path(), HOLD);
     let mut wire = agent(&node);
     let id = held(&mut wire);
-    let decide = json!({"op": "approve.decide", "id": id, "grant": true});
+    let decide = json!({"op": "approvals.decide", "id": id, "grant": true});
     // Its own socket, as it is and dressed up as a message.
     for (attempt, code) in [
         (decide.clone(), "schema_violation"),
         (
-            json!({"type": "approve.decide", "id": "x", "op": "approve.decide", "grant": true}),
+            json!({"type": "approvals.decide", "id": "x", "op": "approvals.decide", "grant": true}),
             "invalid_message",
         ),
         (
@@ -322,7 +325,7 @@ fn only_the_operator_loosens_the_rules() {
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(
         folder.path(),
-        "policy: {rules: [{id: never, name: echo, then: deny}]}\n",
+        "policy: {rules: [{id: never, name: echo, action: deny}]}\n",
     );
     let mut wire = agent(&node);
     assert_eq!(wire.ask(&echo("1", false))["detail"]["rule"], "never");
@@ -385,14 +388,14 @@ fn rules_are_checked() {
     let folder = tempfile::tempdir().unwrap();
     for (rules, complaint) in [
         (
-            "policy: {rules: [{capability: tool, then: deny}]}",
+            "policy: {rules: [{capability: tool, action: deny}]}",
             "policy.rules[0]",
         ),
         (
-            "policy: {rules: [{when: 'a(', then: deny}]}",
+            "policy: {rules: [{when: 'a(', action: deny}]}",
             "policy.rules[0].when",
         ),
-        ("policy: {rules: [{when: , then: deny}]}", "has no value"),
+        ("policy: {rules: [{when: , action: deny}]}", "has no value"),
         ("policy: {rate_limit: 5}", "rate_period"),
         (
             "agents: [{name: a, policy: {}}, {name: a, policy: {}}]",
