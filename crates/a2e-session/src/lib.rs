@@ -13,7 +13,7 @@
 //! It is deliberately without plugins, policy and authentication: a request that may start, a token
 //! to be checked, are events, and their outcome is handed back.
 //!
-//! Reading order: [`config`](Limits), [`now`](Now), [`negotiate`](Offer), `outbox`, `requests`,
+//! Reading order: [`config`](Limits), [`now`](Now), [`negotiate`](Offer), `outbox`, `order`, `requests`,
 //! [`event`](HostEvent), [`host`](HostSession), [`agent`](AgentSession).
 
 #![warn(clippy::indexing_slicing)]
@@ -28,6 +28,7 @@ pub mod fuzzing;
 mod host;
 mod negotiate;
 mod now;
+mod order;
 mod outbox;
 mod requests;
 

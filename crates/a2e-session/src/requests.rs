@@ -9,6 +9,7 @@ use a2e_wire::{Body, Message, MessageId, Namespace, Tag};
 
 use crate::Limits;
 use crate::event::{Request, Token};
+use crate::order::Touches;
 
 /// The requests of one session.
 #[derive(Debug, Default)]
@@ -29,9 +30,12 @@ struct Waiting {
     request: Request,
     /// The number of its next event: one that was held may have had some.
     next_seq: i64,
+    /// What decides which others it waits for.
+    touches: Option<Touches>,
 }
 
-/// A request that waits for somebody's consent. It takes no place and has no time limit.
+/// A request that waits for somebody's consent. It takes no place and has no time limit, and later ones
+/// that touch the same state do not wait for it.
 #[derive(Debug)]
 struct Held {
     request: Request,
@@ -54,6 +58,7 @@ pub(crate) struct Running {
     pub(crate) keep_stream: bool,
     /// It is not decided yet whether it is done.
     is_undecided: bool,
+    touches: Option<Touches>,
 }
 
 /// Where the events of a request go.
@@ -67,6 +72,7 @@ impl Requests {
     /// A new request behind those that wait.
     pub(crate) fn enqueue(&mut self, message: Box<Message<'static>>, line: Arc<[u8]>) {
         self.last_token = self.last_token.saturating_add(1);
+        let touches = Touches::of(&message.body);
         let request = Request {
             token: Token(self.last_token),
             message,
@@ -75,12 +81,33 @@ impl Requests {
         self.waiting.push_back(Waiting {
             request,
             next_seq: 0,
+            touches,
         });
+    }
+
+    /// The first request that waits for no earlier one.
+    fn next(&self) -> Option<usize> {
+        let mut waiting = self.waiting.iter().enumerate();
+        let next = waiting.find(|(index, later)| {
+            let running = self.running.iter().map(|running| &running.touches);
+            let before = self.waiting.iter().take(*index);
+            let earlier = running.chain(before.map(|waiting| &waiting.touches));
+            let is_blocked = |touches: &Touches| {
+                let mut earlier = earlier.flatten();
+                earlier.any(|earlier| touches.waits_for(earlier))
+            };
+            !later.touches.as_ref().is_some_and(is_blocked)
+        });
+        next.map(|(index, _)| index)
     }
 
     /// Starts the next request; `limits` has the time of one that sets none.
     pub(crate) fn start(&mut self, now: Duration, limits: &Limits) -> Option<Request> {
-        let Waiting { request, next_seq } = self.waiting.pop_front()?;
+        let Waiting {
+            request,
+            next_seq,
+            touches,
+        } = self.waiting.remove(self.next()?)?;
         let tag = request.message.body.tag();
         let asked = request.message.envelope.spelling.as_deref();
         let spelling = match (tag, asked) {
@@ -102,6 +129,7 @@ impl Requests {
             patience: is_call.then_some((wait, end)),
             keep_stream: false,
             is_undecided: false,
+            touches,
         });
         Some(request)
     }
@@ -121,6 +149,7 @@ impl Requests {
             self.waiting.push_front(Waiting {
                 request,
                 next_seq: running.stream.next_seq,
+                touches: running.touches,
             });
         }
     }

@@ -196,7 +196,8 @@ impl HostSession {
         Ok(id)
     }
 
-    /// Starts what may start: in order, no more at once than agreed, none for a peer that is behind.
+    /// Starts what may start: in order, no more at once than agreed, none for a peer that is behind, and none
+    /// before an earlier one that touches the same state has its response.
     pub(super) fn start_requests(&mut self, now: Now) {
         while self.requests.count_running() < self.limits.max_parallel && !self.is_behind() {
             match self.requests.start(now.monotonic, &self.limits) {

@@ -10,5 +10,6 @@ mod handshake;
 mod hold;
 mod host;
 mod operations;
+mod order;
 mod resume;
 mod support;
