@@ -58,6 +58,18 @@ pub(crate) trait Link: Send {
 /// Who reads the lines of a link.
 pub(crate) trait Reader {
     fn take_line(&mut self, line: Result<&[u8], LineTooLong>);
+
+    /// Takes the lines of a body or a frame: each is a message, and blank ones are passed over.
+    fn take_lines(&mut self, text: &[u8], limit: usize) {
+        for line in text.split(|byte| *byte == b'\n') {
+            if !line.trim_ascii().is_empty() {
+                self.take_line(match line.len() <= limit {
+                    true => Ok(line),
+                    false => Err(LineTooLong { limit }),
+                });
+            }
+        }
+    }
 }
 
 /// What came over a link.

@@ -31,10 +31,10 @@ pub(super) struct Mailbox {
     agent: OnceLock<String>,
 }
 
-/// A line on its way to the session.
+/// Lines on their way to the session.
 #[derive(Debug)]
 struct Posted {
-    line: Result<Bytes, LineTooLong>,
+    lines: Result<Bytes, LineTooLong>,
     _bytes: InboundBytes,
 }
 
@@ -220,10 +220,13 @@ impl InboundBytes {
         }
     }
 
-    /// Gives the line to the session; says whether there still is one.
-    pub(super) async fn send(self, line: Result<Bytes, LineTooLong>) -> bool {
+    /// Gives the lines of a body to the session; says whether there still is one.
+    pub(super) async fn send(self, lines: Result<Bytes, LineTooLong>) -> bool {
         let inbound = self.mailbox.inbound.clone();
-        let posted = Posted { line, _bytes: self };
+        let posted = Posted {
+            lines,
+            _bytes: self,
+        };
         inbound.send(posted).await.is_ok()
     }
 }
@@ -253,9 +256,10 @@ impl Link for SseLink {
         let mut received = false;
         loop {
             match self.inbound.poll_recv(cx) {
-                Poll::Ready(Some(posted)) => {
-                    reader.take_line(posted.line.as_deref().map_err(|it| *it))
-                }
+                Poll::Ready(Some(posted)) => match &posted.lines {
+                    Ok(lines) => reader.take_lines(lines, self.mailbox.max_line()),
+                    Err(too_long) => reader.take_line(Err(*too_long)),
+                },
                 Poll::Ready(None) => return Poll::Ready(Ok(Received::End)),
                 Poll::Pending if received => return Poll::Ready(Ok(Received::Lines)),
                 Poll::Pending => return Poll::Pending,

@@ -1,4 +1,4 @@
-//! A session over a WebSocket: one message a line.
+//! A session over a WebSocket: each line of a text is a message.
 
 use std::collections::VecDeque;
 use std::io;
@@ -139,16 +139,13 @@ const fn ration(max_line: usize) -> usize {
 }
 
 impl WsLink {
-    fn take(&mut self, line: &[u8], reader: &mut dyn Reader) {
+    fn take(&mut self, text: &[u8], reader: &mut dyn Reader) {
         let limit = self.max_line;
         let left = &mut self.socket.get_mut().left;
         if left.is_some() {
             *left = Some(ration(limit));
         }
-        reader.take_line(match line.len() <= limit {
-            true => Ok(line),
-            false => Err(LineTooLong { limit }),
-        });
+        reader.take_lines(text, limit);
     }
 }
 
