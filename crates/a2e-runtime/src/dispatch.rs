@@ -79,7 +79,7 @@ impl Context {
             takes: Takes::Usual,
         };
         // Boxed: requests inside of requests have futures inside of futures.
-        let request = Request::new(self.session(), self.next_id(), body, asker);
+        let request = Request::new(self.session(), self.next_id(), body, asker)?;
         Box::pin(request.run(|| Ok(()))).await
     }
 }
@@ -165,7 +165,7 @@ impl StandIn {
             depth: 0,
             takes: self.takes,
         };
-        let request = Request::new(&self.session, id.into(), body.into(), asker);
+        let request = Request::new(&self.session, id.into(), body.into(), asker)?;
         Box::pin(request.run(allowed)).await
     }
 }
@@ -182,15 +182,15 @@ impl Request {
         id: MessageId<'static>,
         body: Body<'static>,
         asker: Asker,
-    ) -> Self {
+    ) -> Result<Self, Failure> {
         let ts = session.at().host.inner.clock.now().unix;
         let mut message = Box::new(Message::new(Envelope::new(id, ts), body));
-        normalize(&mut message);
-        Self {
+        normalize(&mut message)?;
+        Ok(Self {
             session: Arc::clone(session),
             message,
             asker,
-        }
+        })
     }
 
     /// Does it, unless the access of its identity is revoked.

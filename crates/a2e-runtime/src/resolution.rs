@@ -10,9 +10,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use a2e_session::Failure;
 use a2e_wire::messages::env::EnvRenderMode;
 use a2e_wire::messages::memory::MemoryTier;
-use a2e_wire::{Body, Message};
+use a2e_wire::{Body, ErrorCode, Message, Namespace};
 use canonical::Digest;
 use serde_json::{Value, json};
 
@@ -193,12 +194,22 @@ pub(crate) fn implied(body: &Body<'_>) -> Option<Resolution> {
     }
 }
 
-/// Writes what a request means in the one way in which rules know it: words that the protocol takes for
-/// others are replaced by those.
-pub(crate) fn normalize(message: &mut Message<'_>) {
-    let episodic = |tier: &mut MemoryTier<'_>, may_be_empty: bool| {
-        if matches!(tier, MemoryTier::Other(_)) && !(may_be_empty && tier.as_str().is_empty()) {
-            *tier = MemoryTier::Episodic;
+/// Writes what a request means in the one way in which rules know it: what is left out is replaced by what
+/// it stands for.
+///
+/// # Errors
+/// If a word is none that the protocol has, whatever plugin would serve it.
+pub(crate) fn normalize(message: &mut Message<'_>) -> Result<(), Failure> {
+    let known = |tier: &MemoryTier<'_>| match tier {
+        MemoryTier::Working | MemoryTier::Episodic | MemoryTier::Semantic => Ok(()),
+        MemoryTier::Other(name) if name.is_empty() => Ok(()),
+        MemoryTier::Other(name) => {
+            let name: String = name.chars().take(64).collect();
+            let text = format!(
+                "there is no memory tier `{name}`; the tiers are `working`, `episodic` and `semantic`"
+            );
+            let code = ErrorCode::SchemaViolation;
+            Err(Failure::new(code, Namespace::Memory, text))
         }
     };
     #[expect(clippy::wildcard_enum_match_arm, reason = "others say what they mean")]
@@ -208,11 +219,17 @@ pub(crate) fn normalize(message: &mut Message<'_>) {
         }
         Body::MemoryStoreRequest(request) => {
             for entry in &mut request.entries {
-                episodic(&mut entry.tier, false);
+                known(&entry.tier)?;
+                if entry.tier.as_str().is_empty() {
+                    entry.tier = MemoryTier::Episodic;
+                }
             }
         }
-        Body::MemoryRetrieveRequest(request) => episodic(&mut request.tier, true),
-        Body::MemoryForgetRequest(request) => episodic(&mut request.tier, true),
+        Body::MemoryRetrieveRequest(request) => known(&request.tier)?,
+        Body::MemoryForgetRequest(request) => known(&request.tier)?,
+        Body::McpServerRegisterRequest(request) if request.config.server_id.is_empty() => {
+            request.config.server_id = request.config.name.to_string().into();
+        }
         Body::EnvRenderRequest(request) => {
             request.mode.get_or_insert(EnvRenderMode::Screenshot);
         }
@@ -221,6 +238,7 @@ pub(crate) fn normalize(message: &mut Message<'_>) {
         }
         _ => {}
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -68,6 +68,13 @@ fn at(name: &str, address: SocketAddr) -> McpServerConfig<'static> {
     }
 }
 
+fn titled(id: &str, name: &str, address: SocketAddr) -> McpServerConfig<'static> {
+    McpServerConfig {
+        name: name.to_owned().into(),
+        ..at(id, address)
+    }
+}
+
 /// Reaches this machine, which stands for the internet here.
 pub(crate) fn loopback() -> Web {
     web(Reach::PublicAndLoopback, &[])
@@ -146,6 +153,27 @@ async fn names(agent: &Client) -> Vec<String> {
     let listed = agent.tools().list().await.unwrap();
     let names = listed.into_iter().map(|tool| tool.name.into_owned());
     names.filter(|name| name.contains("__")).collect()
+}
+
+/// Seed 001, `MCPServerConfig`: a server has an id, and a name that it is listed with.
+#[tokio::test]
+async fn a_server_is_listed_with_the_name_of_its_configuration() {
+    let remote = Remote::start(vec![constant(defined("look"), json!(1))]).await;
+    let agent = agent().await;
+    let longest = "n".repeat(256);
+    for (id, name, listed) in [
+        ("one", "My Files", ("one", "My Files")),
+        ("two", "", ("two", "two")),
+        ("", "three", ("three", "three")),
+        ("four", &longest, ("four", &*longest)),
+    ] {
+        let config = titled(id, name, remote.address);
+        let info = register(&agent, config).await.unwrap();
+        assert_eq!((info.server_id.as_str(), &*info.name), listed);
+    }
+    let tools = names(&agent).await;
+    assert!(tools.contains(&"one__look".to_owned()), "{tools:?}");
+    assert!(tools.contains(&"three__look".to_owned()), "{tools:?}");
 }
 
 /// Proves H-19, N-16.
@@ -399,6 +427,11 @@ async fn what_cannot_be_registered_is_said() {
     let agent = agent_with(web(Reach::Public, &[])).await;
     for (config, code, text) in [
         (at("a__b", nobody), ErrorCode::InvalidMessage, "server_id"),
+        (
+            titled("titled", &"n".repeat(257), nobody),
+            ErrorCode::InvalidMessage,
+            "`name` may have 256 bytes",
+        ),
         (
             at("private", nobody),
             ErrorCode::McpTransportError,

@@ -205,7 +205,7 @@ async fn tiers_live_with_session_agent_and_node() {
     let store = store();
     let host = plain(&store);
     let mut first = agent(&host, "ada", "A").await;
-    for tier in ["working", "episodic", "semantic", "another", ""] {
+    for tier in ["working", "episodic", "semantic", ""] {
         let key = json!(format!("in {tier}"));
         keep(&mut first, json!([entry(key, json!("shared words"), tier)])).await;
     }
@@ -213,24 +213,49 @@ async fn tiers_live_with_session_agent_and_node() {
         find(&mut first, json!({"tier": "working"})).await["total"],
         1
     );
-    // A name that is none means episodic.
+    // An entry without a tier is episodic.
     assert_eq!(
         find(&mut first, json!({"tier": "episodic"})).await["total"],
-        3
+        2
     );
-    assert_eq!(
-        find(&mut first, json!({"tier": "nonsense"})).await["total"],
-        3
-    );
-    assert_eq!(find(&mut first, json!({})).await["total"], 5);
+    for request in [
+        json!({"type": "memory/retrieve/req", "tier": "nonsense"}),
+        json!({"type": "memory/forget/req", "tier": "nonsense", "tags": ["t"]}),
+        json!({"type": "memory/store/req", "entries": [entry(json!("k"), json!(1), "another")]}),
+    ] {
+        let refused = first.ask(request).await;
+        assert_eq!(refused["code"], "schema_violation", "{refused}");
+        assert_eq!(refused["capability_name"], "memory");
+    }
+    assert_eq!(find(&mut first, json!({})).await["total"], 4);
     let mut second = agent(&host, "ada", "B").await;
     assert_eq!(
         find(&mut second, json!({"query": "words"})).await["total"],
-        4
+        3
     );
     let mut other = agent(&host, "bob", "C").await;
     let found = find(&mut other, json!({"query": "words"})).await;
     assert_eq!(keys(&found), ["in semantic"]);
+}
+
+/// Seed 002, "Message Ordering": messages of a session are processed in order of arrival.
+/// Proves M-34.
+#[tokio::test]
+async fn pipelined_stores_are_all_there_for_the_read_behind_them() {
+    let mut agent = one().await;
+    for number in 0..30 {
+        let entry = entry(json!(format!("k{number}")), json!(number), "episodic");
+        agent
+            .say(json!({"type": "memory/store/req", "entries": [entry]}))
+            .await;
+    }
+    agent
+        .say(json!({"type": "memory/retrieve/req", "limit": 100}))
+        .await;
+    for _ in 0..30 {
+        assert_eq!(agent.hear().await["type"], "memory/store/resp");
+    }
+    assert_eq!(agent.hear().await["total"], 30);
 }
 
 /// Every verb, tried across agents and sessions.

@@ -41,6 +41,8 @@ pub struct LeftOut {
 pub struct McpServer {
     /// Its name, which its tools have before theirs.
     pub name: String,
+    /// The name that it is listed with, if that is another one.
+    pub title: Option<String>,
     /// Where it is.
     pub place: McpPlace,
     /// How long a request may take without progress.
@@ -110,6 +112,7 @@ impl McpServer {
     pub const fn new(name: String, place: McpPlace) -> Self {
         Self {
             name,
+            title: None,
             place,
             timeout: TIMEOUT,
             auto_reconnect: true,

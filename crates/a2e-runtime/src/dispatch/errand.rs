@@ -65,7 +65,7 @@ impl Errand {
             depth: self.depth,
             takes: Takes::Usual,
         };
-        let request = Request::new(&self.session, id.into(), body, asker);
+        let request = Request::new(&self.session, id.into(), body, asker)?;
         Box::pin(request.run(|| Ok(()))).await
     }
 }

@@ -102,7 +102,9 @@ impl Driver {
             };
             return self.resolve(work, request, Next::Release(approved));
         }
-        normalize(&mut request.message);
+        if let Err(failure) = normalize(&mut request.message) {
+            return self.finish_work(token, Finished::refused(failure));
+        }
         let Some(known) = &self.known else {
             return self.finish_work(token, Finished::refused(failures::unauthorized()));
         };

@@ -40,7 +40,7 @@ fn members(tag: Tag) -> Members {
         // An empty namespace is written out.
         Tag::MemoryInitRequest => ("", "namespace", "scope metadata"),
         // An id is one session's own; without it, it is the memory of the namespace `default`. Unknown tiers
-        // are written as what they stand for.
+        // are refused.
         Tag::MemoryStoreRequest => ("", "memory_id", "entries"),
         Tag::MemoryRetrieveRequest => {
             ("tier", "memory_id", "keys query tags limit min_score after")
@@ -171,7 +171,7 @@ fn selector_that_may_be_left_out_is_open_only_then() {
             for (value, expected) in [("\"\"", Some(member)), ("\"episodic\"", None)] {
                 let text = format!(r#"{{"type":"{name}","id":"1","{member}":{value}}}"#);
                 let mut message = decoded(&text).unwrap();
-                normalize(&mut message);
+                normalize(&mut message).unwrap();
                 assert_eq!(open_selector(&message.body), expected, "{text}");
             }
         }
@@ -179,16 +179,8 @@ fn selector_that_may_be_left_out_is_open_only_then() {
 }
 
 #[test]
-fn unknown_words_are_written_as_what_they_stand_for() {
+fn what_is_left_out_is_written_as_what_it_stands_for() {
     for (text, expected) in [
-        (
-            r#"{"type":"memory/retrieve/req","tier":"nothing"}"#,
-            r#""tier":"episodic""#,
-        ),
-        (
-            r#"{"type":"memory/forget/req","tier":"nothing"}"#,
-            r#""tier":"episodic""#,
-        ),
         (
             r#"{"type":"memory/store/req","entries":[{"key":"k","content":1,"tier":""}]}"#,
             r#""tier":"episodic""#,
@@ -198,16 +190,40 @@ fn unknown_words_are_written_as_what_they_stand_for() {
             r#""namespace":"default""#,
         ),
         (
+            r#"{"type":"mcp/server/register/req","config":{"name":"files"}}"#,
+            r#""server_id":"files""#,
+        ),
+        (
             r#"{"type":"env/render/req","episode_id":"e","mode":null}"#,
             r#""mode":"screenshot""#,
         ),
     ] {
         let mut message = decoded(text).unwrap();
-        normalize(&mut message);
+        normalize(&mut message).unwrap();
         let mut written = Vec::new();
         message.encode_to(&mut written, a2e_wire::Charset::Utf8);
         let written = String::from_utf8(written).unwrap();
         assert!(written.contains(expected), "{written}");
+    }
+}
+
+/// Seed 001 lists the tiers: `working`, `episodic`, `semantic`.
+#[test]
+fn unknown_memory_tier_is_a_schema_violation() {
+    for text in [
+        r#"{"type":"memory/retrieve/req","tier":"nothing"}"#,
+        r#"{"type":"memory/forget/req","tier":"Working"}"#,
+        r#"{"type":"memory/store/req","entries":[{"key":"k","content":1,"tier":"working"},
+            {"key":"l","content":1,"tier":"nothing"}]}"#,
+    ] {
+        let failure = normalize(&mut decoded(text).unwrap()).unwrap_err();
+        assert_eq!(failure.code, ErrorCode::SchemaViolation, "{text}");
+        assert_eq!(failure.capability, Some(a2e_wire::Capability::Memory));
+        assert!(
+            failure
+                .message
+                .contains("`working`, `episodic` and `semantic`")
+        );
     }
 }
 

@@ -57,11 +57,16 @@ impl Mcp {
     /// What an agent says of a server, if it may be so.
     fn settings(&self, config: &McpServerConfig<'_>) -> Result<McpServer, Failure> {
         let wrong = |text: &str| failed(ErrorCode::InvalidMessage, text);
-        let name = config.server_id.as_str();
-        if !is_server_name(name) {
+        let id = config.server_id.as_str();
+        if !is_server_name(id) {
             return Err(wrong(
-                "`server_id` must be 1 to 64 letters, digits, `-`, `.` and single `_`, not signs alone",
+                "`server_id`, or `name` without it, must be 1 to 64 letters, digits, `-`, `.` and single `_`, \
+                 not signs alone",
             ));
+        }
+        if config.name.len() > MAX_TITLE {
+            let text = format!("`name` may have {MAX_TITLE} bytes");
+            return Err(wrong(&text));
         }
         let pairs = |map: &a2e_wire::Map<'_, Cow<'_, str>>| {
             let pairs = map.iter();
@@ -92,7 +97,8 @@ impl Mcp {
                 return Err(failed(ErrorCode::McpTransportError, &text));
             }
         };
-        let mut server = McpServer::new(name.to_owned(), place);
+        let mut server = McpServer::new(id.to_owned(), place);
+        server.title = (!config.name.is_empty()).then(|| config.name.to_string());
         if let Some(seconds) = u64::try_from(config.timeout).ok().filter(|it| *it > 0) {
             server.timeout = Duration::from_secs(seconds.min(MAX_TIMEOUT));
         }
@@ -453,6 +459,9 @@ fn counted<'a, T: Send + 'a>(
 
 /// The longest that an agent may let a server take, in seconds.
 const MAX_TIMEOUT: u64 = 24 * 60 * 60;
+
+/// The longest name that a server is listed with, in bytes.
+const MAX_TITLE: usize = 256;
 
 /// How many bytes two addresses have in common at their beginning.
 fn common(one: &str, other: &str) -> usize {

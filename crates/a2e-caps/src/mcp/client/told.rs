@@ -44,7 +44,8 @@ impl Server {
             McpPlace::Sse(_) => McpTransport::Sse,
         };
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let name = self.name().to_owned();
+        let id = self.name().to_owned();
+        let name = self.settings.title.clone().unwrap_or_else(|| id.clone());
         McpServerInfo {
             status: told.status.unwrap_or(McpServerStatus::Disconnected),
             mcp_version: told.version.into(),
@@ -57,7 +58,7 @@ impl Server {
                 .unwrap_or_default(),
             error: told.error.into(),
             connected_at: told.connected_at,
-            ..McpServerInfo::new(name.clone().into(), name.into(), transport)
+            ..McpServerInfo::new(id.into(), name.into(), transport)
         }
     }
 }
