@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use crate::step::{RELEASE, cargo, show, workspace};
 
@@ -35,44 +36,88 @@ const LIBRARIES: [&str; 5] = [
     "libm.so.6",
 ];
 
+/// The largest archive that is released, in bytes.
+const MAX_ARCHIVE: u64 = 25 << 20;
+
+/// What is done with an archive in a namespace that has nothing else.
+const FIRST_CALL: &str = "sh /dist/install.sh && .local/bin/frith call echo '{\"text\": \"hi\"}'";
+
+/// An archive.
+pub(crate) struct Packed {
+    program: PathBuf,
+    archive: PathBuf,
+}
+
+/// Packs a program, or the release build, and tries the archive.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
-    let program = match words {
-        [] => {
-            show(&mut cargo(RELEASE))?;
-            workspace().join("target/release/frith")
-        }
-        [program] => PathBuf::from(program),
+    let packed = match words {
+        [] => release()?,
+        [program] => pack(Path::new(program))?,
         _ => return Err("usage: cargo xtask dist [PROGRAM]".to_owned()),
     };
-    let needed = needed(&program)?;
-    let version = said(Command::new(&program).arg("--version"))?;
+    for file in [&packed.program, &packed.archive] {
+        println!("{:>10.1} MiB  {}", mebibytes(size(file)?), file.display());
+    }
+    println!("needs {} or newer", needed(&packed.program)?);
+    Ok(())
+}
+
+/// Builds and packs what is released: it is small enough, and packed again it is the same.
+pub(crate) fn release() -> Result<Packed, String> {
+    show(&mut cargo(RELEASE))?;
+    let program = workspace().join("target/release/frith");
+    let first = pack(&program)?;
+    let bytes = read(&first.archive)?;
+    let second = pack(&program)?;
+    if read(&second.archive)? != bytes {
+        return Err("the same program was packed into two different archives".to_owned());
+    }
+    match size(&second.archive)? {
+        ..=MAX_ARCHIVE => Ok(second),
+        size => Err(format!(
+            "the archive has {:.1} MiB, more than 25",
+            mebibytes(size)
+        )),
+    }
+}
+
+/// Packs the program that the tests have built, and tries the archive.
+pub(crate) fn debug() -> Result<(), String> {
+    pack(&workspace().join("target/debug/frith")).map(drop)
+}
+
+/// Makes an archive of a program, and tries it.
+fn pack(program: &Path) -> Result<Packed, String> {
+    needed(program)?;
+    let version = said(Command::new(program).arg("--version"))?;
     let version = version.trim().replace(' ', "-");
     let name = format!("{version}-{}-linux", std::env::consts::ARCH);
     let dist = workspace().join("target/dist");
+    let _ = fs::remove_dir_all(&dist);
     let folder = dist.join(&name);
-    let _ = fs::remove_dir_all(&folder);
-    gather(&program, &folder)?;
-    let archive = dist.join(format!("{name}.tar.gz"));
-    // The same files give the same archive.
-    let tar = "--sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf";
-    let tar = Command::new("tar")
-        .args(tar.split(' '))
-        .arg(&archive)
-        .arg("-C")
-        .arg(&dist)
-        .arg(&name)
-        .status();
-    match tar {
-        Ok(status) if status.success() => {}
-        other => return Err(format!("tar: {other:?}")),
-    }
-    try_out(&archive, &dist.join("try"), &name, &version)?;
-    for file in [folder.join("bin/frith"), archive] {
-        let size = fs::metadata(&file).map_err(|error| cannot(&file, &error))?;
-        println!("{:>10.1} MiB  {}", mebibytes(size.len()), file.display());
-    }
-    println!("needs {needed} or newer");
-    Ok(())
+    gather(program, &folder)?;
+    let archive = format!("{name}.tar.gz");
+    // The same files give the same archive, whoever packs them and when.
+    let tar = "--sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --mode=u=rwX,go=rX";
+    said(
+        Command::new("tar")
+            .args(tar.split(' '))
+            .arg("--use-compress-program=gzip -n")
+            .args(["-cf", &archive, &name])
+            .current_dir(&dist),
+    )?;
+    let sums = said(Command::new("sha256sum").arg(&archive).current_dir(&dist))?;
+    write(&dist.join("SHA256SUMS"), sums.as_bytes())?;
+    let script = read(&workspace().join("install.sh"))?;
+    write(&dist.join("install.sh"), &script)?;
+    let program = folder.join("bin/frith");
+    looks_up_names(&program)?;
+    try_out(&dist)?;
+    refuses_another(&dist, &archive)?;
+    Ok(Packed {
+        program,
+        archive: dist.join(archive),
+    })
 }
 
 /// The glibc that the program needs; that it needs nothing else is checked.
@@ -114,23 +159,16 @@ fn newest_glibc(headers: &str) -> Result<Vec<u32>, String> {
 
 /// Puts everything where it belongs.
 fn gather(program: &Path, folder: &Path) -> Result<(), String> {
-    let put = |name: &str, bytes: &[u8]| {
-        let file = folder.join(name);
-        let made = file.parent().map_or(Ok(()), fs::create_dir_all);
-        made.and_then(|()| fs::write(&file, bytes))
-            .map_err(|error| cannot(&file, &error))
-    };
+    let put = |name: &str, bytes: &[u8]| write(&folder.join(name), bytes);
     for (from, to) in FILES {
-        let from = workspace().join(from);
-        let bytes = fs::read(&from).map_err(|error| cannot(&from, &error))?;
-        put(to, &bytes)?;
+        put(to, &read(&workspace().join(from))?)?;
     }
     for (shell, to) in COMPLETIONS {
         let text = said(Command::new(program).args(["completions", shell]))?;
         put(to, text.as_bytes())?;
     }
     let pages = folder.join("share/man/man1");
-    said(Command::new(program).arg("man").arg(&pages))?;
+    said(Command::new(program).args(["man", "--folder"]).arg(&pages))?;
     put("bin/frith", &[])?;
     let to = folder.join("bin/frith");
     // Names of functions stay, for reports of crashes; what debuggers want does not.
@@ -143,23 +181,50 @@ fn gather(program: &Path, folder: &Path) -> Result<(), String> {
     )
 }
 
-/// What was packed is unpacked and run.
-fn try_out(archive: &Path, folder: &Path, name: &str, version: &str) -> Result<(), String> {
-    let _ = fs::remove_dir_all(folder);
-    fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
-    show(
-        Command::new("tar")
-            .arg("-xzf")
-            .arg(archive)
-            .arg("-C")
-            .arg(folder),
+/// Installs the archive where nothing else is, and calls a tool.
+fn try_out(dist: &Path) -> Result<(), String> {
+    let root = dist.join("root");
+    fs::create_dir(&root).map_err(|error| cannot(&root, &error))?;
+    let clean = workspace().join("xtask/src/dist/clean.sh");
+    let start = Instant::now();
+    let unshare = "--user --map-root-user --mount --net --pid --fork sh";
+    let found = said(
+        Command::new("unshare")
+            .args(unshare.split(' '))
+            .arg(clean)
+            .args([dist, &root])
+            .arg(FIRST_CALL),
     )?;
-    let program = folder.join(name).join("bin/frith");
-    looks_up_names(&program)?;
-    let found = said(Command::new(&program).arg("--version"))?;
-    match found.trim().replace(' ', "-") == version {
-        true => fs::remove_dir_all(folder).map_err(|error| cannot(folder, &error)),
-        false => Err(format!("{} says that it is {found}", program.display())),
+    fs::remove_dir(&root).map_err(|error| cannot(&root, &error))?;
+    match found.contains("\"text\": \"hi\"") {
+        true => println!(
+            "the first result after {:.1} s",
+            start.elapsed().as_secs_f64()
+        ),
+        false => return Err(format!("the installed program answered {found}")),
+    }
+    Ok(())
+}
+
+/// An archive that is not the one in the list is not installed.
+fn refuses_another(dist: &Path, archive: &str) -> Result<(), String> {
+    let other = dist.join("other");
+    let made = fs::create_dir(&other);
+    made.map_err(|error| cannot(&other, &error))?;
+    write(&other.join("SHA256SUMS"), &read(&dist.join("SHA256SUMS"))?)?;
+    write(&other.join(archive), b"another")?;
+    let mut install = Command::new("sh");
+    install
+        .arg(dist.join("install.sh"))
+        .arg("--from")
+        .arg(&other);
+    install.arg("--prefix").arg(other.join("prefix"));
+    let refused = said(&mut install);
+    let is_there = other.join("prefix").exists();
+    fs::remove_dir_all(&other).map_err(|error| cannot(&other, &error))?;
+    match refused {
+        Err(why) if why.contains("nothing was installed") && !is_there => Ok(()),
+        other => Err(format!("an archive that was changed: {other:?}")),
     }
 }
 
@@ -189,6 +254,22 @@ fn said(command: &mut Command) -> Result<String, String> {
             String::from_utf8_lossy(&output.stderr)
         )),
     }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    fs::read(file).map_err(|error| cannot(file, &error))
+}
+
+/// Writes a file, in a folder that is made if there is none.
+fn write(file: &Path, bytes: &[u8]) -> Result<(), String> {
+    let made = file.parent().map_or(Ok(()), fs::create_dir_all);
+    made.and_then(|()| fs::write(file, bytes))
+        .map_err(|error| cannot(file, &error))
+}
+
+fn size(file: &Path) -> Result<u64, String> {
+    let metadata = fs::metadata(file).map_err(|error| cannot(file, &error))?;
+    Ok(metadata.len())
 }
 
 fn cannot(file: &Path, error: &std::io::Error) -> String {

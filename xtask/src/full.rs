@@ -2,7 +2,7 @@
 
 use crate::step::{Tally, cargo};
 use crate::tools::HACK;
-use crate::{bench, fuzz, test};
+use crate::{bench, dist, fuzz, test};
 
 /// Tests that take too long for every day.
 const MILLION: &str = "test(/a_million_entries/)";
@@ -30,6 +30,10 @@ pub(crate) fn run() -> Result<(), String> {
         "every way in which work ends",
         cargo("nextest run --workspace --all-features --locked --run-ignored only")
             .args(["-E", DONE_ONCE]),
+    );
+    tally.check(
+        "release archive: size, same bytes",
+        dist::release().map(drop),
     );
     tally.close()?;
     fuzz::run(&[])?;

@@ -30,7 +30,8 @@ usage: cargo xtask COMMAND
                             audit, store, memory, learn, mcp, tools, chain, env, a2e, a2a,
                             a2a-load, bridge
   dist [PROGRAM]            an archive of the program with completions, pages and the systemd unit,
-                            tried out; builds the release with all features unless one is given";
+                            its SHA-256 and install.sh, installed and tried where nothing else is;
+                            of the release build unless a program is given";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

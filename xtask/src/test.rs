@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::step::{Tally, cargo};
 use crate::tools::{DENY, NEXTEST, ensure_debian};
-use crate::{npm, python};
+use crate::{dist, npm, python};
 
 /// Tests with a step of their own, so that the report names them.
 const ALL: &str = "--workspace --all-features";
@@ -52,6 +52,8 @@ pub(crate) fn run() -> Result<(), String> {
         "README, demo (default features)",
         temporary.of(&mut nextest("--package frith", NEWCOMER)),
     );
+    // With the program that the last tests have built.
+    tally.check("archive, installed where nothing else is", dist::debug());
     tally.step(
         "examples in the documents",
         temporary.of(&mut cargo("test --workspace --all-features --locked --doc")),
