@@ -576,7 +576,7 @@ fn words_that_mean_nothing() {
         ),
         (
             "plugins: [{name: a, type: remote_plugin, url: 'tcp:x', capabilities: [tools, memori]}]",
-            "1:72: `plugins[0].capabilities[1]` is no capability: `memori`; did you mean `memory`?",
+            "1:78: `plugins[0].capabilities[1]` is no capability: `memori`; did you mean `memory`?",
         ),
     ] {
         let error = mistakes(text, Format::Yaml);

@@ -37,7 +37,10 @@ fn a_node_says_how_it_is() {
     assert!(seq(&during) > seq(&before), "{before} {during}");
     let (status, out, _) = frith(&["status", "--data", data], "");
     assert_eq!(status, 0);
-    assert!(out.contains("sessions 1; 1 call is held"), "{out}");
+    assert!(
+        out.contains("sessions 1; 1 call is waiting for approval"),
+        "{out}"
+    );
     node.signal("-KILL");
     node.wait();
     let (status, _, error) = frith(&["status", "--data", data], "");

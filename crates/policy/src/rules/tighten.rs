@@ -10,7 +10,7 @@ use super::{Effect, Known, Rule, Rules};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Loosening {
     /// A rule or default lets calls through for which there was no such rule before.
-    #[error("`{new}` may {effect} {calls} that nothing before did as a whole")]
+    #[error("`{new}` may decide `{effect}` for {calls} that nothing before did as a whole")]
     Unfounded {
         /// The new rule, or the place of the default.
         new: String,
@@ -21,7 +21,7 @@ pub enum Loosening {
     },
     /// A rule or default lets calls through that an old one would have caught first.
     #[error(
-        "`{new}` may {effect} {calls} that `{old}` of before caught first, and nothing \
+        "`{new}` may decide `{effect}` for {calls} that `{old}` of before caught first, and nothing \
          before `{new}` catches all of these now"
     )]
     Uncaught {

@@ -260,7 +260,7 @@ fn mistakes_name_their_places() {
             "policy.rate_limit",
             "policy.repeat.calls",
             "policy.repeat.window",
-            "policy.repeat.then",
+            "policy.repeat.action",
         ]
     );
     let section = json!({"rate_limit": 0, "rate_period": 2_592_001});

@@ -100,13 +100,13 @@ fn what_loosens() {
     );
     assert_eq!(
         text.to_string(),
-        "`policy.rules[0]` may hold calls of `tools` that `policy.rules[0]` of before caught first, \
+        "`policy.rules[0]` may decide `require_approval` for calls of `tools` that `policy.rules[0]` of before caught first, \
          and nothing before `policy.rules[0]` catches all of these now"
     );
     let memory = json!({"capability": "memory", "name": "x", "action": "allow"});
     assert_eq!(
         looser(&json!([]), &json!([memory])).to_string(),
-        "`policy.rules[0]` may allow calls of `memory` that nothing before did as a whole"
+        "`policy.rules[0]` may decide `allow` for calls of `memory` that nothing before did as a whole"
     );
 }
 
@@ -173,7 +173,7 @@ fn rules_for_all_capabilities() {
     let reason = tightens(&rules(&none), &rules(&ask(APPROVE))).unwrap_err();
     assert_eq!(
         reason.to_string(),
-        "`ask` may hold calls of `memory` that nothing before did as a whole"
+        "`ask` may decide `require_approval` for calls of `memory` that nothing before did as a whole"
     );
 }
 
