@@ -15,7 +15,7 @@ pub(crate) use key::multibase_key;
 pub use web::DidWeb;
 pub(crate) use web::is_public_name;
 
-use crate::{Peer, VerifyingKey};
+use crate::Peer;
 
 /// The name of an agent, in the one spelling it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,15 +62,6 @@ impl Did {
             "web" => DidWeb::parse(id).map(Self::Web),
             "github" => DidGithub::parse(id).map(Self::Github),
             _ => Err(DidError::UnsupportedMethod),
-        }
-    }
-
-    /// The key that the name is, if it is one.
-    #[must_use]
-    pub const fn key(&self) -> Option<&VerifyingKey> {
-        match self {
-            Self::Key(did) => Some(did.key()),
-            Self::Web(_) | Self::Github(_) => None,
         }
     }
 

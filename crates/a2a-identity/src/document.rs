@@ -212,7 +212,7 @@ fn method_key(method: &Object<'_>, owner: &Did) -> Result<Option<Key>, DocumentE
             let jwk = method.get("publicKeyJwk");
             let jwk = jwk.ok_or(DocumentError::Method("publicKeyJwk is missing"))?;
             let jwk = PublicKey::read(jwk)?;
-            match read_key_bytes(&jwk, &[]) {
+            match read_key_bytes(&jwk) {
                 Ok(key) => key,
                 // A key of another kind.
                 Err(KeyProblem::Member(_)) => return Ok(None),

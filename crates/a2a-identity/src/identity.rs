@@ -293,7 +293,7 @@ fn read_own_key(value: &Value<'_>) -> Option<OwnKey> {
     let public = <PublicKey as a2a_wire::Read>::read(value).ok()?;
     let signs_from = value.as_object()?.get("signs_from")?;
     Some(OwnKey {
-        key: crate::keyset::read_key_bytes(&public, &[]).ok()?,
+        key: crate::keyset::read_key_bytes(&public).ok()?,
         kid: public.kid?,
         signs_from: <UnixSeconds as a2a_wire::Read>::read(signs_from).ok()?,
         status: KeyStatus::of(public.status.as_ref().map(Word::as_str)),

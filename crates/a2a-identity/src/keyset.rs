@@ -97,29 +97,20 @@ impl KeySet {
     /// # Errors
     /// If any of them is wrong.
     pub fn read(keys: &[PublicKey], signed_at: Option<UnixSeconds>) -> Result<Self, KeySetError> {
-        let set = Self::read_among(keys, &[])?;
-        Ok(match signed_at {
-            Some(timestamp) => set.signed_at(timestamp),
-            None => set,
-        })
-    }
-
-    /// The same for keys of which some are likely to be among those that were decoded before: nothing
-    /// else depends on these.
-    ///
-    /// # Errors
-    /// As [`KeySet::read`].
-    pub fn read_among(keys: &[PublicKey], known: &[&VerifyingKey]) -> Result<Self, KeySetError> {
         if keys.len() > MAX_KEYS {
             return Err(KeySetError::TooMany(keys.len()));
         }
         let wrong = |index, problem| KeySetError::Key { index, problem };
         let mut set = Vec::new();
         for (index, key) in keys.iter().enumerate() {
-            let read = read_key(key, known);
+            let read = read_key(key);
             set.push(read.map_err(|problem| wrong(index, problem))?);
         }
-        Self::new(set)
+        let set = Self::new(set)?;
+        Ok(match signed_at {
+            Some(timestamp) => set.signed_at(timestamp),
+            None => set,
+        })
     }
 
     /// A set of these keys.
@@ -221,23 +212,20 @@ impl KeyStatus {
     }
 }
 
-fn read_key(key: &PublicKey, known: &[&VerifyingKey]) -> Result<Key, KeyProblem> {
+fn read_key(key: &PublicKey) -> Result<Key, KeyProblem> {
     if key.d.is_some() {
         return Err(KeyProblem::PrivatePart);
     }
     Ok(Key {
         kid: key.kid.clone().ok_or(KeyProblem::NoKid)?,
-        key: read_key_bytes(key, known)?,
+        key: read_key_bytes(key)?,
         status: KeyStatus::of(key.status.as_ref().map(|word| word.as_str())),
         expires_at: key.expires_at.and_then(|end| end.0),
     })
 }
 
 /// The key of a JWK, whatever its name and state.
-pub(crate) fn read_key_bytes(
-    key: &PublicKey,
-    known: &[&VerifyingKey],
-) -> Result<VerifyingKey, KeyProblem> {
+pub(crate) fn read_key_bytes(key: &PublicKey) -> Result<VerifyingKey, KeyProblem> {
     if key.d.is_some() {
         return Err(KeyProblem::PrivatePart);
     }
@@ -267,8 +255,5 @@ pub(crate) fn read_key_bytes(
     };
     let bytes = base64url::decode_padded(text.as_str()).map_err(|_| KeyProblem::NoBytes)?;
     let bytes: [u8; 32] = bytes.try_into().map_err(|_| KeyProblem::NoBytes)?;
-    match known.iter().find_map(|known| known.if_spelled(&bytes)) {
-        Some(key) => Ok(key),
-        None => Ok(VerifyingKey::from_bytes(&bytes)?),
-    }
+    Ok(VerifyingKey::from_bytes(&bytes)?)
 }

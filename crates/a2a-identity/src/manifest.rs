@@ -344,8 +344,7 @@ fn check_signature(
     root: Option<&RootKeys>,
     rules: &ManifestRules<'_>,
 ) -> Result<(crate::Verified<ManifestPayload>, KeySet, bool), ManifestError> {
-    let known = root.map(RootKeys::known).unwrap_or_default();
-    let listed = KeySet::read_among(&manifest.public_keys, &known)?;
+    let listed = KeySet::read(&manifest.public_keys, None)?;
     let jws = manifest.manifest_signature.as_ref();
     let jws = jws.ok_or(JwsError::Form("there is none"))?;
     let signed: Signed<ManifestPayload> = Signed::parse(jws, rules.peer)?;

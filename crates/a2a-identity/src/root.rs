@@ -46,17 +46,6 @@ impl PublishedKeys {
 }
 
 impl RootKeys {
-    /// Those that are known before a manifest is read.
-    pub(crate) fn known(&self) -> Vec<&VerifyingKey> {
-        match self {
-            Self::DidKey(key) => vec![key],
-            Self::Document(_) | Self::Published(_) => {
-                let keys = self.set().into_iter().flat_map(KeySet::iter);
-                keys.map(|key| &key.key).collect()
-            }
-        }
-    }
-
     /// The keys with their names; a did:key has none of its own.
     #[must_use]
     pub const fn set(&self) -> Option<&KeySet> {

@@ -25,7 +25,7 @@ const RANDOM: &[&str] = &["rand", "rand_core", "getrandom", "fastrand", "uuid"];
 const HASH: &[&str] = &["sha2"];
 #[rustfmt::skip]
 const CRYPTO: &[&str] = &[
-    "ed25519-dalek", "curve25519-dalek", "x25519-dalek", "fiat-crypto", "aws-lc-rs", "ring", "rustls",
+    "ed25519-dalek", "x25519-dalek", "aws-lc-rs", "ring", "rustls",
     "chacha20poly1305", "hkdf", "hmac", "openssl",
 ];
 const SOCKETS: &[&str] = &["socket2", "mio", "hyper", "rustls", "reqwest"];
@@ -76,7 +76,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("a2a-wire", &["thiserror"]),
     ("policy", &["jpx-core", "serde", "serde_json", "thiserror"]),
     ("a2a-identity", &[
-        "aws-lc-rs", "bs58", "chacha20poly1305", "curve25519-dalek", "ed25519-dalek", "fiat-crypto", "hkdf", "pkcs8", "sha2", "thiserror",
+        "bs58", "chacha20poly1305", "ed25519-dalek", "hkdf", "pkcs8", "sha2", "thiserror",
         "x25519-dalek", "zeroize",
     ]),
     ("a2a-session", &["thiserror"]),

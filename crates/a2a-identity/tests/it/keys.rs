@@ -49,32 +49,6 @@ fn all_forms_of_the_profile_are_taken() {
     }
 }
 
-/// Which keys were decoded before makes no difference to what is read.
-#[test]
-fn known_keys_are_read_like_others() {
-    let known = [key(1), key(3)].map(|key| key.verifying_key());
-    let identity = canonical::base64url::encode(&{
-        let mut bytes = [0; 32];
-        bytes[0] = 1;
-        bytes
-    });
-    for keys in [
-        json!([jwk("a", 1), jwk("b", 2), jwk("c", 3)]),
-        json!([jwk("a", 2)]),
-        json!([jwk("a", 1), jwk("b", 1)]),
-        json!([jwk("a", 1), jwk("a", 3)]),
-        json!([]),
-        json!([with(json!({"status": "revoked", "expires_at": 5}))]),
-        json!([with(json!({"kty": "RSA"}))]),
-        json!([with(json!({"d": "x"}))]),
-        json!([with(json!({"key": identity}))]),
-    ] {
-        let keys = Vec::<PublicKey>::read(&Value::from_serialize(&keys).unwrap()).unwrap();
-        let read = KeySet::read_among(&keys, &known.each_ref());
-        assert_eq!(read, KeySet::read(&keys, None), "{keys:?}");
-    }
-}
-
 #[test]
 fn threat_53_keys_that_are_none() {
     let x = jwk("k", 2)["key"].clone();

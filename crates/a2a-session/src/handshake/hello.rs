@@ -227,7 +227,7 @@ impl<'m> Claimed<'m> {
         let manifest_hash = self.hello.manifest_hash.parse();
         let manifest_hash =
             manifest_hash.map_err(|error| invalid(format!("manifest_hash: {error}")))?;
-        let claimed = KeySet::read_among(&self.hello.public_keys, did.key().as_slice());
+        let claimed = KeySet::read(&self.hello.public_keys, None);
         let claimed = claimed.map_err(|error| invalid(error.to_string()))?;
         if let Did::Key(key) = &did
             && !claimed.iter().any(|claimed| claimed.key == *key.key())

@@ -170,7 +170,7 @@ impl Attempt {
         let manifest_hash = challenge.manifest_hash.parse();
         let manifest_hash = manifest_hash
             .map_err(|_| Failure::new(ErrorCode::InvalidManifest, "manifest_hash is no hash"))?;
-        let claimed = KeySet::read_among(&challenge.public_keys, did.key().as_slice());
+        let claimed = KeySet::read(&challenge.public_keys, None);
         let claimed = claimed.map_err(|error| unverified(error.to_string()))?;
         let inline = challenge.extensions.as_ref();
         let inline = inline.and_then(|it| it.manifest.as_ref());
