@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use a2e_wire::messages::base::HandshakeReason;
 use canonical::{Digest, base64url};
 use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq as _;
 
 use crate::auth::{Authenticator, Identity, Login, Source};
 use crate::data_dir::Claim;
@@ -285,7 +286,7 @@ impl Tokens {
         let hash = Digest::of(token.as_bytes());
         let mut found = None;
         for entry in self.all() {
-            if same(entry.hash.as_bytes(), hash.as_bytes()) {
+            if entry.hash.as_bytes().ct_eq(hash.as_bytes()).into() {
                 found = Some(&entry.agent);
             }
         }
@@ -358,12 +359,6 @@ fn random<const N: usize>() -> Result<[u8; N], TokenError> {
 fn unix_seconds() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs()
-}
-
-/// Compares in a time that does not tell where two hashes differ.
-fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
-    let difference = a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b));
-    std::hint::black_box(difference) == 0
 }
 
 #[cfg(test)]
