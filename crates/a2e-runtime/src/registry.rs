@@ -227,7 +227,7 @@ impl Registry {
 }
 
 /// Whether a request of the catalogue only reads, whichever plugin serves it.
-const fn only_reads(tag: Tag) -> bool {
+pub(crate) const fn only_reads(tag: Tag) -> bool {
     matches!(
         tag,
         Tag::ToolListRequest

@@ -25,6 +25,7 @@ use crate::idempotency::{Begun, Ending, Follow, IdempotencyCache, Key, Outcome a
 use crate::in_flight::AGENT_LIMIT;
 use crate::metrics::{Ended, add, subtract};
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, SendError};
+use crate::registry::only_reads;
 use crate::resolution::{Resolution, normalize, open_selector};
 use crate::session::Session;
 use crate::snapshot::SnapshotMode;
@@ -53,7 +54,7 @@ pub(super) struct Work {
     job: Option<Job>,
     /// and then the task that does it.
     pub(super) task: Option<AbortHandle>,
-    /// Its entry in the agent's idempotency cache; none if it has no id or is a retry.
+    /// Its entry in the agent's idempotency cache; none if it has no id, only reads, or is a retry.
     idempotency: Option<(Arc<IdempotencyCache>, Key)>,
     /// What it needs to go on, while it is found out what it stands for.
     pub(super) resolving: Option<Resolving>,
@@ -131,7 +132,8 @@ impl Driver {
             Ok(slot) => work.slot = Some(slot),
             Err(failure) => return self.end_work(token, Some(work), Finished::refused(failure)),
         }
-        if !work.id.is_empty() {
+        // What only reads is executed again: a retry needs no response that was kept.
+        if !work.id.is_empty() && !work.tag.is_some_and(only_reads) {
             let cache = &known.idempotency;
             match cache.begin(started, &work.id, Arc::clone(&request.line)) {
                 Begun::New(key) => work.idempotency = Some((Arc::clone(cache), key)),

@@ -310,6 +310,34 @@ async fn however_often_a_request_waits_it_is_answered() {
     }
 }
 
+/// A retry of a request that only reads is executed: its response was not kept, which may be large. Its
+/// id is free for another request.
+#[tokio::test]
+async fn request_that_only_reads_is_executed_again() {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&lists);
+    let host = demo()
+        .plugin(Made {
+            name: "lists",
+            priority: 9,
+            exclusive: true,
+            serves: Serves::Tags(vec![Tag::ToolListRequest]),
+            handle: move |_, _| -> BoxFuture<'static, _> {
+                counter.fetch_add(1, Ordering::SeqCst);
+                Box::pin(async { Ok(Outcome::answer(answer())) })
+            },
+        })
+        .build();
+    let mut wire = Wire::connected(Transport::Memory, &host).await;
+    for count in 1..=2 {
+        let request = r#"{"type":"tool/list/req","id":"l"}"#;
+        assert_eq!(wire.ask_line(request).await["type"], "tool/list/resp");
+        assert_eq!(lists.load(Ordering::SeqCst), count);
+    }
+    let request = r#"{"type":"tool/call/req","id":"l","tool_name":"echo","arguments":{}}"#;
+    assert_eq!(wire.ask_line(request).await["type"], "tool/call/resp");
+}
+
 /// What a request says beside its answer is heard in the order in which it was said.
 #[tokio::test]
 async fn events_after_an_answer_that_was_waited_for() {
