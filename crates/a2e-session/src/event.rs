@@ -22,6 +22,13 @@ pub struct Request {
     pub line: Arc<[u8]>,
 }
 
+impl Request {
+    /// Bytes of memory, about, that it takes: as a line, and read.
+    pub(crate) fn bytes(&self) -> usize {
+        self.line.len().saturating_mul(2)
+    }
+}
+
 /// A handshake whose token must be checked.
 #[derive(Clone, PartialEq)]
 pub struct Login {

@@ -233,8 +233,8 @@ impl HostSession {
         self.start_requests(now);
     }
 
-    /// Bytes of memory, about, that wait in the session: messages that are not sent or are kept for a
-    /// peer that comes back, and requests that wait or are held.
+    /// Bytes of memory, about, that the session takes: messages that are not sent or are kept for a
+    /// peer that comes back, and requests that are not answered.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.outbox.bytes().saturating_add(self.requests.bytes())

@@ -59,6 +59,8 @@ pub(crate) struct Running {
     /// It is not decided yet whether it is done.
     is_undecided: bool,
     touches: Option<Touches>,
+    /// Bytes of memory, about, that the request takes.
+    bytes: usize,
 }
 
 /// Where the events of a request go.
@@ -130,6 +132,7 @@ impl Requests {
             keep_stream: false,
             is_undecided: false,
             touches,
+            bytes: request.bytes(),
         });
         Some(request)
     }
@@ -276,11 +279,10 @@ impl Requests {
             .chain(waiting.map(|request| (request.token, &request.message.envelope.id)))
     }
 
-    /// Bytes of memory, about, that the requests take which wait or are held: each as a line, and read.
+    /// Bytes of memory, about, that all requests take which have no answer.
     pub(crate) fn bytes(&self) -> usize {
-        let waiting = self.waiting.iter().map(|waiting| &waiting.request);
-        let requests = waiting.chain(self.held.iter().map(|held| &held.request));
-        let sizes = requests.map(|request| request.line.len().saturating_mul(2));
+        let waiting = self.waiting.iter().map(|waiting| waiting.request.bytes());
+        let sizes = waiting.chain(self.unanswered().map(|running| running.bytes));
         sizes.fold(0, usize::saturating_add)
     }
 

@@ -302,6 +302,37 @@ fn a_slow_reader_holds_back_events_and_new_requests() {
     assert_eq!(host.started().len(), 1);
 }
 
+/// Requests that wait, run or are held take memory until they are answered.
+#[test]
+fn bytes_of_requests_count_until_they_are_answered() {
+    let mut host = Host::active(Limits {
+        max_parallel: 1,
+        max_replay: 0,
+        ..Limits::default()
+    });
+    let (now, size) = (host.now(), 2 * call("1").to_string().len());
+    let bytes = |host: &mut Host| {
+        host.session.release_sent();
+        host.session.bytes()
+    };
+    host.say(&call("1"));
+    assert_eq!(bytes(&mut host), size, "it runs");
+    host.say(&call("2"));
+    assert_eq!(bytes(&mut host), 2 * size, "one waits");
+    let first = host.started().remove(0);
+    let token = first.token;
+    host.session.hold(now, first).unwrap();
+    host.drain();
+    assert_eq!(bytes(&mut host), 2 * size, "one is held");
+    let second = host.started().remove(0);
+    host.respond(second.token, list());
+    assert_eq!(bytes(&mut host), size);
+    host.session.release(now, token);
+    host.drain();
+    host.respond(token, list());
+    assert_eq!(bytes(&mut host), 0);
+}
+
 /// Bad lines get the right code, and the session goes on.
 /// Proves M-19.
 #[test]
