@@ -2,11 +2,15 @@
 //! its slot is needed.
 
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use a2e_session::{CloseReason, failures};
+use base::LogLimit;
 
 use super::Driver;
+
+/// Sessions that have too many bytes.
+static ENDED: LogLimit = LogLimit::new(10, Duration::from_secs(10));
 
 /// How long a session may be paused before it ends.
 const PAUSED: Duration = Duration::from_secs(10);
@@ -54,7 +58,9 @@ impl Driver {
                 .known
                 .as_ref()
                 .map(|known| &*known.session.identity().agent);
-            tracing::info!(agent, "a session ends: too many bytes wait in it");
+            if let Some(more) = ENDED.admit(Instant::now()) {
+                tracing::info!(agent, "a session ends: too many bytes wait in it{more}");
+            }
         }
         self.session.end(self.now, reason, failure);
     }
