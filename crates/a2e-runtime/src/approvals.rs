@@ -432,9 +432,10 @@ mod tests {
     use store::{Limits, Memory};
 
     use super::*;
-    use crate::auth::Identity;
+    use crate::auth::{Identity, Source};
     use crate::host::Host;
     use crate::session::At;
+    use crate::slots::Holder;
 
     /// A call that is withdrawn with its agent's access is not asked about anew.
     #[tokio::test]
@@ -450,6 +451,10 @@ mod tests {
             is_passing: false,
             retention: Retention::Permanent,
             access: host.inner.access.enter(&ada),
+            bytes: host
+                .inner
+                .slots
+                .account(Holder::of(&ada, Source::Own, true)),
         };
         let commands = host.inner.nobody.clone();
         let question = Question {

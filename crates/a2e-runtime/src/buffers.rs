@@ -1,8 +1,8 @@
 //! Bytes that wait in sessions: what their peers have not read, what is kept for peers that come back,
-//! and requests that are not served yet.
+//! and requests that are not answered; and what remote plugins have sent for an agent.
 //!
 //! They are counted for each agent and in all. From three quarters of either limit on, the heaviest
-//! session of the heaviest agent is paused; past the limit it ends.
+//! session of the heaviest agent is paused, and remote plugins are; past the limit the session ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -87,7 +87,28 @@ impl Buffers {
         }
     }
 
-    /// Bytes that wait in all sessions.
+    /// Counts bytes for an agent that wait in none of its sessions, unless three quarters of a limit would
+    /// be exceeded. Returns whether they are counted.
+    pub(crate) fn take(&self, (holder, class): (&Holder, Class), bytes: usize) -> bool {
+        let mut inner = self.0.lock();
+        let quota = &mut inner.quota;
+        let Limits {
+            total, per_holder, ..
+        } = *quota.limits();
+        let fits = |used: usize, limit| used.saturating_add(bytes) <= soft(limit);
+        fits(quota.held(holder, class), per_holder)
+            && fits(quota.total(), total)
+            && quota.take(holder.clone(), class, bytes).is_ok()
+    }
+
+    /// Bytes that were counted so wait no longer.
+    pub(crate) fn give_back(&self, (holder, class): (&Holder, Class), bytes: usize) {
+        let mut inner = self.0.lock();
+        inner.quota.give_back(holder, class, bytes);
+        inner.resume();
+    }
+
+    /// Bytes that wait for all agents.
     pub(crate) fn total(&self) -> usize {
         self.0.lock().quota.total()
     }
@@ -276,6 +297,27 @@ mod tests {
         first.set(0);
         assert!(!first.signal.is_paused() && !second.signal.is_paused());
         assert_eq!(buffers.total(), 200 * KIB);
+    }
+
+    #[test]
+    fn bytes_beside_sessions_are_taken_up_to_three_quarters() {
+        for limits in [
+            limits(10_000 * KIB, 400 * KIB),
+            limits(400 * KIB, 10_000 * KIB),
+        ] {
+            let buffers = Buffers::new(limits);
+            let session = Session::of(&buffers, "a", 1);
+            session.set(100 * KIB);
+            let agent = (&session.holder, session.class);
+            assert!(buffers.take(agent, 200 * KIB), "at it");
+            assert!(!buffers.take(agent, 1), "past it");
+            assert_eq!(buffers.total(), 300 * KIB);
+            session.set(100 * KIB + 1);
+            assert!(session.signal.is_paused() && !session.has_ended());
+            buffers.give_back(agent, 200 * KIB);
+            assert!(!session.signal.is_paused());
+            assert_eq!(buffers.total(), 100 * KIB + 1);
+        }
     }
 
     #[test]

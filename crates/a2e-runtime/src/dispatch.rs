@@ -16,7 +16,7 @@ use tracing::Instrument;
 
 use crate::access::Access;
 use crate::approvals::{ApprovalDecision, Question, Word};
-use crate::auth::Identity;
+use crate::auth::{Identity, Source};
 use crate::clock::random_id;
 use crate::decision::{
     Asked, RuleName, Verdict, changed, no_operator, not_approved, revoked, still, unrecorded,
@@ -28,6 +28,7 @@ use crate::metrics::Ended;
 use crate::plugin::{Asker, BoxFuture, Context, Outcome, Takes};
 use crate::resolution::{Resolution, normalize, open_selector};
 use crate::session::{At, Session};
+use crate::slots::Holder;
 
 pub use errand::Errand;
 
@@ -97,6 +98,7 @@ impl Host {
     pub fn stand_in_keeping(&self, identity: Identity, retention: Retention) -> StandIn {
         // Nobody knows it, so it may stand for the session's id as well.
         let key = random_id();
+        let holder = Holder::of(&identity, Source::Own, true);
         let at = At {
             host: self.clone(),
             settings: self.settings(),
@@ -104,6 +106,7 @@ impl Host {
             is_passing: true,
             retention,
             access: self.inner.access.enter(&identity),
+            bytes: self.inner.slots.account(holder),
         };
         let commands = self.inner.nobody.clone();
         StandIn {

@@ -9,10 +9,11 @@ mod listed;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use a2e_session::Failure;
 use a2e_wire::{Body, Capability, Enumeration, Message, MessageKind, Namespace, Sender, Tag};
+use base::LogLimit;
 use canonical::Digest;
 use serde_json::json;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -25,6 +26,7 @@ use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
 use crate::resolution::Resolution;
 use crate::secret::Secret;
 use crate::session::Session;
+use crate::slots::ByteCharge;
 
 use configurations::{ConfigurationCounter, ConfigurationState, Gate, LastConfiguration};
 use environments::Environments;
@@ -90,6 +92,9 @@ struct Connection {
     last_configuration: LastConfiguration,
     _child: Option<OwnedSemaphorePermit>,
 }
+
+/// Pushes that our agent does not get.
+static DROPPED: LogLimit = LogLimit::new(10, Duration::from_secs(10));
 
 /// Pushes that wait for our agent to read.
 const WAITING: usize = 1024;
@@ -157,11 +162,17 @@ impl Mount {
 
     /// A session of its own for a session of ours: what comes over it unasked is passed on.
     async fn connect(&self, session: &Arc<Session>) -> Result<Client, ClientError> {
-        let (pushes, mut pushed) = mpsc::channel::<Body<'static>>(WAITING);
-        let name = self.name.clone();
+        let (pushes, mut pushed) = mpsc::channel::<(Body<'static>, ByteCharge)>(WAITING);
+        let (name, bytes) = (self.name.clone(), session.at().bytes.clone());
         let pass_on = Handler::new(move |message: Message<'static>| {
-            if pushes.try_send(message.body).is_err() {
-                tracing::warn!(mount = name, "dropped a push: the agent reads too slowly");
+            let charge = bytes.charge(Client::encode(&message).len());
+            let is_queued =
+                charge.is_some_and(|charge| pushes.try_send((message.body, charge)).is_ok());
+            if !is_queued && let Some(more) = DROPPED.admit(Instant::now()) {
+                tracing::warn!(
+                    mount = name,
+                    "dropped a push: the agent reads too slowly{more}"
+                );
             }
         });
         let weak = Arc::downgrade(session);
@@ -184,7 +195,7 @@ impl Mount {
             });
         }
         tokio::spawn(async move {
-            while let Some(body) = pushed.recv().await {
+            while let Some((body, _charge)) = pushed.recv().await {
                 let Some(session) = weak.upgrade() else { break };
                 if session.push(body).await.is_err() {
                     break;
@@ -319,7 +330,7 @@ impl Mounted {
         gate: Gate,
     ) -> Result<Option<Outcome>, ClientError> {
         let client = &connection.client;
-        let (on_event, mut events) = events::of(client);
+        let (on_event, mut events) = events::of(client, context.session());
         let options = CallOptions {
             timeout: PATIENCE,
             on_event,

@@ -17,6 +17,7 @@ use crate::driver::Command;
 use crate::host::{Host, Settings};
 use crate::plugin::SendError;
 use crate::resolution::Resolution;
+use crate::slots::ByteAccount;
 
 /// One agent's session, as plugins see it: who it is, what they keep for it, and how to reach it.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub(crate) struct At {
     pub(crate) retention: Retention,
     /// That of its identity.
     pub(crate) access: Access,
+    /// Where bytes are counted that wait for its agent.
+    pub(crate) bytes: ByteAccount,
 }
 
 impl std::fmt::Debug for At {

@@ -68,6 +68,21 @@ pub(crate) struct Signal {
     task: AtomicWaker,
 }
 
+/// The agent for whom bytes are counted that wait beside its sessions.
+#[derive(Debug, Clone)]
+pub(crate) struct ByteAccount {
+    slots: Slots,
+    holder: Holder,
+    class: Class,
+}
+
+/// Bytes that wait for an agent, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct ByteCharge {
+    account: ByteAccount,
+    bytes: usize,
+}
+
 /// Waiting bytes of a session are counted in these steps.
 const STEP: usize = 16 * 1024;
 
@@ -135,7 +150,16 @@ impl Slots {
         self.0.buffers.set_limits(buffers);
     }
 
-    /// Bytes that wait in all sessions.
+    /// An account for the bytes that wait for an agent.
+    pub(crate) fn account(&self, (holder, class): (Holder, Class)) -> ByteAccount {
+        ByteAccount {
+            slots: self.clone(),
+            holder,
+            class,
+        }
+    }
+
+    /// Bytes that wait for all agents.
     pub(crate) fn buffered(&self) -> usize {
         self.0.buffers.total()
     }
@@ -267,6 +291,11 @@ impl Slot {
         table.get(&self.number).is_some()
     }
 
+    /// The account for bytes that wait for its agent beside those of the session.
+    pub(crate) fn account(&self) -> ByteAccount {
+        self.slots.account((self.holder.clone(), self.class))
+    }
+
     /// Sets how many bytes wait in the session.
     pub(crate) fn set_bytes(&mut self, bytes: usize) {
         // A few are not worth counting one by one.
@@ -305,6 +334,29 @@ impl Drop for Slot {
         if self.slots.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.slots.0.none_left.notify_waiters();
         }
+    }
+}
+
+impl ByteAccount {
+    /// Counts bytes until the charge is dropped. None if so much waits that what sends them must pause.
+    pub(crate) fn charge(&self, bytes: usize) -> Option<ByteCharge> {
+        let holder = (&self.holder, self.class);
+        let is_taken = self.slots.0.buffers.take(holder, bytes);
+        is_taken.then(|| ByteCharge {
+            account: self.clone(),
+            bytes,
+        })
+    }
+}
+
+impl Drop for ByteCharge {
+    fn drop(&mut self) {
+        let ByteAccount {
+            slots,
+            holder,
+            class,
+        } = &self.account;
+        slots.0.buffers.give_back((holder, *class), self.bytes);
     }
 }
 

@@ -16,7 +16,7 @@ pub struct GlobalLimits {
     pub max_sessions: usize,
     /// Sessions of one agent at once: half of all if there are few.
     pub max_sessions_per_agent: usize,
-    /// Bytes that may wait in all sessions.
+    /// Bytes that may wait in all sessions, and for their agents in remote plugins.
     pub max_buffered: usize,
     /// Bytes that may wait in the sessions of one agent.
     pub max_buffered_per_agent: usize,

@@ -262,6 +262,7 @@ impl Driver {
         let idempotency = cache_of(&self.host, &self.settings, &identity.agent, &key);
         let revocations = std::mem::take(&mut self.revocations);
         let access = inner.access.enter_since(&identity, &revocations);
+        let bytes = self.slot.account();
         let revoked = access.revoked().clone().cancelled_owned();
         self.revoked = Some(Box::pin(revoked));
         self.known = Some(Known {
@@ -273,6 +274,7 @@ impl Driver {
                     is_passing: false,
                     retention: Retention::Permanent,
                     access,
+                    bytes,
                 },
                 identity,
                 key,

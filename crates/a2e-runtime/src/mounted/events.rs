@@ -12,11 +12,15 @@ use tokio::sync::mpsc;
 
 use crate::client::{Client, Handler, PausedReading};
 use crate::plugin::Context;
+use crate::session::Session;
+use crate::slots::ByteCharge;
 
 /// Events of one request that wait for our agent to read.
 pub(super) struct Events {
     queue: mpsc::UnboundedReceiver<Queued>,
     backlog: Arc<AtomicUsize>,
+    /// What the event holds that was taken last, until the next is wanted.
+    delivered: Option<Held>,
     /// Whether a process has ended with one of them.
     has_ended: bool,
 }
@@ -24,31 +28,43 @@ pub(super) struct Events {
 struct Queued {
     body: Body<'static>,
     size: usize,
+    held: Held,
+}
+
+/// What an event holds until our agent's session has it.
+struct Held {
+    _charge: Option<ByteCharge>,
     _paused: Option<PausedReading>,
 }
 
-/// Bytes of events that wait; beyond that nothing is read from the host until the agent has read.
+/// Bytes of one request's events that wait; beyond that, or when too much waits for the agent or for
+/// all, nothing is read from the host until the agent has read.
 const MAX_BACKLOG: usize = 1024 * 1024;
 
 /// The handler of a request's events, and where they come out.
-pub(super) fn of(client: &Client) -> (Handler, Events) {
+pub(super) fn of(client: &Client, session: &Session) -> (Handler, Events) {
     let (queued, queue) = mpsc::unbounded_channel();
     let backlog = Arc::new(AtomicUsize::new(0));
     let events = Events {
         queue,
         backlog: Arc::clone(&backlog),
+        delivered: None,
         has_ended: false,
     };
-    let backpressure = client.backpressure();
+    let (backpressure, bytes) = (client.backpressure(), session.at().bytes.clone());
     let handler = Handler::new(move |message: Message<'static>| {
         let size = Client::encode(&message).len();
         let before = backlog.fetch_add(size, Ordering::Relaxed);
-        let is_full = before.saturating_add(size) > MAX_BACKLOG;
+        let charge = bytes.charge(size);
+        let is_full = charge.is_none() || before.saturating_add(size) > MAX_BACKLOG;
         // A request that is over needs no events.
         let _ = queued.send(Queued {
             body: message.body,
             size,
-            _paused: is_full.then(|| backpressure.pause()),
+            held: Held {
+                _charge: charge,
+                _paused: is_full.then(|| backpressure.pause()),
+            },
         });
     });
     (handler, events)
@@ -57,12 +73,14 @@ pub(super) fn of(client: &Client) -> (Handler, Events) {
 impl Events {
     /// The next event; none when no more will come.
     pub(super) async fn next(&mut self) -> Option<Body<'static>> {
+        self.delivered = None;
         let queued = self.queue.recv().await?;
         Some(self.taken(queued))
     }
 
     /// The next event, if there is one already.
     pub(super) fn take(&mut self) -> Option<Body<'static>> {
+        self.delivered = None;
         let queued = self.queue.try_recv().ok()?;
         Some(self.taken(queued))
     }
@@ -70,6 +88,7 @@ impl Events {
     fn taken(&mut self, queued: Queued) -> Body<'static> {
         self.backlog.fetch_sub(queued.size, Ordering::Relaxed);
         self.has_ended |= is_end(&queued.body);
+        self.delivered = Some(queued.held);
         queued.body
     }
 

@@ -3,9 +3,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use a2e_runtime::{Host, HostBuilder, Limits, Secret, Source, TokenStore};
+use a2e_runtime::definitions::Definitions;
+use a2e_runtime::{
+    ConfigurationCounters, Host, HostBuilder, Limits, Mount, Secret, Source, TokenStore, serve_tcp,
+};
 use serde_json::{Value, json};
+use store::{Memory, Store};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::net::TcpListener;
 
 use crate::support::{TOKEN, Transport, Wire, demo, handshake};
 
@@ -42,12 +47,7 @@ impl Unread {
 
     /// Asks for a response of this size.
     async fn ask_for(&mut self, bytes: usize) {
-        static REQUESTS: AtomicUsize = AtomicUsize::new(0);
-        let id = REQUESTS.fetch_add(1, Ordering::Relaxed).to_string();
-        let arguments = json!({"text": "x".repeat(bytes)});
-        let call =
-            json!({"type": "tool/call/req", "id": id, "tool_name": "echo", "arguments": arguments});
-        self.say(&call).await;
+        self.say(&echo(bytes)).await;
     }
 
     /// Asks for more and more until nothing has been read for so long.
@@ -75,6 +75,27 @@ impl Unread {
         }
         all
     }
+}
+
+/// A call of a tool.
+fn call(tool: &str, arguments: &Value) -> Value {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let id = CALLS.fetch_add(1, Ordering::Relaxed).to_string();
+    json!({"type": "tool/call/req", "id": id, "tool_name": tool, "arguments": arguments,
+        "streaming": true})
+}
+
+/// A call with a response of this size.
+fn echo(bytes: usize) -> Value {
+    call("echo", &json!({"text": "x".repeat(bytes)}))
+}
+
+/// A call that takes so many bytes, as a line and as it is read, and is not answered.
+fn unanswered(bytes: usize) -> Value {
+    call(
+        "wait",
+        &json!({"seconds": 3600, "text": "x".repeat(bytes / 2)}),
+    )
 }
 
 /// A host whose sessions may have so many bytes waiting, and the token of a second agent.
@@ -146,22 +167,31 @@ async fn a_paused_session_that_is_not_read_ends() {
     drop(other);
 }
 
-/// At the limit of an agent all its sessions go on. Past it the heaviest ends at once; the others, and
-/// other agents, go on.
 #[tokio::test(start_paused = true)]
 async fn the_heaviest_session_past_the_limit_ends() {
+    assert_heaviest_ends(echo).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_session_with_the_heaviest_running_requests_past_the_limit_ends() {
+    assert_heaviest_ends(unanswered).await;
+}
+
+/// At the limit of an agent all its sessions go on. Past it the heaviest ends at once; the others, and
+/// other agents, go on.
+async fn assert_heaviest_ends(call: impl Fn(usize) -> Value) {
     let (host, other) = host(64 * MIB, MIB);
     let host = host.limits(keeping_nothing()).build();
     let mut honest = Unread::begin(&host, &other).await;
     let mut heavy = Unread::begin(&host, TOKEN).await;
-    heavy.ask_for(45 * KIB).await;
+    heavy.say(&call(45 * KIB)).await;
     buffered(&host, |bytes| bytes == 48 * KIB).await;
     let mut others = Vec::new();
     // Few enough that none of them is paused.
     for count in 1..=31 {
         assert_eq!(host.sessions(), count + 1);
         let mut light = Unread::begin(&host, TOKEN).await;
-        light.ask_for(30 * KIB).await;
+        light.say(&call(30 * KIB)).await;
         let expected = match count {
             31 => 31 * 32 * KIB,
             _ => (48 + count * 32) * KIB,
@@ -172,11 +202,73 @@ async fn the_heaviest_session_past_the_limit_ends() {
     let all = heavy.hear_all().await;
     assert_eq!(all.last().unwrap()["detail"]["reason"], "memory_limit");
     honest.ask_for(100 * KIB).await;
-    for session in others.iter_mut().chain([&mut honest]) {
-        assert_eq!(session.hear().await.unwrap()["type"], RESPONSE);
+    assert_eq!(honest.hear().await.unwrap()["type"], RESPONSE);
+    for session in &mut others {
         session.say(&json!({"type": "ping", "id": "p"})).await;
-        assert_eq!(session.hear().await.unwrap()["type"], "pong");
+        let mut heard = session.hear().await.unwrap();
+        if heard["type"] == RESPONSE {
+            heard = session.hear().await.unwrap();
+        }
+        assert_eq!(heard["type"], "pong");
     }
+}
+
+/// What a remote host has sent for an agent that does not read counts up to three quarters of the agent's
+/// bytes; then nothing more is read from that host. Nothing is lost.
+#[tokio::test]
+async fn events_of_remote_hosts_count_for_their_agent() {
+    const CALLS: usize = 4;
+    const EVENTS: usize = 1000;
+    const SOFT: usize = 300 * KIB;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("tcp:{}", listener.local_addr().unwrap());
+    tokio::spawn(serve_tcp(demo().build(), listener, None));
+    let store = Store::new(Memory::new(store::Limits::default()));
+    let mount = Mount {
+        name: "remote".into(),
+        priority: 5,
+        exclusive: true,
+        address: address.parse().unwrap(),
+        token: Some(Secret::new(TOKEN)),
+        capabilities: vec!["tools".into()],
+        max_children: 1,
+        definitions: Definitions::new(&store).unwrap(),
+        configurations: ConfigurationCounters::default(),
+    };
+    let (host, other) = host(64 * MIB, SOFT / 3 * 4);
+    // So few that the session itself is never paused.
+    let limits = Limits {
+        max_outbound: 16 * KIB,
+        ..keeping_nothing()
+    };
+    let mounted = mount.plugins().await.unwrap();
+    let host = mounted
+        .into_iter()
+        .fold(host.limits(limits), HostBuilder::plugin);
+    let host = host.build();
+    let mut unread = Unread::begin(&host, TOKEN).await;
+    for _ in 0..CALLS {
+        unread.say(&call("stream", &json!({"count": EVENTS}))).await;
+    }
+    buffered(&host, |bytes| {
+        assert!(bytes < SOFT + 128 * KIB, "{bytes}");
+        bytes > SOFT - 16 * KIB
+    })
+    .await;
+    let mut honest = Unread::begin(&host, &other).await;
+    honest.ask_for(KIB).await;
+    assert_eq!(honest.hear().await.unwrap()["type"], RESPONSE);
+    let (mut events, mut responses) = (0, 0);
+    while responses < CALLS {
+        match unread.hear().await.unwrap()["type"].as_str() {
+            Some("tool/event") => events += 1,
+            Some(RESPONSE) => responses += 1,
+            other => panic!("{other:?}"),
+        }
+        assert!(host.buffered_bytes() < SOFT + 128 * KIB);
+    }
+    assert_eq!(events, CALLS * EVENTS);
+    buffered(&host, |bytes| bytes == 0).await;
 }
 
 /// When all agents together have too much, the heaviest agent gives way, whoever comes last.
