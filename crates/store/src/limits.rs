@@ -93,7 +93,8 @@ impl Default for Limits {
             approvals: limit(96 * KIB, 64, 4 * MIB),
             pins: limit(0, 100_000, 64 * MIB),
             secrets: limit(64 * KIB, 1_000, 4 * MIB),
-            memories: limit(MIB, 4_000_000, 4 * 1024 * MIB),
+            // The index has several times as much until what was replaced is erased from it.
+            memories: limit(MIB, 4_000_000, 2 * 1024 * MIB),
             memory_spaces: 10_000,
             chains: limit(16 * MIB, 1_000, 512 * MIB),
             chains_kept: Duration::from_secs(7 * 24 * 3600),

@@ -16,6 +16,8 @@ use std::fmt;
 use crate::limits::{Size, check_name, json_length};
 use crate::{Error, Limit, Pending, UnixMillis};
 
+use analysis::Analysis;
+
 pub(crate) use memory::{InMemory, Table};
 /// For the benchmark.
 pub(crate) mod statements {
@@ -212,7 +214,7 @@ pub struct Forgotten {
 pub struct TierSize {
     /// Entries that have not expired.
     pub entries: usize,
-    /// Their bytes.
+    /// Their bytes, with what is indexed of them.
     pub bytes: usize,
 }
 
@@ -237,6 +239,11 @@ const WHAT: &str = "memory entry";
 
 /// Bytes of an entry in an answer beside its texts.
 const ENTRY: usize = 256;
+
+/// What is indexed is in the file twice: in the row, since it could not be removed from the index
+/// otherwise, and in the index, where each word of an entry has some bytes beside it.
+const INDEX_FACTOR: usize = 2;
+const INDEX_WORD: usize = 6;
 
 /// Entries that are removed at once.
 const FORGET: usize = 2_000;
@@ -298,10 +305,14 @@ impl NewEntry {
         limit.take(WHAT, self.content.len())
     }
 
-    fn bytes(&self) -> usize {
+    /// Bytes that it takes in the store, about, with its part of the index.
+    fn bytes(&self, analysis: &Analysis) -> usize {
         // Key and content are JSON already.
         let tags: usize = self.tags.iter().map(|tag| json_length(tag)).sum();
-        self.key.len() + self.content.len() + json_length(&self.source) + tags
+        let entry = self.key.len() + self.content.len() + json_length(&self.source) + tags;
+        // A label is indexed by two digits for each byte.
+        let indexed = analysis.words.len() + analysis.grams.len() + 2 * tags;
+        entry + INDEX_FACTOR * indexed + INDEX_WORD * analysis.length
     }
 }
 

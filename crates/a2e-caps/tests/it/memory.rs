@@ -136,7 +136,7 @@ async fn a_missing_id_is_the_default_memory_and_an_unknown_one_is_an_error() {
     assert_eq!(again["memory_id"], init["memory_id"]);
     assert_eq!(
         again["tiers"]["episodic"],
-        json!({"entries": 1, "bytes": 4})
+        json!({"entries": 1, "bytes": 22})
     );
     let other = agent
         .ask(json!({"type": "memory/init/req", "namespace": "other"}))

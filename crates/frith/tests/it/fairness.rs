@@ -75,7 +75,7 @@ impl Shared {
                 let answer = wire.ask(&call(&format!("{round} {tool}"), tool, &arguments));
                 assert_eq!(answer["data"]["success"], true, "{round}: {answer}");
             }
-            let stored = wire.ask(&memory(&format!("{round} memory"), "hi"));
+            let stored = wire.ask(&memory(&format!("{round} memory"), &words(0, 1600)));
             assert_eq!(stored["errors"], json!([]), "{round}: {stored}");
         }
     }
@@ -89,6 +89,13 @@ fn hello(token: &str) -> Value {
 fn call(id: &str, tool: &str, arguments: &Value) -> Value {
     json!({"type": "tool/call/req", "id": id, "tool_name": tool, "arguments": arguments,
         "streaming": false})
+}
+
+/// A text of so many words, of 33 bytes each. No word comes twice, so that the index of it is as large as
+/// it can be.
+fn words(first: u64, count: u64) -> String {
+    let words = (first..first + count).map(|word| format!("{:032x}", u128::from(word) << 40));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn memory(key: &str, text: &str) -> Value {
@@ -255,10 +262,7 @@ fn what_one_agent_keeps_leaves_room_in_the_store() {
     let shared = Shared::start("store: {max_bytes: 8388608}\n");
     let mut wire = shared.session(&shared.hostile);
     for number in 0..160_u64 {
-        // No word comes twice, so that the index is as large as it can be.
-        let word = |word: u64| format!("{:032x}", u128::from(number * 2048 + word) << 40);
-        let text = (0..2048).map(word).collect::<Vec<_>>().join(" ");
-        wire.ask(&memory(&format!("k{number}"), &text));
+        wire.ask(&memory(&format!("k{number}"), &words(number * 2048, 2048)));
     }
     shared.check_honest("store");
     let (_, out, _) = frith(

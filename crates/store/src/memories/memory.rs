@@ -118,7 +118,9 @@ impl Memories for InMemory {
             let name = self.name(entry.tier);
             let table = &mut tables.memories;
             table.open(&name, limits.memory_spaces)?;
-            let going = table.going(&name, now, &entry, limits.memories, rooms)?;
+            let analysis = Analysis::of(&entry.text);
+            let bytes = entry.bytes(&analysis);
+            let going = table.going(&name, now, (&entry, bytes), limits.memories, rooms)?;
             table.last_id += 1;
             let id = table.last_id;
             let shelf = table.places.entry(name).or_default();
@@ -126,7 +128,7 @@ impl Memories for InMemory {
             for number in going {
                 shelf.remove(number);
             }
-            shelf.insert(now, entry, id);
+            shelf.insert(now, (entry, analysis, bytes), id);
             Ok(())
         });
         Pending::ready(Ok(outcomes.collect()))
@@ -245,7 +247,7 @@ impl Table {
         &self,
         name: &Name,
         now: UnixMillis,
-        entry: &NewEntry,
+        (entry, bytes): (&NewEntry, usize),
         limit: crate::Limit,
         rooms: Rooms,
     ) -> Result<Vec<i64>, Error> {
@@ -256,7 +258,7 @@ impl Table {
         let mut room = super::Room {
             entries: shelf.rows.len() + 1 - going.len(),
             at_most: rooms.of(entry.tier),
-            used: self.usage(&name.0).plus(Size::one(entry.bytes())),
+            used: self.usage(&name.0).plus(Size::one(bytes)),
             limit,
         };
         let replaced_row = replaced.and_then(|number| shelf.rows.get(&number));
@@ -319,13 +321,17 @@ impl Shelf {
         }
     }
 
-    fn insert(&mut self, now: UnixMillis, new: NewEntry, id: i64) {
-        let bytes = new.bytes();
+    fn insert(
+        &mut self,
+        now: UnixMillis,
+        (new, analysis, bytes): (NewEntry, Analysis, usize),
+        id: i64,
+    ) {
         let Analysis {
             words,
             length,
             grams,
-        } = Analysis::of(&new.text);
+        } = analysis;
         self.last += 1;
         self.words += length;
         self.keys.insert(new.key.clone(), self.last);

@@ -9,11 +9,12 @@ use std::thread;
 
 use rusqlite::Connection;
 use store::{
-    Backend as _, Begun, Error, Existing, Options, SessionId, Snapshots, Sqlite, Store, Swept,
-    UnixMillis, Use, backup, check,
+    Backend as _, Begun, Error, Existing, Options, Rooms, SessionId, Snapshots, Sqlite, Store,
+    Swept, Tier, UnixMillis, Use, backup, check,
 };
 use tempfile::TempDir;
 
+use crate::contract::entry;
 use crate::subject::{NOW, START, ada, at, folder, hash, moment};
 
 struct Node {
@@ -343,4 +344,60 @@ fn a_second_reader_changes_nothing() {
     );
     let report = check(&node.path).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// A text of words that come once, of a kind.
+fn text(kind: &str, number: u64) -> String {
+    const WORDS: u64 = 1024;
+    let word = |at: u64| {
+        // Distinct, without a pattern.
+        let bits = (number * WORDS + at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let part = |size: u64, at: u32| u32::try_from(bits / size.pow(at) % size).unwrap();
+        let letters = |first: char, size: u64, count: u32| -> String {
+            let letters = (0..count).map(|at| u32::from(first) + part(size, at));
+            letters.filter_map(char::from_u32).collect()
+        };
+        match kind {
+            "short" => letters('a', 26, 5),
+            "long" => format!("{:032x}", u128::from(bits) << 40),
+            "numbers" => letters('0', 10, 10),
+            _ => letters('\u{4e00}', 20_000, 4),
+        }
+    };
+    (0..WORDS).map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// Entries count with their part of the index, whatever their words are like. As long as what was replaced
+/// is not erased the index has that too, and the file up to five times what counts.
+#[test]
+fn entries_take_no_more_of_the_file_than_they_count() {
+    const MOST: u64 = 1 << 20;
+    const EMPTY: u64 = 512 * 1024;
+    for kind in ["short", "long", "numbers", "dense"] {
+        for (most, count) in [(usize::MAX, 24), (1 << 20, 60)] {
+            let folder = folder();
+            let path = folder.path().join("store.db");
+            let mut options = Options::new(&path);
+            options.limits.memories.bytes = most;
+            let store = Store::new(Sqlite::open(&options).unwrap());
+            let session = SessionId::new("s").unwrap();
+            let memories = store.for_agent(&ada()).memories(&session, "default");
+            for number in 0..count {
+                let entry = entry(Tier::Episodic, &number.to_string(), &text(kind, number));
+                let outcomes = memories.put(NOW, vec![entry], Rooms::default()).wait();
+                assert_eq!(outcomes.unwrap(), [Ok(())]);
+            }
+            let [_, size, _] = memories.sizes(NOW).wait().unwrap();
+            drop((memories, store));
+            let (counted, file) = (size.bytes as u64, fs::metadata(&path).unwrap().len());
+            let (at_least, at_most) = match most {
+                usize::MAX => (0, counted + counted / 4),
+                _ => (MOST / 4 * 3, 5 * MOST),
+            };
+            assert!(
+                counted >= at_least && file <= at_most + EMPTY,
+                "{kind} {size:?} {file}"
+            );
+        }
+    }
 }

@@ -35,18 +35,19 @@ impl Prepared {
     pub(super) fn new(mut entry: NewEntry, limit: Limit) -> Result<Self, Error> {
         entry.check(limit)?;
         let marks: Vec<String> = entry.tags.iter().map(|tag| mark(tag)).collect();
+        let analysis = Analysis::of(&entry.text);
         Ok(Self {
-            analysis: Analysis::of(&entry.text),
             tags: join_tags(&entry.tags),
             marks: marks.join(" "),
-            bytes: entry.bytes(),
+            bytes: entry.bytes(&analysis),
+            analysis,
             entry,
         })
     }
 
     /// About how much memory it takes.
     pub(super) const fn weight(&self) -> usize {
-        self.bytes + self.analysis.words.len() + self.analysis.grams.len()
+        self.bytes
     }
 }
 

@@ -221,7 +221,9 @@ fn pages_have_everything_once(make: Make) {
         .collect();
     assert_eq!(seen, expected);
     let sizes = memories.sizes(at(1)).wait().unwrap();
-    let expected: usize = expected.iter().map(|key| key.len() + 3).sum();
+    // Two words are indexed, the key and that of the content.
+    let size = |key: &String| key.len() + 3 + 2 * (key.len() + 2) + 2 * 6;
+    let expected: usize = expected.iter().map(size).sum();
     assert_eq!(sizes[0], TierSize::default());
     assert_eq!((sizes[1].entries, sizes[1].bytes), (24, expected));
 }

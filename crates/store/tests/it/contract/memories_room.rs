@@ -135,8 +135,8 @@ fn a_full_tier_may_refuse(make: Make) {
 
 fn an_owner_has_so_much_and_no_more(make: Make) {
     let store = make(Limits {
-        // A key of one byte, and three of content.
-        memories: limit(100, 3, 10),
+        // Two of a key of one byte, three of content, and two words that are indexed.
+        memories: limit(100, 3, 50),
         ..Limits::default()
     });
     let spaces = ["one", "two"].map(|space| store.for_agent(&ada()).memories(&session("s"), space));

@@ -17,7 +17,7 @@ INSERT INTO usage (kind, owner, entries, bytes) VALUES ('approvals', 'ada', 1, 5
 INSERT INTO usage (kind, owner, entries, bytes) VALUES ('chains', 'ada', 2, 19);
 INSERT INTO usage (kind, owner, entries, bytes) VALUES ('components', 'ada', 1, 6);
 INSERT INTO usage (kind, owner, entries, bytes) VALUES ('learned', 'ada', 1, 5);
-INSERT INTO usage (kind, owner, entries, bytes) VALUES ('memories', 'ada', 1, 21);
+INSERT INTO usage (kind, owner, entries, bytes) VALUES ('memories', 'ada', 1, 157);
 INSERT INTO usage (kind, owner, entries, bytes) VALUES ('pins', 'tool', 1, 68);
 INSERT INTO usage (kind, owner, entries, bytes) VALUES ('plans', 'ada', 1, 23);
 INSERT INTO usage (kind, owner, entries, bytes) VALUES ('rate_buckets', 'ada', 1, 6);
@@ -123,7 +123,7 @@ CREATE TABLE memory_places (
         last INTEGER NOT NULL,
         UNIQUE (owner, tier, session, space)
     ) STRICT;
-INSERT INTO memory_places (id, owner, tier, session, space, entries, bytes, words, last) VALUES (1, 'ada', 1, '', 'default', 1, 21, 5, 1);
+INSERT INTO memory_places (id, owner, tier, session, space, entries, bytes, words, last) VALUES (1, 'ada', 1, '', 'default', 1, 157, 5, 1);
 CREATE TABLE memories (
         number INTEGER PRIMARY KEY,
         place INTEGER NOT NULL,
@@ -144,7 +144,7 @@ CREATE TABLE memories (
         content TEXT NOT NULL,
         UNIQUE (place, key)
     ) STRICT;
-INSERT INTO memories (number, place, owner, key, created, updated, expires, weight, bytes, length, embedded, source, tags, words, grams, marks, content) VALUES (4294967297, 1, 'ada', 'pet', 1770000000000, 1770000000000, NULL, 1.0, 21, 5, 0, '', '', 'pet a dog called rex', '00pt 00rx 0pe 0re et0 ex0 pet rex', '', '"a dog called Rex"');
+INSERT INTO memories (number, place, owner, key, created, updated, expires, weight, bytes, length, embedded, source, tags, words, grams, marks, content) VALUES (4294967297, 1, 'ada', 'pet', 1770000000000, 1770000000000, NULL, 1.0, 157, 5, 0, '', '', 'pet a dog called rex', '00pt 00rx 0pe 0re et0 ex0 pet rex', '', '"a dog called Rex"');
 CREATE TABLE memory_models (
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE
