@@ -40,7 +40,7 @@ fn main() {
     let outcome = match words.as_slice() {
         [] => writes::report(&writes::SIZES, writes::WRITES)
             .and_then(|()| report(10_000, effort))
-            .and_then(|()| report(1_000_000, effort)),
+            .and_then(|()| report(100_000, effort)),
         ["--writes"] => writes::report(&writes::SIZES, writes::WRITES),
         ["--entries", count] => match count.parse() {
             Ok(count) => report(count, effort),
