@@ -18,15 +18,17 @@ use tokio::sync::oneshot;
 
 use super::answer::{Reply, reply};
 use super::http::MAX_MESSAGE;
-use super::pages::{Arrived, Pages};
+use super::pages::{Arrived, MAX_PAGE, Pages};
 
 /// The streams as rmcp has them.
 pub(super) struct Streams {
     input: BufReader<Output>,
     /// A line as far as it has come.
     line: Vec<u8>,
-    /// The line is longer than any message, and is passed over.
+    /// The line is too long, and the rest of it is passed over.
     is_too_long: bool,
+    /// What stands for the line, if it is a page that is too long.
+    refusal: Option<Box<RxJsonRpcMessage<RoleClient>>>,
     direct: Arc<Direct>,
     pages: Pages,
 }
@@ -65,6 +67,7 @@ impl Streams {
             input: BufReader::new(output),
             line: Vec::new(),
             is_too_long: false,
+            refusal: None,
             direct: Arc::new(Direct {
                 output: tokio::sync::Mutex::new(Some(input)),
                 waiting: Mutex::default(),
@@ -90,6 +93,9 @@ impl Streams {
     /// The next message that is none of a call's. What has come of a line stays when this is dropped.
     pub(super) async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         while matches!(self.read_line().await, Ok(true)) {
+            if let Some(refusal) = self.refusal.take() {
+                return Some(*refusal);
+            }
             let line = std::mem::take(&mut self.line);
             let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line);
             if self.direct.take(line) {
@@ -134,20 +140,27 @@ impl Streams {
             }
             let end = some.iter().position(|byte| *byte == b'\n');
             let part = some.get(..end.unwrap_or(some.len())).unwrap_or_default();
-            self.is_too_long |= self.line.len().saturating_add(part.len()) > MAX_MESSAGE;
             if !self.is_too_long {
-                self.line.extend_from_slice(part);
+                let (before, after) = (self.line.len(), self.line.len().saturating_add(part.len()));
+                self.is_too_long = after > MAX_MESSAGE;
+                if before <= MAX_PAGE && after > MAX_PAGE {
+                    self.refusal = self.pages.look_at_beginning(&self.line);
+                    self.is_too_long |= self.refusal.is_some();
+                }
+            }
+            match self.is_too_long {
+                true => self.line = Vec::new(),
+                false => self.line.extend_from_slice(part),
             }
             let taken = part.len().saturating_add(usize::from(end.is_some()));
             self.input.consume(taken);
             if end.is_none() {
                 continue;
             }
-            if !std::mem::take(&mut self.is_too_long) {
+            if !std::mem::take(&mut self.is_too_long) || self.refusal.is_some() {
                 return Ok(true);
             }
             tracing::error!("a message of over {MAX_MESSAGE} bytes is passed over");
-            self.line.clear();
         }
     }
 
