@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
+use crate::diff::diff;
 use crate::screen::{self, plain};
 
 /// `frith approvals`: alone, it lists.
@@ -129,6 +130,11 @@ fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
         "rule   {}",
         plain(shown["rule"].as_str().unwrap_or_default())
     ))?;
+    if let Some((path, before, after)) = edit(&shown["request"]) {
+        print(&format!("edits  {}", plain(path)))?;
+        let mut lines = diff(before, after).into_iter();
+        lines.try_for_each(|line| print(&format!("  {}", line.marked())))?;
+    }
     // The line breaks are those of the form; in texts they are escaped.
     for line in serde_json::to_string_pretty(&shown["request"])?.lines() {
         print(&screen::json(line))?;
@@ -140,6 +146,14 @@ fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Good)
+}
+
+/// The file that a call of `edit_file` changes, and the text in it before and after.
+fn edit(request: &Value) -> Option<(&str, &str, &str)> {
+    let arguments = request.get("arguments")?;
+    let text = |name: &str| arguments.get(name)?.as_str();
+    let is_edit = request.get("tool_name")?.as_str()? == "edit_file";
+    is_edit.then_some((text("path")?, text("old_text")?, text("new_text")?))
 }
 
 /// Decides about a call; a reason denies it.

@@ -1,11 +1,25 @@
 //! What has changed between two texts, line by line.
 
+use crate::screen::plain;
+
 /// A line of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line<'t> {
     Same(&'t str),
     Removed(&'t str),
     Added(&'t str),
+}
+
+impl Line<'_> {
+    /// The line as it may be shown, with a mark before it.
+    pub(crate) fn marked(self) -> String {
+        let (mark, text) = match self {
+            Self::Same(text) => (' ', text),
+            Self::Removed(text) => ('-', text),
+            Self::Added(text) => ('+', text),
+        };
+        format!("{mark} {}", plain(text))
+    }
 }
 
 /// Unchanged lines that are shown around changed ones.

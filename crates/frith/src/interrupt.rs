@@ -55,6 +55,11 @@ pub(crate) async fn until_interrupted<T>(command: impl Future<Output = Result<T>
     outcome
 }
 
+/// Waits until somebody interrupts the command. From now on signals do not end the process.
+pub(crate) async fn interrupted() -> Result<Interrupted> {
+    Ok(Signals::new()?.next().await)
+}
+
 /// Has a session end with the command that has begun it. From now on signals do not end the process,
 /// but the session first.
 pub(crate) fn ends_with_command(client: &Client) {

@@ -22,6 +22,7 @@ mod configured;
 mod connect;
 mod data;
 mod database;
+mod demo;
 mod diff;
 mod doctor;
 mod endorse;
@@ -90,6 +91,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show in less than a minute what this is for, with real commands on two nodes of its own
+    #[command(after_help = DEMO_EXIT_STATUS)]
+    Demo(demo::Arguments),
     /// Write a first configuration for a folder, with what is found there, and give the node its identity
     #[command(after_help = EXIT_STATUS)]
     Init(init::Arguments),
@@ -232,6 +236,13 @@ const EXIT_STATUS: &str = "\
 Exit status: 0 all is well, 1 something was found wrong or could not be reached, 2 the command line was
 wrong; 130 (Ctrl-C) or 143 (SIGTERM) it was interrupted, and the host told to stop.";
 
+const DEMO_EXIT_STATUS: &str = "\
+It asks nothing, works in a directory of its own below $TMPDIR, on free ports, and removes everything at its
+end, also after Ctrl-C.
+
+Exit status: 0 every step did what it shows, 1 one did not, 2 the command line was wrong, 130 (Ctrl-C) or
+143 (SIGTERM) it was interrupted.";
+
 const UP_EXIT_STATUS: &str = "\
 Exit status: 0 it was told to stop (Ctrl-C or SIGTERM), 1 something was found wrong, 2 the command line was
 wrong.";
@@ -247,6 +258,7 @@ could not be reached, 2 the command line was wrong.";
 
 const AFTER_HELP: &str = "\
 Try:
+  frith demo
   frith init
   frith up &
   frith status
@@ -276,6 +288,7 @@ fn main() -> ExitCode {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let arguments = Arguments::parse();
     let outcome = match arguments.command {
+        Some(Command::Demo(options)) => demo::run(&options, arguments.json),
         Some(Command::Init(options)) => init::run(&options, arguments.json),
         Some(Command::Up(options)) => up::run(&options, arguments.json),
         Some(Command::Status(options)) => status::run(&options, arguments.json),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::agent::{print, print_json};
-use crate::diff::{Line, diff};
+use crate::diff::diff;
 use crate::screen::{plain, quoted};
 
 #[derive(Debug, Subcommand)]
@@ -163,12 +163,7 @@ fn show(change: &ToolChange) -> Result<()> {
     match (before, text(&change.now)) {
         (Some(before), Some(now)) => {
             for line in diff(&before, &now) {
-                let (mark, text) = match line {
-                    Line::Same(text) => (' ', text),
-                    Line::Removed(text) => ('-', text),
-                    Line::Added(text) => ('+', text),
-                };
-                print(&format!("  {mark} {}", plain(text)))?;
+                print(&format!("  {}", line.marked()))?;
             }
         }
         _ => {

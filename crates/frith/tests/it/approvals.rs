@@ -85,6 +85,25 @@ fn a_held_call_waits_for_yes_or_no() {
 
 /// A refusal names the rule by its id and says who can change it, not where it is configured.
 #[test]
+fn pending_edit_is_shown_as_a_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(
+        folder.path(),
+        "plugins: [{name: tools, type: tools}]
+policy: {rules: [{id: ask, name: edit_file, action: require_approval}]}
+",
+    );
+    let mut wire = agent(&node);
+    let arguments = json!({"path": "plan.txt", "old_text": "ship\non Friday", "new_text": "ship\non\u{9b}Monday"});
+    let call = json!({"type": "tool/call/req", "id": "1", "tool_name": "edit_file", "arguments": arguments, "streaming": true});
+    let status = wire.ask(&call);
+    let id = status["data"]["approval_id"].as_str().unwrap();
+    let (_, out, _) = operator(&node, &["approvals", "show", id]);
+    let shown = "\nedits  plan.txt\n    ship\n  - on Friday\n  + on\\u{9b}Monday\n";
+    assert!(out.contains(shown), "{out}");
+}
+
+#[test]
 fn refusal_names_no_place_in_the_configuration() {
     let rules = json!({"default": "deny", "rules": [
         {"id": "no-clock", "name": "current_time", "action": "deny"}, {"name": "fail", "action": "deny"}]});

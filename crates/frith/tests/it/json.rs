@@ -267,6 +267,7 @@ fn about_work(node: &Node, commands: &mut Commands) {
 }
 
 fn about_files(commands: &mut Commands) {
+    assert_eq!(commands.lines("demo", &["--scene", "8"], "").len(), 1);
     commands.value("id new", &["me"]);
     commands.value("id show", &["me"]);
     assert!(commands.value("id list", &[]).is_array());

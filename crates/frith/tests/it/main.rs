@@ -16,6 +16,7 @@ mod config;
 mod declared;
 #[cfg(not(all(feature = "embed", feature = "mcp", feature = "wasm")))]
 mod default_build;
+mod demo;
 mod descriptors;
 mod done_once;
 mod environments;

@@ -1,5 +1,6 @@
 //! What one agent can have under way, in all its sessions.
 
+#[cfg(feature = "wasm")]
 use std::fs;
 
 use serde_json::{Value, json};
