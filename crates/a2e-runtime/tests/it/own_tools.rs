@@ -1,4 +1,4 @@
-//! The example of the README, over both of its ways in.
+//! The example of docs/plugins.md, over both of its ways in.
 
 use a2e_runtime::{Limited, Secret, TokenStore};
 use serde_json::json;

@@ -28,8 +28,7 @@ macro_rules! document {
     };
 }
 
-/// Comments that mark the next block: it begins on a machine without any node, or is not done here.
-const FRESH: &str = "<!-- on a fresh machine -->";
+/// A comment that marks the next block as one that is not done here.
 const ELSEWHERE: &str = "<!-- done elsewhere: ";
 
 /// What builds: this runs inside of it.
@@ -42,28 +41,22 @@ trap 'echo "line $STEP: failed" >&2' ERR
 PROCESSES=()
 stop() {
   for process in "${PROCESSES[@]}"; do kill "$process" 2>/dev/null || true; gone "$process"; done
-  PROCESSES=()
 }
 gone() { tail --pid="$1" -f /dev/null; }
 trap stop EXIT
-fresh() {
-  stop
-  ROOM=$(mktemp -d -p "$BASE")
-  export HOME=$ROOM/home XDG_DATA_HOME=$ROOM/home/.local/share
-  mkdir -p "$XDG_DATA_HOME" "$ROOM/work"
-  cd "$ROOM/work"
-}
+ROOM=$(mktemp -d -p "$BASE")
+export HOME=$ROOM/home XDG_DATA_HOME=$ROOM/home/.local/share
+mkdir -p "$XDG_DATA_HOME" "$ROOM/work"
+cd "$ROOM/work"
 heard() {
   while IFS= read -r LINE <&"$1"; do
     if [[ $LINE == *"$2"* ]]; then return 0; fi
   done
   return 1
 }
-fresh
 "#;
 
 enum Part {
-    Fresh,
     /// A file and what is in it.
     File(String, String),
     Step(Step),
@@ -88,9 +81,6 @@ fn parts(document: Document) -> Vec<Part> {
         .map(|(index, line)| (index + 1, line));
     let mut is_elsewhere = false;
     while let Some((_, line)) = lines.next() {
-        if line == FRESH {
-            parts.push(Part::Fresh);
-        }
         is_elsewhere |= line.starts_with(ELSEWHERE);
         let is_console = line == "```console";
         if !is_console && line != "```yaml" {
@@ -151,10 +141,6 @@ fn script(parts: &[Part]) -> String {
     let mut script = PRELUDE.to_owned();
     for part in parts {
         let step = match part {
-            Part::Fresh => {
-                script.push_str("fresh\n");
-                continue;
-            }
             Part::File(name, text) => {
                 writeln!(script, "cat > {name} <<'END'\n{text}END").unwrap();
                 continue;
@@ -220,12 +206,42 @@ fn free_ports<const N: usize>() -> [String; N] {
 
 #[test]
 fn the_readme_works() {
-    works(document!("README.md", 30));
+    works(document!("README.md", 1));
+}
+
+#[test]
+fn quick_start_of_an_mcp_user_works() {
+    works(document!("docs/start/mcp.md", 10));
+}
+
+#[test]
+fn quick_start_of_an_agent_developer_works() {
+    works(document!("docs/start/agent.md", 9));
+}
+
+#[test]
+fn quick_start_of_a_researcher_works() {
+    works(document!("docs/start/rl.md", 6));
+}
+
+#[test]
+fn quick_start_of_a_platform_works() {
+    works(document!("docs/start/platform.md", 13));
+}
+
+#[test]
+fn quick_start_of_two_organizations_works() {
+    works(document!("docs/start/two.md", 12));
+}
+
+#[test]
+fn the_examples_of_protocol_tools_work() {
+    works(document!("docs/protocol-tools.md", 9));
 }
 
 #[test]
 fn the_examples_of_chains_work() {
-    works(document!("docs/chains.md", 7));
+    works(document!("docs/chains.md", 13));
 }
 
 #[test]
@@ -238,13 +254,42 @@ fn the_examples_of_the_bridge_work() {
     works(document!("docs/bridge.md", 10));
 }
 
+/// A newcomer reads no more before the first command, and every link leads somewhere.
+#[test]
+fn first_pages_are_short_and_their_links_lead_somewhere() {
+    let root = testkit::workspace();
+    let mut pages = vec![(root.join("README.md"), 120)];
+    for entry in std::fs::read_dir(root.join("docs/start")).unwrap() {
+        pages.push((entry.unwrap().path(), 60));
+    }
+    for (page, most) in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let lines = text.lines().count();
+        assert!(lines <= most, "{}: {lines} lines", page.display());
+        let mut targets: Vec<&str> = Vec::new();
+        for (before, after) in [("](", ')'), ("src=\"", '"'), ("srcset=\"", '"')] {
+            let starts = text.split(before).skip(1);
+            targets.extend(
+                starts
+                    .filter_map(|rest| rest.split_once(after))
+                    .map(|it| it.0),
+            );
+        }
+        for target in targets.into_iter().filter(|it| !it.contains("://")) {
+            let file = target.split('#').next().unwrap();
+            let found = page.parent().unwrap().join(file);
+            assert!(found.exists(), "{}: {target}", page.display());
+        }
+    }
+}
+
 fn works(document: Document) {
     let base = tempfile::tempdir().unwrap();
     let base = base.path();
     let parts = parts(document);
     let [http, a2a, other] = free_ports();
     let script = script(&parts)
-        .replace("cargo run -- ", "frith ")
+        .replace("cargo run -- demo", "frith demo --fast")
         .replace(":8765", &format!(":{http}"))
         .replace(":8444", &format!(":{other}"))
         .replace("/tmp/", "$ROOM/")
@@ -271,7 +316,7 @@ fn works(document: Document) {
     assert!(output.status.success(), "{name}: {error}\n{script}");
     let steps = parts.iter().filter_map(|part| match part {
         Part::Step(step) => Some(step),
-        Part::Fresh | Part::File(..) => None,
+        Part::File(..) => None,
     });
     let mut count = 0;
     for step in steps {
