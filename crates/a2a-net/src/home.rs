@@ -73,8 +73,6 @@ pub struct Home {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
-    /// Whoever shakes hands as a client has one of these.
-    pub(crate) shaking: Arc<()>,
 }
 
 impl Home {
@@ -104,7 +102,6 @@ impl Home {
             store: parts.store,
             clock: parts.clock,
             entropy: parts.entropy,
-            shaking: Arc::default(),
         }))
     }
 

@@ -20,7 +20,6 @@ pub mod book;
 mod carry;
 mod client;
 mod clock;
-mod cork;
 pub mod courier;
 mod home;
 pub mod listen;

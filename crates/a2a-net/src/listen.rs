@@ -257,7 +257,6 @@ impl<S: Service> Server<S> {
             limits: Arc::clone(&self.limits),
             budget: self.budget.clone(),
             source,
-            connections: self.connections.clone(),
             stop: self.stop.clone(),
         };
         carry::serve(stream, carrier, visit).await;

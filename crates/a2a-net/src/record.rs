@@ -1,16 +1,13 @@
 //! What is put on record (profile §13), before anybody is answered.
 
 use std::borrow::Cow;
-use std::future::{Future, poll_fn};
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use a2a_identity::{Did, TrustLevel};
 use a2a_session::{Binding, Check, Checks, Established, Failure, Lapsed, Own, Record, Refused};
 use a2a_wire::{Digest, ErrorCode};
 use audit::{Body, Event, Log, Pending, Permit, PolicyChecks, Verdict};
-use tokio::task::yield_now;
 
 use crate::transport::Carrier;
 
@@ -19,8 +16,6 @@ use crate::transport::Carrier;
 pub(crate) struct Way {
     pub(crate) carrier: Carrier,
     pub(crate) source: IpAddr,
-    /// Whether others came along.
-    pub(crate) has_company: bool,
 }
 
 /// Puts things on record, if a record is kept.
@@ -31,50 +26,24 @@ pub(crate) struct Recorder(Option<Log>);
 #[derive(Debug)]
 pub(crate) struct Room(Option<Permit>);
 
-/// A record on its way. It is written at the latest when this goes.
+/// A record on its way to the log.
 #[derive(Debug)]
-pub(crate) struct Written(Option<(Pending, Commit)>);
-
-/// Has what waits written when it goes.
-#[derive(Debug)]
-struct Commit(Log);
-
-impl Drop for Commit {
-    fn drop(&mut self) {
-        self.0.commit();
-    }
-}
-
-/// Records that wait for each other at most: to write one takes about as long as to write them all, but
-/// nobody is answered meanwhile.
-const TOGETHER: usize = 8;
+pub(crate) struct Written(Option<Pending>);
 
 impl Written {
-    /// Waits until it is with the kernel; with those of others that are ready now, if there may be any.
-    pub(crate) async fn settled(self, has_company: bool) -> Result<(), audit::Error> {
-        let Some((mut pending, commit)) = self.0 else {
-            return Ok(());
-        };
-        let mut commit = Some(commit).filter(|commit| has_company && commit.0.waiting() < TOGETHER);
-        let mut others = pin!(yield_now());
-        let settled = poll_fn(|cx| {
-            if commit.is_some() && others.as_mut().poll(cx).is_ready() {
-                commit = None;
-            }
-            Pin::new(&mut pending).poll(cx)
-        });
-        settled.await.map(drop)
+    /// Waits until it is with the kernel.
+    pub(crate) async fn settled(self) -> Result<(), audit::Error> {
+        match self.0 {
+            Some(pending) => pending.await.map(drop),
+            None => Ok(()),
+        }
     }
 }
 
 impl Room {
     fn append(self, event: Event, body: Body<'_>) -> Result<Written, audit::Error> {
-        let Some(permit) = self.0 else {
-            return Ok(Written(None));
-        };
-        let commit = Commit(permit.log().clone());
-        let pending = permit.enqueue(&audit::Record { event, body })?;
-        Ok(Written(Some((pending, commit))))
+        let append = |permit: Permit| permit.append(&audit::Record { event, body });
+        Ok(Written(self.0.map(append).transpose()?))
     }
 }
 

@@ -63,9 +63,6 @@ pub struct Arrived {
     pub session_hint: Option<Box<str>>,
     /// How long the caller waits, if its transport says so (gRPC's deadline).
     pub patience: Option<Duration>,
-    /// Whether others may have come at the same time that have no answer yet: then this one's may wait a
-    /// little, until theirs are ready too.
-    pub has_company: bool,
 }
 
 /// What is answered.

@@ -150,12 +150,6 @@ impl Log {
         }
     }
 
-    /// How many records wait.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.inner.shared.queue.waiting()
-    }
-
     /// Takes room for one record, before the thing happens that it is about.
     ///
     /// # Errors

@@ -19,7 +19,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::discard;
 use super::http::Exchange;
@@ -27,7 +26,6 @@ use super::limits::Limits;
 use super::message_budget::MessageBudget;
 use super::watch::{Pace, Watched};
 use super::ws;
-use crate::cork::{Corked, Turns};
 use crate::transport::{Carrier, Service};
 
 /// Bytes of requests that a connection and each of its streams may send before we have read them: several small messages. A large
@@ -51,8 +49,6 @@ pub(crate) struct Visit<S> {
     /// What all connections share for the bytes of messages.
     pub(crate) budget: Budget<Source>,
     pub(crate) source: SocketAddr,
-    /// All connections of the listener, this one too.
-    pub(crate) connections: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
 
@@ -97,8 +93,7 @@ where
         .header_read_timeout(None)
         .max_header_size(bytes)
         .serve_connection(TokioIo::new(stream), service);
-    let turns = Turns::default();
-    let ended = drive(Pin::new(&mut connection), &pace, &turns, &visit.stop).await;
+    let ended = drive(Pin::new(&mut connection), &pace, &visit.stop).await;
     let parts = connection.into_parts();
     let mut stream = parts.io.into_inner();
     if exchange.is_websocket.load(Relaxed) && matches!(ended, Ok(Ended::InTime)) {
@@ -114,9 +109,7 @@ async fn serve_http2<S: Service>(
     visit: &Visit<S>,
 ) -> Result<(), hyper::Error> {
     let pace = Pace::new(&visit.limits);
-    let others = Arc::clone(&pace);
-    let stream = Watched::http2(stream, &pace);
-    let (mut stream, turns) = Corked::new(stream, move || others.is_busy());
+    let mut stream = Watched::http2(stream, &pace);
     let exchange = Arc::new(exchange(visit, Carrier::Http2, &pace));
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = Arc::clone(&exchange);
@@ -133,7 +126,7 @@ async fn serve_http2<S: Service>(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_connection(TokioIo::new(&mut stream), service);
-    let ended = drive(pin!(connection), &pace, &turns, &visit.stop).await;
+    let ended = drive(pin!(connection), &pace, &visit.stop).await;
     close(&mut stream, ended, &visit.limits).await
 }
 
@@ -155,7 +148,6 @@ fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange
         limits: Arc::clone(&visit.limits),
         budget: visit.message_budget(),
         source: visit.source,
-        connections: visit.connections.clone(),
         carrier,
         pace: Arc::clone(pace),
         is_websocket: AtomicBool::new(false),
@@ -206,14 +198,12 @@ enum Ended {
 async fn drive(
     mut connection: Pin<&mut impl WindDown>,
     pace: &Pace,
-    turns: &Turns,
     stop: &CancellationToken,
 ) -> Result<Ended, hyper::Error> {
     let mut stopped = pin!(stop.cancelled());
     let mut timer = pin!(sleep_until(first_look(pace)));
     let (mut is_stopping, mut is_late) = (false, false);
     poll_fn(|cx| {
-        turns.next();
         if !is_stopping && stopped.as_mut().poll(cx).is_ready() {
             is_stopping = true;
             connection.as_mut().wind_down();

@@ -11,7 +11,6 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use memchr::memmem;
-use tokio_util::task::TaskTracker;
 
 use super::body::{self, Answered, Body};
 use super::discard;
@@ -30,7 +29,6 @@ pub(super) struct Exchange<S> {
     pub(super) limits: Arc<Limits>,
     pub(super) budget: MessageBudget,
     pub(super) source: SocketAddr,
-    pub(super) connections: TaskTracker,
     pub(super) carrier: Carrier,
     pub(super) pace: Arc<Pace>,
     /// Whether the connection becomes a WebSocket.
@@ -135,16 +133,8 @@ impl<S: Service> Exchange<S> {
             source: self.source,
             session_hint,
             patience: None,
-            has_company: self.has_company(),
         });
         Ok(respond(answer.await))
-    }
-
-    /// Whether others may have come at the same time. Over HTTP/1.1 those are on other connections, where
-    /// nobody has looked yet.
-    fn has_company(&self) -> bool {
-        let is_http1 = self.carrier == Carrier::Http1;
-        self.pace.has_several() || (is_http1 && self.connections.len() > 1)
     }
 
     async fn read(
@@ -213,7 +203,6 @@ impl<S: Service> Exchange<S> {
             source: self.source,
             session_hint,
             patience,
-            has_company: self.has_company(),
         });
         let answer = match patience {
             // A caller that waits no longer has gone.

@@ -15,7 +15,6 @@ use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::{Limits, Visit, serve, shared_budget};
 use crate::transport::{Answer, Arrived, Carrier, Service};
@@ -80,7 +79,6 @@ impl Site {
             budget: self.budget.clone(),
             limits: Arc::clone(&self.limits),
             source: SocketAddr::new(source.parse().unwrap(), 1000),
-            connections: TaskTracker::new(),
             stop: CancellationToken::new(),
         };
         tokio::spawn(serve(server, carrier, visit));

@@ -80,16 +80,6 @@ impl Pace {
         Busy(Arc::clone(self))
     }
 
-    /// Whether a request is being answered.
-    pub(super) fn is_busy(&self) -> bool {
-        self.requests.load(Relaxed) > 0
-    }
-
-    /// Whether there is more than one request without an answer.
-    pub(super) fn has_several(&self) -> bool {
-        self.requests.load(Relaxed) > 1
-    }
-
     /// Whether a head was seen that others may read otherwise.
     pub(super) fn is_ambiguous(&self) -> bool {
         self.is_ambiguous.load(Relaxed)

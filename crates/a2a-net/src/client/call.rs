@@ -248,17 +248,13 @@ impl<C: Couriers> Inner<C> {
         }
         let room = question.unheard.take();
         drop(question);
-        let has_company = {
-            let mut session = lock(&held.session);
-            session.forget(&outgoing.request_id);
-            session.outstanding() > 0
-        };
+        lock(&held.session).forget(&outgoing.request_id);
         let written = room.map(|(room, asking, began)| {
             let question = (&outgoing.request_id, asking);
             self.record(room, held, question, &outcome, began)
         });
         let settled = match written.transpose() {
-            Ok(Some(written)) => written.settled(has_company).await,
+            Ok(Some(written)) => written.settled().await,
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };

@@ -107,7 +107,6 @@ impl<C: Couriers> Inner<C> {
         encrypt: Encrypt,
         said: &mut Vec<Said>,
     ) -> Result<(Held<C::Courier>, Route), CallError> {
-        let _shaking = Arc::clone(&self.home.shaking);
         let mut route = self.route(did, at).await?;
         let mut courier = self.couriers.courier(&route)?;
         let began = Instant::now();
@@ -189,9 +188,7 @@ impl<C: Couriers> Inner<C> {
         let event = Event::HandshakeSent;
         let written = home.recorder.established(event, established, None, took);
         let written = written.map_err(CallError::Audit)?;
-        // The node's own, and that of this handshake.
-        let has_company = Arc::strong_count(&home.shaking) > 2;
-        written.settled(has_company).await.map_err(CallError::Audit)
+        written.settled().await.map_err(CallError::Audit)
     }
 
     /// The way to a server: of its verified manifest, or as the operator says.

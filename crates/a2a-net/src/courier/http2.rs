@@ -4,10 +4,8 @@
 //! in one write, and the server is woken once. `hyper` would have a task for each request, and send the
 //! body when it is asked for.
 
-use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -23,7 +21,6 @@ use tokio::time::timeout;
 
 use super::dial::Dialer;
 use super::http::HEADER_BYTES;
-use crate::cork::Corked;
 use crate::transport::CarryError;
 
 /// The connection, if there is one. Who finds none makes it, and the others wait.
@@ -35,8 +32,6 @@ pub(super) struct Shared(Arc<Mutex<Option<Live>>>);
 struct Live {
     requests: SendRequest<Bytes>,
     pings: Arc<Mutex<PingPong>>,
-    /// How many requests have no answer.
-    asked: Arc<AtomicUsize>,
 }
 
 /// A request that has no answer. If nobody waits for it any more, the peer is asked whether it is there
@@ -44,7 +39,6 @@ struct Live {
 struct Unanswered {
     shared: Arc<Mutex<Option<Live>>>,
     pings: Option<Arc<Mutex<PingPong>>>,
-    asked: Arc<AtomicUsize>,
     patience: Duration,
 }
 
@@ -125,11 +119,9 @@ impl Shared {
     }
 
     fn unanswered(&self, over: &Live, dialer: &Dialer) -> Unanswered {
-        over.asked.fetch_add(1, Relaxed);
         Unanswered {
             shared: Arc::clone(&self.0),
             pings: Some(Arc::clone(&over.pings)),
-            asked: Arc::clone(&over.asked),
             patience: dialer.reach().connect,
         }
     }
@@ -138,9 +130,6 @@ impl Shared {
 /// A new connection.
 async fn connect(dialer: &Dialer) -> Result<Live, CarryError> {
     let stream = dialer.http2().await?;
-    let asked = Arc::<AtomicUsize>::default();
-    let others = Arc::clone(&asked);
-    let (stream, turns) = Corked::new(stream, move || others.load(Relaxed) > 1);
     let shaken = Builder::new()
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -154,14 +143,10 @@ async fn connect(dialer: &Dialer) -> Result<Live, CarryError> {
         return Err(CarryError::Broken);
     };
     // Whoever waits for an answer sees it fail; it ends when nobody can send over it.
-    tokio::spawn(poll_fn(move |cx| {
-        turns.next();
-        Pin::new(&mut connection).poll(cx)
-    }));
+    tokio::spawn(connection);
     Ok(Live {
         requests,
         pings: Arc::new(Mutex::new(pings)),
-        asked,
     })
 }
 
@@ -179,7 +164,6 @@ impl Unanswered {
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        self.asked.fetch_sub(1, Relaxed);
         let (Some(pings), Ok(runtime)) = (self.pings.take(), Handle::try_current()) else {
             return;
         };

@@ -29,7 +29,6 @@ impl Inner {
         let way = Way {
             carrier: arrived.carrier,
             source: arrived.source.ip(),
-            has_company: arrived.has_company,
         };
         if self.stopping.is_cancelled() {
             return self.unsigned(&Failure::unavailable("the node is stopping"));
@@ -147,7 +146,7 @@ impl Inner {
             .recorder
             .established(event, &session, Some(way), (way.carrier, None));
         let written = match written {
-            Ok(written) => written.settled(way.has_company).await,
+            Ok(written) => written.settled().await,
             Err(error) => Err(error),
         };
         if let Err(error) = written {

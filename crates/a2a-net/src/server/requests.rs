@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::live::{Inside, Live, ReplyTo, Running};
 use super::work::{Job, Joining};
 use super::{Inner, retry_after};
-use crate::record::{Room, Way};
+use crate::record::{Room, Way, Written};
 use crate::standing::lock;
 use crate::transport::{Answer, Arrived, Place};
 
@@ -56,7 +56,6 @@ impl Inner {
         let way = Way {
             carrier: arrived.carrier,
             source: arrived.source.ip(),
-            has_company: arrived.has_company,
         };
         match self.admit(arrived, way) {
             Ok(Admitted::Start { job, from }) => self.answer_of(job, from).await,
@@ -74,7 +73,7 @@ impl Inner {
                 }
                 let record = &answer.record;
                 let written = self.home.recorder.request(room, record, way, now.monotonic);
-                match self.settled(written, way).await {
+                match settled(written).await {
                     Ok(()) => finished(answer),
                     Err(failure) => self.unsigned(&failure),
                 }
@@ -267,7 +266,7 @@ impl Inner {
         let now = self.home.clock.now().monotonic;
         let recorder = &self.home.recorder;
         let written = recorder.request(running.room, &answer.record, running.way, now);
-        let answer = match self.settled(written, running.way).await {
+        let answer = match settled(written).await {
             Ok(()) => finished(answer),
             Err(failure) => self.unsigned(&failure),
         };
@@ -283,18 +282,6 @@ impl Inner {
         }
     }
 
-    async fn settled(
-        &self,
-        written: Result<crate::record::Written, audit::Error>,
-        way: Way,
-    ) -> Result<(), Failure> {
-        let written = match written {
-            Ok(written) => written.settled(way.has_company).await,
-            Err(error) => Err(error),
-        };
-        written.map_err(|error| Failure::unavailable(error.to_string()))
-    }
-
     /// Answers what is refused: on record by itself if its sender is known, else counted.
     async fn refuse(&self, refusing: Refusing, way: Way) -> Answer {
         let Refusing { refusal, room } = refusing;
@@ -307,7 +294,7 @@ impl Inner {
             Some(room) => {
                 let now = self.home.clock.now().monotonic;
                 let written = self.home.recorder.request(room, &record, way, now);
-                if let Err(failure) = self.settled(written, way).await {
+                if let Err(failure) = settled(written).await {
                     return self.unsigned(&failure);
                 }
             }
@@ -372,4 +359,12 @@ pub(super) fn finished(answer: a2a_session::Answer) -> Answer {
         message,
         retry_after: None,
     }
+}
+
+async fn settled(written: Result<Written, audit::Error>) -> Result<(), Failure> {
+    let written = match written {
+        Ok(written) => written.settled().await,
+        Err(error) => Err(error),
+    };
+    written.map_err(|error| Failure::unavailable(error.to_string()))
 }

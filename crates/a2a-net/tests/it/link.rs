@@ -119,7 +119,6 @@ pub(crate) fn arrived(place: Place, session_id: Option<&str>, message: Bytes) ->
         source: SocketAddr::from(([198, 51, 100, 7], 40_000)),
         session_hint: session_id.map(Into::into),
         patience: None,
-        has_company: false,
     }
 }
 

@@ -260,7 +260,6 @@ where
             source: self.visit.source,
             session_hint: None,
             patience: None,
-            has_company: !self.tasks.is_empty(),
         };
         Box::pin(async move { service.handle(arrived).await })
     }
