@@ -2,6 +2,7 @@
 
 mod asked;
 mod listing;
+mod trial;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,7 @@ use crate::policies::CUSTOM;
 pub(crate) use asked::{Asked, content};
 pub use listing::{Listed, Permissions};
 pub(crate) use listing::{is_listing, listings, retain_usable};
+pub use trial::TrialError;
 
 /// What is counted of agents, whatever their rules are at the moment.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(crate) struct Ruling<'r> {
     pub(crate) rule: &'r str,
     /// The rule as agents know it.
     name: &'r str,
+    /// The digest of the rule; none if repetitions decided.
+    pub(crate) hash: Option<Digest>,
 }
 
 /// The names of a rule.
@@ -105,6 +109,7 @@ impl Counters {
         let repeated = repeated.filter(|effect| *effect > decision.effect);
         let effect = repeated.unwrap_or(decision.effect);
         let (rule, name) = repeated.map_or_else(|| (decision.rule, decision.name()), |_| REPEAT);
+        let hash = repeated.is_none().then_some(decision.hash);
         let verdict = match effect {
             Effect::Allow => Verdict::Allow,
             Effect::RequireApproval => Verdict::Hold(Repetition(asked.repetition())),
@@ -120,6 +125,7 @@ impl Counters {
             verdict,
             rule,
             name,
+            hash,
         }
     }
 

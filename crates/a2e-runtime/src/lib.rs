@@ -114,7 +114,7 @@ pub use client::{
 };
 pub use connections::EXTRA_CONNECTIONS;
 pub use data_dir::{Claim, DataDir, DataError};
-pub use decision::{Listed, Permissions};
+pub use decision::{Listed, Permissions, TrialError};
 pub use dispatch::{Errand, MAX_DEPTH, StandIn};
 pub use host::{Host, HostBuilder};
 pub use http::{Connection, Guard, Guest, HttpServer, Route};

@@ -179,6 +179,8 @@ body! {
     result: Verdict,
     /// The rule that decided.
     rule: &'a str,
+    /// The digest of that rule as it was then.
+    rule_hash: Digest,
     /// The session. That of A2E is a secret: give its hash ([`session_hash`]).
     session_id: &'a str,
     /// Over what it came.

@@ -15,6 +15,7 @@ use audit::{Clock, End, Entry, Follower, Lines, Stats, UnixMillis, checkpoints, 
 
 use self::head::HeadFile;
 use crate::Outcome;
+use crate::data::DataArguments;
 use crate::keystore::{Store, cannot};
 
 /// Read, verify, export and purge the audit log of a node.
@@ -151,6 +152,12 @@ impl Place {
         }
         Ok(folder)
     }
+}
+
+/// The folder of the log in a data directory.
+pub(crate) fn folder_of(data: &DataArguments) -> Result<PathBuf> {
+    let store = Store::at(Some(data.dir()?.path().to_owned()));
+    Place { folder: None }.log(&store)
 }
 
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {

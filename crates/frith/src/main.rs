@@ -47,6 +47,7 @@ mod own;
 mod peer;
 mod pending;
 mod plan;
+mod policy;
 mod progress;
 mod resolve;
 mod run;
@@ -179,6 +180,9 @@ enum Command {
     /// Deny a call
     #[command(after_help = EXIT_STATUS)]
     Deny(approvals::Deny),
+    /// Rules: try them on calls without doing anything, explain a decision of the past
+    #[command(after_help = EXIT_STATUS)]
+    Policy(policy::Arguments),
     /// The configuration: check it, show which keys there are, have a running node apply it
     #[command(after_help = EXIT_STATUS)]
     Config(config::Arguments),
@@ -320,6 +324,7 @@ fn main() -> ExitCode {
         Some(Command::Approvals(options)) => approvals::run(&options, arguments.json),
         Some(Command::Approve(options)) => approvals::approve(&options, arguments.json),
         Some(Command::Deny(options)) => approvals::deny(&options, arguments.json),
+        Some(Command::Policy(options)) => policy::run(&options, arguments.json),
         Some(Command::Config(options)) => config::run(&options, arguments.json),
         Some(Command::Audit(options)) => audit::run(&options, arguments.json),
         Some(Command::Store(options)) => database::run(&options, arguments.json),

@@ -74,7 +74,7 @@ pub use rate::{Exceeded, Rate, TokenBucket};
 pub use repeat::{Repeat, RepeatBreaker};
 pub use retention::{Lifetime, Retention};
 pub use rules::{
-    Calls, Decision, Effect, Layer, Loosening, PartialCall, PartialName, Reason, RepeatConfig,
-    RuleConfig, Rules, RulesConfig, tightens, tightens_listing,
+    Calls, Decision, Effect, Layer, Loosening, PartialCall, PartialName, Possible, Reason,
+    RepeatConfig, RuleConfig, Rules, RulesConfig, tightens, tightens_listing,
 };
 pub use trust::TrustLevel;

@@ -8,7 +8,8 @@ mod tighten;
 
 use std::fmt;
 
-use serde::Deserialize;
+use canonical::Digest;
+use serde::{Deserialize, Serialize};
 
 use self::matcher::Matcher;
 use crate::condition::{Condition, ConditionFailure};
@@ -16,11 +17,11 @@ use crate::{Call, Rate, Repeat};
 
 pub use compile::Layer;
 pub use config::{RepeatConfig, RuleConfig, RulesConfig};
-pub use partial::{PartialCall, PartialName};
+pub use partial::{PartialCall, PartialName, Possible};
 pub use tighten::{Calls, Loosening, tightens, tightens_listing};
 
 /// What happens to a call. A stricter effect is greater.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// It goes on.
@@ -52,6 +53,7 @@ struct Rule {
     label: String,
     has_id: bool,
     reason: Option<String>,
+    hash: Digest,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +64,7 @@ struct Known {
     default: Effect,
     /// Where the default was set.
     label: String,
+    hash: Digest,
 }
 
 /// A rule that may match, with what most of those that do not are told by at once.
@@ -89,6 +92,9 @@ pub struct Decision<'r> {
     pub id: Option<&'r str>,
     /// Why.
     pub reason: Reason<'r>,
+    /// The digest of the rule, or of the default: equal as long as neither changes. See
+    /// [`RuleConfig::hash`].
+    pub hash: Digest,
 }
 
 /// Why a decision was made.
@@ -131,26 +137,14 @@ impl Rules {
                 Err(failure) => return rule.denial(failure),
             }
         }
-        Decision {
-            effect: known.default,
-            rule: &known.label,
-            id: None,
-            reason: Reason::Default,
-        }
+        known.decision()
     }
 
     /// Decides about a request that lists what there is to call. The rules decide as about any call, but
     /// a default does not: it is about calls, and a list has only those that its agent may make.
     #[must_use]
     pub fn decide_listing(&self, call: &Call<'_>) -> Decision<'_> {
-        let decision = self.decide(call);
-        match decision.reason {
-            Reason::Default => Decision {
-                effect: Effect::Allow,
-                ..decision
-            },
-            Reason::Rule(_) | Reason::Condition(_) => decision,
-        }
+        self.decide(call).of_listing()
     }
 
     /// How often an agent may call, if that is limited.
@@ -180,6 +174,19 @@ impl Rules {
     fn known(&self, capability: &str) -> &Known {
         let found = self.known.iter().find(|it| it.capability == capability);
         found.unwrap_or(&self.other)
+    }
+}
+
+impl Known {
+    /// The decision if no rule matches.
+    fn decision(&self) -> Decision<'_> {
+        Decision {
+            effect: self.default,
+            rule: &self.label,
+            id: None,
+            reason: Reason::Default,
+            hash: self.hash,
+        }
     }
 }
 
@@ -218,6 +225,7 @@ impl Rule {
             rule: &self.label,
             id: self.id(),
             reason: Reason::Rule(self.reason.as_deref()),
+            hash: self.hash,
         }
     }
 
@@ -231,11 +239,24 @@ impl Rule {
             rule: &self.label,
             id: self.id(),
             reason: Reason::Condition(failure),
+            hash: self.hash,
         }
     }
 }
 
 impl<'r> Decision<'r> {
+    /// The decision about a request that lists what there is to call: a default does not stand against it.
+    #[must_use]
+    pub const fn of_listing(self) -> Self {
+        match self.reason {
+            Reason::Default => Self {
+                effect: Effect::Allow,
+                ..self
+            },
+            Reason::Rule(_) | Reason::Condition(_) => self,
+        }
+    }
+
     /// Who decided, for the agent: the id of the rule, or `default`, or `unnamed`. Places in the
     /// configuration are not told to agents.
     #[must_use]

@@ -1,9 +1,9 @@
 //! How much an agent is trusted, as rules name it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The trust level of an agent with a DID (profile §6). The order is that of the profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustLevel {
     /// It is who it says, and that is all.

@@ -57,10 +57,24 @@ impl<'a> Asked<'a> {
     ) -> Self {
         let registry = &session.at().settings.registry;
         Self {
-            identity: session.identity(),
+            is_asked_again: registry.asks_for_nodes(message),
+            ..Self::alone(session.identity(), message, line, registry, resolution)
+        }
+    }
+
+    /// The same of an agent that has no session. The nodes of a chain come as requests of their own.
+    pub(super) fn alone(
+        identity: &'a Identity,
+        message: &'a Message<'a>,
+        line: &'a [u8],
+        registry: &'a Registry,
+        resolution: &'a Resolution,
+    ) -> Self {
+        Self {
+            identity,
             message,
             line,
-            is_asked_again: registry.asks_for_nodes(message),
+            is_asked_again: matches!(message.body, Body::ChainRequest(_)),
             registry,
             resolution,
             selected: None,

@@ -21,7 +21,7 @@ use super::{agent, rule_name};
 use crate::auth::Identity;
 
 /// The requests that list what there is.
-const LISTINGS: [Tag; 12] = [
+pub(super) const LISTINGS: [Tag; 12] = [
     Tag::ToolListRequest,
     Tag::ToolkitListRequest,
     Tag::SkillDiscoverRequest,
@@ -37,7 +37,7 @@ const LISTINGS: [Tag; 12] = [
 ];
 
 /// Requests whose arguments are all that conditions see of them.
-const CALLS: [Tag; 2] = [Tag::ToolCallRequest, Tag::SkillCallRequest];
+pub(super) const CALLS: [Tag; 2] = [Tag::ToolCallRequest, Tag::SkillCallRequest];
 
 /// What is done with a chain.
 const CHAIN_USES: [&str; 4] = [
@@ -265,7 +265,7 @@ impl Listed for PlanSummary<'_> {
 }
 
 /// The capability of a type of requests.
-fn capability(type_name: &str) -> Option<Capability<'static>> {
+pub(super) fn capability(type_name: &str) -> Option<Capability<'static>> {
     let tag = Tag::parse(type_name, Sender::Agent);
     tag.and_then(|tag| tag.namespace().capability())
 }

@@ -27,6 +27,8 @@ pub(crate) struct Note {
     request_hash: Digest,
     /// The rule that decided.
     pub(super) rule: String,
+    /// Its digest.
+    rule_hash: Option<Digest>,
     pub(crate) verdict: Verdict,
     pub(crate) checks: PolicyChecks,
     /// The approval that let it pass, or did not.
@@ -63,6 +65,7 @@ impl Note {
             input_bytes: line.len() as u64,
             request_hash: Digest::of(line),
             rule: String::new(),
+            rule_hash: None,
             verdict: Verdict::Approved,
             checks: PolicyChecks::default(),
             approval: None,
@@ -85,6 +88,7 @@ impl Note {
     /// What the rules said.
     pub(crate) fn ruled(&mut self, rules: &policy::Rules, ruling: &Ruling<'_>) {
         ruling.rule.clone_into(&mut self.rule);
+        self.rule_hash = ruling.hash;
         self.checks.rate_limit = rules.rate().map(|_| Check::Passed);
         self.checks.rule_allowed = Some(match ruling.verdict {
             decision::Verdict::Deny(_) => Check::Failed,
@@ -111,6 +115,7 @@ impl Note {
             input_bytes,
             request_hash,
             rule,
+            rule_hash,
             verdict,
             checks,
             approval,
@@ -130,6 +135,7 @@ impl Note {
             response_status: Some(status),
             result: Some(verdict),
             rule: Some(&rule),
+            rule_hash,
             ..session
         };
         let permit = permit.map_or_else(|| log.reserve(), Ok)?;

@@ -50,6 +50,7 @@ fn full<'a>(text: &'a str, did: &'a str) -> Body<'a> {
         response_status: Some(text),
         result: Some(Verdict::Rejected),
         rule: Some(text),
+        rule_hash: Some(hash),
         session_id: Some(text),
         transport: Some(text),
         trust_level: Some(text),

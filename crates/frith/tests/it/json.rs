@@ -27,9 +27,9 @@ const OTHERS: [(&str, &str); 9] = [
 ];
 
 /// Groups of commands, which do nothing by themselves.
-const GROUPS: [&str; 15] = [
+const GROUPS: [&str; 16] = [
     "agents", "audit", "chain", "config", "env", "id", "learn", "manifest", "memory", "peer",
-    "plan", "skill", "store", "token", "trust",
+    "plan", "policy", "skill", "store", "token", "trust",
 ];
 
 /// Runs commands about a node, and remembers which.
@@ -264,6 +264,12 @@ fn about_work(node: &Node, commands: &mut Commands) {
     commands.value("approvals show", &[&held[0]]);
     commands.value("approve", &[&held[0]]);
     commands.value("deny", &[&held[1]]);
+    // A call is on record when its agent has the answer.
+    for wire in &mut wires {
+        wire.hear().unwrap();
+    }
+    assert!(commands.value("policy test", &[])["items"].is_array());
+    assert!(commands.value("policy explain", &[&held[1]])["items"].is_array());
 }
 
 fn about_files(commands: &mut Commands) {

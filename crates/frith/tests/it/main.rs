@@ -55,6 +55,7 @@ mod peak_memory;
 mod peers;
 mod pinned;
 mod planning;
+mod policy;
 mod public_host;
 mod queries;
 mod readme;

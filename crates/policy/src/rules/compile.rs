@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use canonical::Digest;
+
 use super::matcher::{Capabilities, Matcher, TrustLevels};
 use super::{Candidate, Effect, Known, RepeatConfig, Rule, RuleConfig, Rules, RulesConfig};
 use crate::condition::Condition;
@@ -109,6 +111,7 @@ impl Compiler<'_> {
             label,
             has_id: config.id.is_some(),
             reason: config.reason.clone(),
+            hash: config.hash(),
         })
     }
 
@@ -259,6 +262,7 @@ fn known(layers: &[Layer<'_>], capability: &str, rules: &[Rule], built_in: Effec
     Known {
         capability: capability.to_owned(),
         rules: candidates(rules, fits),
+        hash: default_hash(&label, default),
         default,
         label,
     }
@@ -274,9 +278,15 @@ fn other(layers: &[Layer<'_>], rules: &[Rule]) -> Known {
     Known {
         capability: String::new(),
         rules,
+        hash: default_hash(&label, default),
         default,
         label,
     }
+}
+
+/// The digest of a default: where it was set, and to what.
+fn default_hash(label: &str, effect: Effect) -> Digest {
+    Digest::of(format!("{label}: {effect}").as_bytes())
 }
 
 fn layer_default(layer: &Layer<'_>) -> Option<(Effect, String)> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use canonical::{Digest, Value};
 use serde::de::value::{SeqAccessDeserializer, StrDeserializer};
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
@@ -53,35 +54,67 @@ pub struct RulesConfig {
 }
 
 /// One rule. What it does not name matches anything; what takes a list takes a single value too.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuleConfig {
     /// What decisions call it; else they say its place.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(
+        default,
+        deserialize_with = "some",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub id: Option<String>,
     /// Agents by id; patterns.
-    #[serde(default, deserialize_with = "one_or_many")]
+    #[serde(
+        default,
+        deserialize_with = "one_or_many",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub agent: Option<Vec<String>>,
     /// Agents by DID; patterns for the canonical form. An agent without a DID never matches.
-    #[serde(default, deserialize_with = "one_or_many")]
+    #[serde(
+        default,
+        deserialize_with = "one_or_many",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub did: Option<Vec<String>>,
     /// Trust levels. An agent without one, such as a local one, never matches.
-    #[serde(default, deserialize_with = "one_or_many")]
+    #[serde(
+        default,
+        deserialize_with = "one_or_many",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub trust: Option<Vec<TrustLevel>>,
     /// Capabilities, by name.
-    #[serde(default, deserialize_with = "one_or_many")]
+    #[serde(
+        default,
+        deserialize_with = "one_or_many",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub capability: Option<Vec<String>>,
     /// Names of tools, intents, messages; patterns.
-    #[serde(default, deserialize_with = "one_or_many")]
+    #[serde(
+        default,
+        deserialize_with = "one_or_many",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub name: Option<Vec<String>>,
     /// A JMESPath expression on the arguments. `true`: the rule matches; `false`: it does not;
     /// anything else, and any error: the call is denied.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(
+        default,
+        deserialize_with = "some",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub when: Option<String>,
     /// What happens to a call that matches.
     pub action: Effect,
     /// Why, for people.
-    #[serde(default, deserialize_with = "some")]
+    #[serde(
+        default,
+        deserialize_with = "some",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub reason: Option<String>,
 }
 
@@ -95,6 +128,15 @@ pub struct RepeatConfig {
     pub window: u32,
     /// `require_approval` or `deny`.
     pub action: Effect,
+}
+
+impl RuleConfig {
+    /// The digest of the rule as it is written, its place aside: SHA-256 of its canonical JSON.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        let rule = Value::from_serialize(self).unwrap_or(Value::Null);
+        Digest::of(&rule.to_canonical())
+    }
 }
 
 /// A key that is there has a value: `when:` with nothing behind it must not be a rule without a

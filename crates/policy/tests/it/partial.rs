@@ -170,3 +170,47 @@ fn rule_about_a_list_is_not_replaced_by_a_default() {
         );
     }
 }
+
+/// What a condition on unknown arguments leaves open is listed with the condition, and nothing behind a
+/// rule that decides.
+#[test]
+fn possible_decisions_are_listed_in_order() {
+    let rules = rules(&json!({"default": "deny", "rules": [
+        {"id": "keys", "name": "read", "when": "contains(path, '.ssh')", "action": "deny"},
+        {"id": "small", "name": "read", "when": "type == 'x'", "action": "allow"},
+        {"id": "ask", "name": "re*", "action": "require_approval"},
+        {"id": "late", "action": "allow"},
+    ]}));
+    let possible = |name, arguments: &Json| {
+        let arguments = arguments.as_object().cloned().unwrap();
+        let call = PartialCall {
+            agent: ADA,
+            capability: "tools",
+            name,
+            arguments: &arguments,
+        };
+        let possible = rules.possible(&call).into_iter();
+        let words = possible.map(|it| match it.when {
+            Some(when) => format!("{} if {when}", it.decision.rule),
+            None => it.decision.rule.to_owned(),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let read = PartialName::Exact("read");
+    assert_eq!(
+        possible(read, &json!({})),
+        "keys if contains(path, '.ssh'), small if type == 'x', ask"
+    );
+    assert_eq!(possible(read, &json!({"path": "a", "type": "x"})), "small");
+    assert_eq!(possible(read, &json!({"path": "a", "type": "y"})), "ask");
+    // A condition that cannot be evaluated denies.
+    assert_eq!(possible(read, &json!({"path": 1})), "keys");
+    assert_eq!(possible(PartialName::Exact("write"), &json!({})), "late");
+    assert_eq!(
+        possible(
+            PartialName::Prefix("re"),
+            &json!({"path": "a", "type": "y"})
+        ),
+        "ask"
+    );
+}

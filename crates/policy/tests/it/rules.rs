@@ -46,6 +46,7 @@ fn the_first_match_wins_and_says_so() {
             rule: "policy.rules[1]",
             id: None,
             reason: Reason::Rule(None),
+            hash: decision.hash,
         }
     );
     assert_eq!(decision.name(), "unnamed");
@@ -65,6 +66,23 @@ fn the_first_match_wins_and_says_so() {
         "policy.rules[2]"
     );
     assert_eq!(decide(&rules, LOCAL, "proc", "shell").rule, "no-shell");
+}
+
+/// The digest of a rule does not change with its place, and that of a default with its effect.
+#[test]
+fn digest_changes_with_what_decides() {
+    let shell = json!({"name": "shell", "capability": "tools", "action": "deny"});
+    let listed = json!({"name": ["shell"], "capability": ["tools"], "action": "deny"});
+    let other = json!({"name": "shell", "capability": "tools", "action": "deny", "reason": "no"});
+    let first = json!({"name": "edit", "action": "allow"});
+    let hash =
+        |rules_: serde_json::Value, name: &str| decide(&rules(&rules_), LOCAL, "tools", name).hash;
+    let alone = hash(json!({"rules": [shell]}), "shell");
+    assert_eq!(hash(json!({"rules": [first, listed]}), "shell"), alone);
+    assert_ne!(hash(json!({"rules": [other]}), "shell"), alone);
+    let default = |effect: &str| hash(json!({"default": effect, "rules": [shell]}), "edit");
+    assert_eq!(default("deny"), default("deny"));
+    assert_ne!(default("deny"), default("allow"));
 }
 
 /// Names are compared as they are dispatched, in their case.
