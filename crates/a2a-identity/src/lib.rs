@@ -52,6 +52,7 @@ mod identity;
 mod jws;
 mod key;
 mod keyset;
+mod mac;
 mod manifest;
 mod pem;
 mod random;
@@ -70,6 +71,7 @@ pub use identity::{GRACE, Identity, IdentityError, OwnKey, REVOKED_LISTED, SWITC
 pub use jws::{JwsError, Peer, Signed, Verified, sign, sign_owned};
 pub use key::{SigningKey, VerifyingKey, WeakKey};
 pub use keyset::{DEPRECATION, Key, KeyProblem, KeySet, KeySetError, KeyStatus, MAX_KEYS};
+pub use mac::hmac_sha256;
 pub use manifest::{
     MAX_AGE, ManifestCheck, ManifestError, ManifestRules, ManifestSummary, Pins, Seen,
     SelfSignedManifest, VerifiedManifest, sign_manifest, verify_manifest,

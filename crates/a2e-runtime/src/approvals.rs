@@ -8,11 +8,12 @@ use a2e_session::Failure;
 use canonical::Digest;
 use store::{AgentId, Approval, Call, Hash, Held, Store, UnixMillis, Verdict};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 use crate::access::{AccessHolder, IsMeant};
 use crate::clock::random_id;
 use crate::decision::{Asked, RuleName, ambiguous, too_large};
+use crate::operator::summary;
 use crate::session::Session;
 
 /// The held calls of a host, and who is told when one is decided.
@@ -21,10 +22,27 @@ pub struct Approvals {
     store: Store,
     /// How often something was decided or withdrawn.
     decided: Arc<watch::Sender<u64>>,
+    /// Where calls are announced that have become pending.
+    requests: broadcast::Sender<ApprovalRequest>,
     /// The calls that somebody waits for the word on, by id.
     waiting: Arc<Mutex<HashMap<String, AwaitedCall>>>,
     /// How long a call waits.
     patience: Duration,
+}
+
+/// A call that has become pending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalRequest {
+    /// The id under which the operator sees it.
+    pub id: String,
+    /// The agent that makes it.
+    pub agent: String,
+    /// The rule that requires approval, as the operator knows it.
+    pub rule: String,
+    /// What is called, with what, in one line; one that ends in `…` goes on.
+    pub summary: String,
+    /// Until when it waits: milliseconds since 1970.
+    pub until: i64,
 }
 
 /// A call that the operator is asked about.
@@ -98,6 +116,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// What stands in the store for a request that must not be written to a file.
 const NOT_WRITTEN: &[u8] = br#""not kept: the agreed data retention forbids it""#;
 
+/// Announced calls that may wait to be heard of; of more, the oldest are dropped.
+const REQUESTS: usize = 64;
+
 /// How many identities are looked at at a time when calls are withdrawn.
 const PAGE: usize = 1_000;
 
@@ -111,6 +132,7 @@ impl Approvals {
         Self {
             store,
             decided: Arc::new(watch::channel(0).0),
+            requests: broadcast::Sender::new(REQUESTS),
             waiting: Arc::default(),
             patience,
         }
@@ -147,6 +169,12 @@ impl Approvals {
         let mut call = self.store.approvals().get(now(), id).await?;
         call.iter_mut().for_each(|call| self.complete(call));
         Ok(call)
+    }
+
+    /// Hears of calls as they become pending. Whoever is slow misses some, and nothing waits for that.
+    #[must_use]
+    pub fn subscribe(&self) -> broadcast::Receiver<ApprovalRequest> {
+        self.requests.subscribe()
     }
 
     /// Adds what is shown of a call and is not in the store.
@@ -266,11 +294,10 @@ impl Approvals {
         tokio::pin!(patience);
         // An equal call may use the decision or be withdrawn; then this one is held anew.
         loop {
-            let asked = calls
-                .hold(now(), question.call(now().plus(self.patience)))
-                .await?;
+            let until = now().plus(self.patience);
+            let asked = calls.hold(now(), question.call(until)).await?;
             id.clone_from(&asked.id);
-            let _waiting = self.wait_for(&asked.id, question);
+            let _waiting = self.wait_for(&asked.id, question, until);
             held(asked.id).await;
             let mut is_there = true;
             while is_there {
@@ -288,9 +315,13 @@ impl Approvals {
         }
     }
 
-    fn wait_for(&self, id: &str, question: &Question) -> Waiting {
+    fn wait_for(&self, id: &str, question: &Question, until: UnixMillis) -> Waiting {
         let mut waiting = lock(&self.waiting);
         let awaited = waiting.entry(id.to_owned()).or_default();
+        if awaited.count == 0 {
+            // Without anybody who listens it is announced to nobody.
+            let _ = self.requests.send(question.request(id, until));
+        }
         awaited.count = awaited.count.saturating_add(1);
         if !question.is_written {
             awaited.shown = Some(question.shown(&question.text));
@@ -386,11 +417,27 @@ impl Question {
             id: random_id().chars().take(12).collect(),
             hash: self.hash(),
             did: AccessHolder::of(self.session.identity()).did,
-            shown: match self.is_written {
-                true => self.shown(&self.text),
-                false => self.shown(NOT_WRITTEN),
-            },
+            shown: self.kept(),
             expires,
+        }
+    }
+
+    /// What is announced of it: nothing that must not be written, for who knows where it goes.
+    fn request(&self, id: &str, until: UnixMillis) -> ApprovalRequest {
+        ApprovalRequest {
+            id: id.to_owned(),
+            agent: self.session.identity().agent.clone(),
+            rule: self.rule.clone(),
+            summary: summary(&self.kept()),
+            until: until.0,
+        }
+    }
+
+    /// What the store may have of it.
+    fn kept(&self) -> Vec<u8> {
+        match self.is_written {
+            true => self.shown(&self.text),
+            false => self.shown(NOT_WRITTEN),
         }
     }
 
@@ -465,10 +512,11 @@ mod tests {
             is_written: true,
             resolved: None,
         };
+        let mut requests = approvals.subscribe();
         let asking = tokio::spawn(approvals.clone().ask(question, |_| ready(())));
-        while approvals.list().await.unwrap().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        let request = requests.recv().await.unwrap();
+        assert_eq!(request.id, approvals.list().await.unwrap()[0].id);
+        assert_eq!((&*request.agent, &*request.rule), ("ada", "ask"));
         host.revoke_access(|it| it.agent == "ada").await.unwrap();
         assert!(approvals.list().await.unwrap().is_empty());
         let word = asking.await.unwrap().unwrap();

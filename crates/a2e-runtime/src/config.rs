@@ -22,6 +22,7 @@ mod mcp;
 mod memory;
 mod models;
 mod multi_agent;
+mod notify;
 mod own_tools;
 mod peers;
 mod planning;
@@ -68,6 +69,7 @@ pub use mcp::{
 pub use memory::{Embedder, EmbedderEndpoint, Memory};
 pub use models::Model;
 pub use multi_agent::{AgentCommand, MultiAgent};
+pub use notify::Notify;
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use peers::{Peer, PeerIntent};
 pub use planning::Planning;
@@ -110,6 +112,8 @@ pub struct Config {
     pub global_limits: GlobalLimits,
     /// What agents may do.
     pub policy: Policy,
+    /// Who is told that a call waits for approval.
+    pub notify: Vec<Notify>,
     /// Who it is to other agents.
     pub identity: Identity,
     /// How it speaks with them.
@@ -174,6 +178,7 @@ impl Default for Config {
             snapshot_mode: SnapshotMode::default(),
             global_limits: GlobalLimits::default(),
             policy: Policy::default(),
+            notify: Vec::new(),
             identity: Identity::default(),
             a2a: A2a::default(),
             trust: Trust::default(),

@@ -104,7 +104,7 @@ mod trace;
 
 pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits, failures};
 pub use access::{Access, AccessHolder};
-pub use approvals::Approvals;
+pub use approvals::{ApprovalRequest, Approvals};
 pub use attempts::Limited;
 pub use auth::{Authenticator, Identity, Login, Open, Proven, Source};
 pub use client::{

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use crate::plugin::BoxFuture;
 
+pub(crate) use approvals::summary;
 pub use approvals::{Decide, HeldCall, HeldCalls, Show, WaitingCall};
 pub use client::{AskError, ask, ask_telling};
 pub use definitions::{ApproveTool, ChangedTool, ChangedTools, ShowTool, ToolChange};

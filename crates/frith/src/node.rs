@@ -31,12 +31,12 @@ use a2e_runtime::config::{Config, Plugin, PluginKind, SnapshotPlace};
 use a2e_runtime::definitions::Definitions;
 use a2e_runtime::operator::News;
 use a2e_runtime::{
-    Approvals, Authenticator, Claim, ConfigurationCounters, DataDir, FileStore, Guard, Host,
-    HttpServer, Limited, MemoryStore, SnapshotStore, Tls, TokenStore,
+    ApprovalRequest, Approvals, Authenticator, Claim, ConfigurationCounters, DataDir, FileStore,
+    Guard, Host, HttpServer, Limited, MemoryStore, SnapshotStore, Tls, TokenStore,
 };
 use anyhow::{Context, Result};
 use serde_json::json;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::book::BookFile;
@@ -278,6 +278,14 @@ impl Node {
         writeln!(out, "Ctrl-C stops it.")?;
         out.flush()?;
         Ok(())
+    }
+
+    /// Hears of calls that become pending.
+    pub(crate) fn approval_requests(&self) -> broadcast::Receiver<ApprovalRequest> {
+        match &self.shared.approvals {
+            Some(approvals) => approvals.subscribe(),
+            None => broadcast::Sender::new(1).subscribe(),
+        }
     }
 
     /// Waits for the operator to have the configuration applied.

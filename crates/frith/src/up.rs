@@ -13,6 +13,7 @@ use crate::Outcome;
 use crate::config::{Applied, Doing};
 use crate::configured::ConfigArguments;
 use crate::data::DataArguments;
+use crate::hooks::Hook;
 use crate::log::Log;
 use crate::node::{Apply, Consent, Node};
 use crate::notify::{self, State};
@@ -72,6 +73,7 @@ async fn serve(
     // From the start: whoever knows that the node runs may change the file at once.
     let mut watch = Watch::new(file);
     let dir = arguments.data.dir()?;
+    let hooks = Hook::all(config).context("`notify`")?;
     // A mounted host may be slow to answer; whoever has started this need not wait for it.
     let node = tokio::select! {
         node = Node::start(config, file, &dir) => node?,
@@ -79,6 +81,9 @@ async fn serve(
     };
     announce(&node, config, as_json);
     notify::tell(State::Ready);
+    for hook in hooks {
+        tokio::spawn(hook.run(node.approval_requests(), config.host_id.clone()));
+    }
     let mut file = file.map(Path::to_owned);
     let mut keys = node.keys();
     let mut damage = None;

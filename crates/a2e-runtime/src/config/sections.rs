@@ -151,8 +151,11 @@ fn note_left_out(config: &mut Config) {
     config.notes.extend(left_out);
 }
 
-/// What concerns other nodes.
+/// Who is told of pending calls, and what concerns other nodes.
 fn others(config: &mut Config, root: &mut Section<'_>, reader: &Reader<'_>) {
+    set(&mut config.notify, root.field("notify"), |it| {
+        reader.notify(it)
+    });
     set(&mut config.identity, root.field("identity"), |it| {
         reader.identity(it)
     });

@@ -130,7 +130,7 @@ fn collector(field: &Field<'_>) -> Option<String> {
 }
 
 /// Whether others can read what is sent there.
-fn is_for_everybody(url: &str) -> bool {
+pub(super) fn is_for_everybody(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else {
         return false;
     };

@@ -155,7 +155,7 @@ impl Operations {
 }
 
 /// A call in one line, made of what will be done and nothing else: what is called, with what.
-fn summary(shown: &[u8]) -> String {
+pub(crate) fn summary(shown: &[u8]) -> String {
     let shown: Value = serde_json::from_slice(shown).unwrap_or_default();
     let request = shown.get("request").unwrap_or(&Value::Null);
     let member = |name: &str| request.get(name).unwrap_or(&Value::Null);

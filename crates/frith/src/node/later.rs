@@ -32,6 +32,7 @@ pub(super) fn take_later(new: &mut Config, current: &Config) -> Vec<String> {
         "global_limits.max_commands_per_agent": global_limits.max_commands_per_agent;
         "global_limits.max_components_per_agent": global_limits.max_components_per_agent;
         "global_limits.max_queries_per_agent": global_limits.max_queries_per_agent;
+        "notify": notify;
         "identity": identity;
         "a2a.enabled": a2a.enabled;
         "a2a.listen": a2a.listen;

@@ -5,23 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use a2a_net::tls::{ClientTls, Roots};
 use a2e_runtime::config::Config;
 use anyhow::Result;
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use hyper::{Request, Uri};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::span::Span;
+use crate::post::Destination;
 
 /// Where spans go.
 #[derive(Debug, Clone)]
@@ -32,8 +25,7 @@ pub(crate) struct Collector {
     service: String,
     /// What the collector wants to see.
     headers: HeaderMap,
-    /// For `https://`.
-    tls: Option<ClientTls>,
+    destination: Destination,
 }
 
 /// Sends the spans that have ended.
@@ -139,11 +131,9 @@ impl Collector {
             value.set_sensitive(true);
             headers.insert(HeaderName::from_bytes(name.as_bytes())?, value);
         }
-        let tls = url
-            .starts_with("https://")
-            .then(|| ClientTls::new(Roots::system()));
+        let traces = format!("{}/v1/traces", url.trim_end_matches('/'));
         Ok(Some(Self {
-            tls: tls.transpose()?,
+            destination: Destination::new(&traces)?,
             url,
             service: config.host_id.clone(),
             headers,
@@ -151,51 +141,8 @@ impl Collector {
     }
 
     async fn send(&self, spans: &[Span]) -> io::Result<()> {
-        let url: Uri = format!("{}/v1/traces", self.url.trim_end_matches('/'))
-            .parse()
-            .map_err(io::Error::other)?;
-        let host = url.host().unwrap_or_default();
-        let usual = match self.tls {
-            Some(_) => 443,
-            None => 80,
-        };
-        // An address of version 6 stands in brackets.
-        let machine = host.trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((machine, url.port_u16().unwrap_or(usual))).await?;
-        match &self.tls {
-            Some(tls) => self.post(&url, tls.over(host, stream).await?, spans).await,
-            None => self.post(&url, stream, spans).await,
-        }
-    }
-
-    async fn post(
-        &self,
-        url: &Uri,
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        spans: &[Span],
-    ) -> io::Result<()> {
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(io::Error::other)?;
-        let authority = url.authority().map_or("", |it| it.as_str());
-        let mut request = Request::post(url.path())
-            .header("host", authority)
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(self.body(spans).to_string())))
-            .map_err(io::Error::other)?;
-        request.headers_mut().extend(self.headers.clone());
-        // Until the answer is there somebody has to read and write.
-        let answer = tokio::select! {
-            answer = sender.send_request(request) => answer.map_err(io::Error::other)?,
-            ended = connection => {
-                ended.map_err(io::Error::other)?;
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        };
-        match answer.status().is_success() {
-            true => Ok(()),
-            false => Err(io::Error::other(format!("it answered {}", answer.status()))),
-        }
+        let headers = self.headers.clone();
+        self.destination.post(headers, &self.body(spans)).await
     }
 
     fn body(&self, spans: &[Span]) -> Value {

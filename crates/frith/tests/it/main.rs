@@ -24,6 +24,7 @@ mod errors;
 mod fairness;
 mod foreign;
 mod gone;
+mod hooks;
 mod identity;
 mod identity_hostile;
 mod init;
