@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2e_runtime::BoxFuture;
-use sandbox::{Command, Input};
+use sandbox::{Command, Input, Network};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::tool::{Call, Definition, DefinitionError, Output, Tool, ToolFailure};
+use crate::tool::{
+    Call, Definition, DefinitionError, Output, Tool, ToolConfiguration, ToolFailure,
+};
 use crate::workplace::Workplace;
 
 pub use template::{Template, TemplateError, tool as from_template};
@@ -85,7 +87,15 @@ pub fn tools(workplace: &Arc<Workplace>) -> Result<Vec<Arc<dyn Tool>>, Definitio
             workplace: Arc::clone(workplace),
         }));
     }
-    Ok(tools)
+    let configured = json!({
+        "directory": workplace.folder,
+        "network": match workplace.profile.network {
+            Network::None => "none",
+            Network::Loopback => "loopback",
+            Network::All => "all",
+        },
+    });
+    Ok(ToolConfiguration::new(&configured, configured.clone()).of(tools))
 }
 
 fn command_definition(workplace: &Workplace, shell: &str) -> Result<Definition, DefinitionError> {

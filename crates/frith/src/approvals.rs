@@ -12,6 +12,7 @@ use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
 use crate::diff::diff;
+use crate::inbox;
 use crate::screen::{self, plain};
 
 /// `frith approvals`: alone, it lists.
@@ -19,6 +20,11 @@ use crate::screen::{self, plain};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Option<Action>,
+
+    /// Show calls as they come, and decide about them: `j` and `k` select one, `a` approves, `d` denies and
+    /// asks for the reason, `q` ends. Where there is no terminal, or with --json, a line for each
+    #[arg(long)]
+    watch: bool,
 
     #[command(flatten)]
     data: DataArguments,
@@ -66,6 +72,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let dir = arguments.data.dir()?;
     block_on(async {
         match &arguments.action {
+            None if arguments.watch => inbox::watch(&dir, as_json).await,
             None => list(&dir, as_json).await,
             Some(Action::Show { id }) => {
                 let call: HeldCall = ask(&dir, "approvals.show", &Show { id: id.clone() }).await?;

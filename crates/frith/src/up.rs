@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use a2e_runtime::DataDir;
 use a2e_runtime::config::{Config, listen_address};
 use a2e_runtime::operator::News;
 use anyhow::{Context, Result, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::Outcome;
@@ -14,6 +16,7 @@ use crate::config::{Applied, Doing};
 use crate::configured::ConfigArguments;
 use crate::data::DataArguments;
 use crate::hooks::Hook;
+use crate::inbox::attend;
 use crate::log::Log;
 use crate::node::{Apply, Consent, Node};
 use crate::notify::{self, State};
@@ -81,9 +84,7 @@ async fn serve(
     };
     announce(&node, config, as_json);
     notify::tell(State::Ready);
-    for hook in hooks {
-        tokio::spawn(hook.run(node.approval_requests(), config.host_id.clone()));
-    }
+    let attending = Attending::start(&node, hooks, config, (!as_json).then_some(dir));
     let mut file = file.map(Path::to_owned);
     let mut keys = node.keys();
     let mut damage = None;
@@ -126,6 +127,7 @@ async fn serve(
         }
     }
     notify::tell(State::Stopping);
+    attending.end().await;
     let patience = match &damage {
         None => {
             tracing::info!("stopping; again to stop at once");
@@ -144,6 +146,36 @@ async fn serve(
     match damage {
         None => Ok(Outcome::Good),
         Some(why) => Err(why),
+    }
+}
+
+/// What tells people that calls wait for approval.
+struct Attending {
+    stop: CancellationToken,
+    /// At the node's own terminal.
+    task: Option<JoinHandle<()>>,
+}
+
+impl Attending {
+    /// Begins; at the terminal only if there is somebody to be asked about the node in a data directory.
+    fn start(node: &Node, hooks: Vec<Hook>, config: &Config, dir: Option<DataDir>) -> Self {
+        for hook in hooks {
+            tokio::spawn(hook.run(node.approval_requests(), config.host_id.clone()));
+        }
+        let stop = CancellationToken::new();
+        let task = dir.map(|dir| attend(dir, node.approval_requests(), stop.clone()));
+        Self {
+            stop,
+            task: task.map(tokio::spawn),
+        }
+    }
+
+    /// Ends; the terminal is as it was afterwards.
+    async fn end(self) {
+        self.stop.cancel();
+        if let Some(task) = self.task {
+            let _ = task.await;
+        }
     }
 }
 

@@ -1,11 +1,10 @@
 //! The keyboard: keys one by one where that is possible, lines elsewhere.
 
 use std::collections::VecDeque;
-use std::io::{IsTerminal, Stdin};
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
+use crate::key_mode::{CtrlC, KeyMode};
 use crate::run::standard_input;
 
 /// What somebody wants.
@@ -30,17 +29,11 @@ pub(super) struct Keyboard {
     wishes: VecDeque<Wish>,
 }
 
-/// A terminal that gives keys as they are pressed and does not show them.
-struct KeyMode {
-    terminal: Stdin,
-    before: Termios,
-}
-
 impl Keyboard {
     /// The keyboard, key by key if one key can be an action and this is a terminal.
     pub(super) fn new(by_key: bool) -> Self {
         let keys = match by_key {
-            true => KeyMode::enter(),
+            true => KeyMode::enter(CtrlC::Key),
             false => None,
         };
         Self {
@@ -115,27 +108,6 @@ fn pressed(mut keys: &str) -> Vec<Wish> {
         keys = keys.get(length..).unwrap_or_default();
     }
     wishes
-}
-
-impl KeyMode {
-    fn enter() -> Option<Self> {
-        let terminal = std::io::stdin();
-        if !terminal.is_terminal() {
-            return None;
-        }
-        let before = tcgetattr(&terminal).ok()?;
-        let mut by_key = before.clone();
-        let lines = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
-        by_key.local_modes.remove(lines);
-        tcsetattr(&terminal, OptionalActions::Now, &by_key).ok()?;
-        Some(Self { terminal, before })
-    }
-}
-
-impl Drop for KeyMode {
-    fn drop(&mut self) {
-        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
-    }
 }
 
 #[cfg(test)]

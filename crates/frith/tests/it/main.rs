@@ -27,6 +27,7 @@ mod gone;
 mod hooks;
 mod identity;
 mod identity_hostile;
+mod inbox;
 mod init;
 mod interrupted;
 mod json;
