@@ -59,17 +59,21 @@ pub(crate) trait Link: Send {
 pub(crate) trait Reader {
     fn take_line(&mut self, line: Result<&[u8], LineTooLong>);
 
-    /// Takes the lines of a body or a frame: each is a message, and blank ones are passed over.
+    /// Takes the lines of a body or a frame.
     fn take_lines(&mut self, text: &[u8], limit: usize) {
-        for line in text.split(|byte| *byte == b'\n') {
-            if !line.trim_ascii().is_empty() {
-                self.take_line(match line.len() <= limit {
-                    true => Ok(line),
-                    false => Err(LineTooLong { limit }),
-                });
-            }
+        for line in lines_of(text) {
+            self.take_line(match line.len() <= limit {
+                true => Ok(line),
+                false => Err(LineTooLong { limit }),
+            });
         }
     }
+}
+
+/// The lines of a body or a frame: each is a message, and blank ones are passed over.
+pub(crate) fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = text.split(|byte| *byte == b'\n');
+    lines.filter(|line| !line.trim_ascii().is_empty())
 }
 
 /// What came over a link.

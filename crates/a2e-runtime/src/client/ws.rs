@@ -1,4 +1,4 @@
-//! A WebSocket: one message of text for each message of the session.
+//! A WebSocket: each line of a text is a message, and each message of ours a text of its own.
 
 use std::io;
 use std::pin::Pin;
@@ -13,6 +13,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::link::{Lines, Link, Output, Transport};
 use super::net::{Endpoint, Roots, Stream};
+use crate::link::lines_of;
 
 struct WsLink {
     socket: WebSocketStream<Box<dyn Stream>>,
@@ -82,8 +83,12 @@ impl Transport for WsLink {
         lines: &mut dyn Lines,
     ) -> Poll<io::Result<bool>> {
         match ready!(Pin::new(&mut self.socket).poll_next(context)) {
-            Some(Ok(Message::Text(text))) => lines.line(Ok(text.as_bytes())),
-            Some(Ok(Message::Binary(bytes))) => lines.line(Ok(&bytes)),
+            Some(Ok(Message::Text(text))) => {
+                lines_of(text.as_bytes()).for_each(|line| lines.line(Ok(line)));
+            }
+            Some(Ok(Message::Binary(bytes))) => {
+                lines_of(&bytes).for_each(|line| lines.line(Ok(line)));
+            }
             Some(Ok(Message::Close(_))) | None => return Poll::Ready(Ok(false)),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
             Some(Err(Error::Capacity(CapacityError::MessageTooLong { max_size, .. }))) => {

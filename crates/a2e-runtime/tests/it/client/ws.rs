@@ -6,6 +6,7 @@ use a2e_runtime::{Address, AgentConfig, CallOptions, Connector, Handler, Host, S
 use a2e_wire::messages::base::Ping;
 use a2e_wire::messages::tool::ToolListRequest;
 use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
@@ -90,7 +91,7 @@ async fn calls_over_a_websocket() {
     let seen = Arc::new(Mutex::new(0));
     let counter = Arc::clone(&seen);
     let options = CallOptions {
-        on_event: Handler::new(move |_| *counter.lock().unwrap() += 1),
+        event_callback: Handler::new(move |_| *counter.lock().unwrap() += 1),
         ..CallOptions::default()
     };
     let request = a2e_wire::messages::tool::ToolCallRequest {
@@ -134,4 +135,31 @@ async fn a_server_that_takes_no_websockets() {
     let address: Address = address.parse().unwrap();
     let error = Connector::new(address).connect().await.unwrap_err();
     assert!(error.to_string().contains("HTTP status 404"), "{error}");
+}
+
+/// Document 002, "Framing": newlines delimit messages, also within one text.
+/// Proves M-18.
+#[tokio::test]
+async fn lines_of_one_text_are_messages() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("ws://{}", listener.local_addr().unwrap());
+    let address: Address = address.parse().unwrap();
+    let serve = async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        let hello = socket.next().await.unwrap().unwrap();
+        let hello: Value = serde_json::from_str(hello.to_text().unwrap()).unwrap();
+        let answer = json!({"type": "handshake/resp", "req_id": hello["id"], "session_id": "S"});
+        let push = json!({"type": "my/push"});
+        let text = format!("{answer}\n\n{push}\n");
+        socket.send(Message::text(text)).await.unwrap();
+        socket
+    };
+    let (pushed, mut pushes) = tokio::sync::mpsc::unbounded_channel();
+    let handler = Handler::new(move |message| drop(pushed.send(message)));
+    let connector = Connector::new(address).agent(config()).on_any(handler);
+    let (client, _socket) = tokio::join!(connector.connect(), serve);
+    let _client = client.unwrap();
+    let push = pushes.recv().await.unwrap();
+    assert_eq!(push.type_name(), "my/push");
 }
