@@ -181,10 +181,7 @@ mod tests {
             waits(call.clone(), &[configure.clone(), call.clone()]),
             [true, false]
         );
-        assert_eq!(
-            waits(configure.clone(), &[call, configure.clone()]),
-            [false, true]
-        );
+        assert_eq!(waits(configure.clone(), &[call, configure]), [false, true]);
     }
 
     /// A request of the catalogue is ordered, or is listed here as independent.
