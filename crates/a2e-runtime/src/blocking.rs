@@ -7,7 +7,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 use a2e_wire::messages::base::AcceptedCapability;
-use a2e_wire::{Body, Message, Request, SessionId};
+use a2e_wire::{Body, DecodeError, Message, MessageKind, Request, SessionId};
 use tokio::runtime::{Builder, Handle};
 use tokio_util::sync::CancellationToken;
 
@@ -103,19 +103,51 @@ impl Client {
         self.wait(self.client.notify(body))
     }
 
-    /// As [`AsyncClient::on`].
-    pub fn on(&self, type_name: impl Into<String>, handler: Handler) -> HandlerId {
-        self.client.on(type_name, handler)
+    /// As [`AsyncClient::register_push_handler`].
+    pub fn register_push_handler(
+        &self,
+        type_name: impl Into<String>,
+        handler: Handler,
+    ) -> HandlerId {
+        self.client.register_push_handler(type_name, handler)
     }
 
-    /// As [`AsyncClient::off`].
-    pub fn off(&self, id: HandlerId) {
-        self.client.off(id);
+    /// As [`AsyncClient::unregister_push_handler`].
+    pub fn unregister_push_handler(&self, id: HandlerId) {
+        self.client.unregister_push_handler(id);
     }
 
     /// As [`AsyncClient::on_any`].
-    pub fn on_any(&self, handler: Handler) {
-        self.client.on_any(handler);
+    pub fn on_any(&self, handler: Handler) -> HandlerId {
+        self.client.on_any(handler)
+    }
+
+    /// As [`AsyncClient::update_msg_types`].
+    pub fn update_msg_types<T: Into<String>>(
+        &self,
+        types: impl IntoIterator<Item = (T, MessageKind)>,
+    ) {
+        self.client.update_msg_types(types);
+    }
+
+    /// As [`AsyncClient::encode`].
+    #[must_use]
+    pub fn encode(message: &Message<'_>) -> Vec<u8> {
+        AsyncClient::encode(message)
+    }
+
+    /// As [`AsyncClient::decode`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn decode(line: &[u8]) -> Result<Message<'static>, DecodeError> {
+        AsyncClient::decode(line)
+    }
+
+    /// As [`AsyncClient::capability`].
+    #[must_use]
+    pub fn capability(&self, name: &str) -> Option<AcceptedCapability<'static>> {
+        self.client.capability(name)
     }
 
     /// As [`AsyncClient::on_request`].

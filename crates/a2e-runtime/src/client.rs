@@ -29,7 +29,9 @@ use std::time::Duration;
 
 use a2e_session::{AgentConfig, AgentSession};
 use a2e_wire::messages::base::{AcceptedCapability, Ping};
-use a2e_wire::{Body, Charset, DecodeError, Decoder, Message, Sender, SessionId};
+use a2e_wire::{
+    Body, Capability, Charset, DecodeError, Decoder, Message, MessageKind, Sender, SessionId,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
@@ -82,7 +84,7 @@ pub struct CallOptions {
     pub timeout: Duration,
     /// Called with each of the call's events, in order, before the response is returned. Output of
     /// a process comes after it too.
-    pub on_event: Handler,
+    pub event_callback: Handler,
 }
 
 /// Prepares a connection.
@@ -100,7 +102,7 @@ impl Default for CallOptions {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
-            on_event: Handler::none(),
+            event_callback: Handler::none(),
         }
     }
 }
@@ -139,10 +141,10 @@ impl Connector {
         self
     }
 
-    /// As [`Client::on`], in time for the first message.
+    /// As [`Client::register_push_handler`], in time for the first message.
     #[must_use]
-    pub fn on(mut self, type_name: impl Into<String>, handler: Handler) -> Self {
-        self.handlers.on(type_name.into(), handler);
+    pub fn register_push_handler(mut self, type_name: impl Into<String>, handler: Handler) -> Self {
+        self.handlers.register(type_name.into(), handler);
         self
     }
 
@@ -220,11 +222,11 @@ impl Client {
         on_push: Handler,
     ) -> Result<Self, ClientError> {
         let once = Once(std::sync::Mutex::new(Some(Link::new(stream))));
-        Connector::new(once)
-            .agent(config)
-            .on_any(on_push)
-            .connect()
-            .await
+        let mut connector = Connector::new(once).agent(config);
+        if !on_push.is_none() {
+            connector = connector.on_any(on_push);
+        }
+        connector.connect().await
     }
 
     /// Sends a request and waits for its response. Dropping the future withdraws the call: a host of
@@ -264,19 +266,23 @@ impl Client {
 
     /// Calls a handler with each push of a type, beside those there are. The catalogue's spelling
     /// of a type stands for its other spellings too.
-    pub fn on(&self, type_name: impl Into<String>, handler: Handler) -> HandlerId {
+    pub fn register_push_handler(
+        &self,
+        type_name: impl Into<String>,
+        handler: Handler,
+    ) -> HandlerId {
         let mut state = self.handle.shared.lock();
-        state.handlers.on(type_name.into(), handler)
+        state.handlers.register(type_name.into(), handler)
     }
 
-    /// Takes a handler away.
-    pub fn off(&self, id: HandlerId) {
-        self.handle.shared.lock().handlers.off(id);
+    /// Removes a handler of pushes.
+    pub fn unregister_push_handler(&self, id: HandlerId) {
+        self.handle.shared.lock().handlers.unregister(id);
     }
 
-    /// Calls a handler with each push that no other handler takes.
-    pub fn on_any(&self, handler: Handler) {
-        self.handle.shared.lock().handlers.on_any(handler);
+    /// Calls a handler, beside those there are, with each push that no handler of its type takes.
+    pub fn on_any(&self, handler: Handler) -> HandlerId {
+        self.handle.shared.lock().handlers.on_any(handler)
     }
 
     /// Calls a handler with each request of the host's of a type (`mcp/sample/req`, …), with what
@@ -308,6 +314,18 @@ impl Client {
         self.handle.shared.ended.is_cancelled()
     }
 
+    /// Says what messages of types beside the catalogue are, as [`AgentConfig::type_registry`] does at the
+    /// start. Their bodies are [`Body::Unknown`], which [`read_custom`] reads as a type of yours; those of a
+    /// registered event reach the `event_callback` of their call.
+    pub fn update_msg_types<T: Into<String>>(
+        &self,
+        types: impl IntoIterator<Item = (T, MessageKind)>,
+    ) {
+        let types = types.into_iter().map(|(name, kind)| (name.into(), kind));
+        let mut state = self.handle.shared.lock();
+        state.session.update_msg_types(types);
+    }
+
     /// A message as it is sent: compact JSON, without a newline.
     #[must_use]
     pub fn encode(message: &Message<'_>) -> Vec<u8> {
@@ -325,6 +343,16 @@ impl Client {
         let now = Clock::start().now();
         let message = Decoder::default().decode(line, Sender::Host, now.unix)?;
         Ok(message.into_owned())
+    }
+
+    /// What the host said of one capability, by its name or another spelling of it; nothing if it was not
+    /// asked for.
+    #[must_use]
+    pub fn capability(&self, name: &str) -> Option<AcceptedCapability<'static>> {
+        let wanted = Capability::from_name(name)?;
+        let state = self.handle.shared.lock();
+        let mut known = state.connected.as_deref()?.capabilities.iter();
+        known.find(|known| known.capability == wanted).cloned()
     }
 
     /// What the host said of the capabilities asked for.

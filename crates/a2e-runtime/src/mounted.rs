@@ -330,10 +330,10 @@ impl Mounted {
         gate: Gate,
     ) -> Result<Option<Outcome>, ClientError> {
         let client = &connection.client;
-        let (on_event, mut events) = events::of(client, context.session());
+        let (event_callback, mut events) = events::of(client, context.session());
         let options = CallOptions {
             timeout: PATIENCE,
-            on_event,
+            event_callback,
         };
         let tag = request.body.tag();
         if tag.is_some_and(|tag| tag.response().is_none()) {

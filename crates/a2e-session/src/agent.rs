@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use a2e_wire::messages::base::{HandshakeRequest, Resume, Shutdown};
 use a2e_wire::{
-    Body, Charset, Decoder, Envelope, LineTooLong, Message, MessageId, Sender, SessionId, Tag,
+    Body, Charset, Decoder, Envelope, LineTooLong, Message, MessageId, MessageKind, Sender,
+    SessionId, Tag,
 };
 
 pub use self::config::AgentConfig;
@@ -231,14 +232,23 @@ impl AgentSession {
         self.end();
     }
 
-    /// Takes a line from the host. What is no message is passed over: some hosts print to the wire.
+    /// Takes a line from the host. What is no message, and answers nothing, is passed over: some hosts
+    /// print to the wire.
     pub fn handle_line(&mut self, now: Now, line: Result<&[u8], LineTooLong>) {
         let Ok(line) = line else { return };
-        let Ok(message) = self.decoder.decode(line, Sender::Host, now.unix) else {
-            return;
-        };
-        let message = message.into_owned();
-        self.handle_message(now, message, line.len());
+        match self.decoder.decode(line, Sender::Host, now.unix) {
+            Ok(message) => {
+                let message = message.into_owned();
+                self.handle_message(now, message, line.len());
+            }
+            Err(error) => self.handle_invalid(&error),
+        }
+    }
+
+    /// Says what messages of further types are. Without it a message beside the catalogue is what its type
+    /// ends with (`/req`, `/resp`, `/event`).
+    pub fn update_msg_types(&mut self, types: impl IntoIterator<Item = (String, MessageKind)>) {
+        self.config.type_registry.extend(types);
     }
 
     /// Does what is due. Call it when [`AgentSession::poll_timeout`] says so, or more often.

@@ -170,6 +170,7 @@ impl<'a> Frame<'_, 'a> {
         DecodeError {
             code: ErrorCode::SchemaViolation,
             id: self.envelope.id.clone().to_static(),
+            req_id: self.envelope.req_id.clone().to_static(),
             type_name: shortened(&self.type_name),
             cause: Cause::Field(invalid).into(),
         }
@@ -186,6 +187,7 @@ impl ReadEnvelope<'_> {
         DecodeError {
             code,
             id: self.envelope.id.clone().to_static(),
+            req_id: self.envelope.req_id.clone().to_static(),
             type_name: shortened(self.type_name.as_deref().unwrap_or_default()),
             cause: cause.into(),
         }

@@ -13,6 +13,8 @@ pub struct DecodeError {
     pub code: ErrorCode<'static>,
     /// The line's `id`, as far as it could be read; empty otherwise.
     pub id: MessageId<'static>,
+    /// Its `req_id`, likewise.
+    pub req_id: MessageId<'static>,
     /// The line's `type`, as far as it could be read, shortened; empty otherwise.
     pub type_name: String,
     /// What is wrong.
@@ -82,6 +84,7 @@ impl DecodeError {
         Self {
             code: ErrorCode::ParseError,
             id: MessageId::default(),
+            req_id: MessageId::default(),
             type_name: String::new(),
             cause: cause.into(),
         }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2e_runtime::{CallOptions, ClientError, Handler, nearest};
+use a2e_runtime::{A2eError, CallOptions, Client, ClientError, Handler, nearest};
 use a2e_wire::messages::tool::{ToolCallRequest, ToolDefinition, ToolListRequest, ToolParameter};
 use a2e_wire::{Body, Capability, Enumeration, ErrorCode, Message, Object};
 use anyhow::{Context, Result, bail};
@@ -31,7 +31,7 @@ pub(crate) struct CallArguments {
     #[arg(long)]
     events: bool,
 
-    /// Seconds to wait for the result, or for the next sign that the tool gets on
+    /// Seconds to wait for the result, or for the next event of the tool
     #[arg(long, default_value_t = 30)]
     timeout: u32,
 
@@ -161,7 +161,7 @@ pub(crate) fn call(call: &CallArguments, as_json: bool) -> Result<Outcome> {
         let told = Arc::clone(&progress);
         let options = CallOptions {
             timeout: LONGEST,
-            on_event: Handler::new(move |event| told.event(&event)),
+            event_callback: Handler::new(move |event| told.event(&event)),
         };
         let response = connection.client.rpc(request, options);
         let response = progress.within(response, call.timeout).await;
@@ -226,10 +226,8 @@ fn signature(tool: &ToolDefinition<'_>) -> String {
 fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -> Result<Outcome> {
     let response = match response {
         Ok(response) => response,
-        Err(ClientError::Host(error)) if as_json => {
-            print_json(
-                &json!({"success": false, "code": error.code.as_str(), "error": error.message}),
-            )?;
+        Err(error) if as_json => {
+            print_json(&error_json(&error)?)?;
             return Ok(Outcome::Bad);
         }
         Err(error) => return Err(error.into()),
@@ -256,6 +254,20 @@ fn show_result(response: Result<Message<'static>, ClientError>, as_json: bool) -
     } else {
         Outcome::Bad
     })
+}
+
+/// Why a call failed, for programs: all that the protocol has of an error.
+pub(crate) fn error_json(error: &ClientError) -> Result<Value> {
+    let error = A2eError::from(error);
+    let detail: Value = error.detail.raw().deserialize()?;
+    let events = error.events.iter();
+    let events = events.map(|event| serde_json::from_slice(&Client::encode(event)));
+    let events: Vec<Value> = events.collect::<Result<_, _>>()?;
+    Ok(json!({
+        "success": false, "code": error.code.as_str(), "message": error.message,
+        "retryable": error.retryable, "detail": detail, "capability_name": error.capability_name,
+        "req_id": error.req_id.as_str(), "events": events,
+    }))
 }
 
 fn tool_json(tool: &ToolDefinition<'_>) -> Result<Value> {

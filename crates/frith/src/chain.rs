@@ -15,7 +15,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::agent::{LONGEST, block_on, print, print_json};
+use crate::agent::{LONGEST, block_on, error_json, print, print_json};
 use crate::progress::{Events, Progress};
 use crate::screen::{self, plain};
 use crate::{connect, hint};
@@ -161,7 +161,7 @@ fn run_chain(
         let seconds = u32::try_from(request.timeout).unwrap_or(u32::MAX);
         let options = CallOptions {
             timeout: LONGEST,
-            on_event: Handler::new(move |message| {
+            event_callback: Handler::new(move |message| {
                 telling.event(&message);
                 if let (Told::Nodes, Body::ChainEvent(event)) = (told, &message.body)
                     && !event.node_id.as_str().is_empty()
@@ -173,7 +173,13 @@ fn run_chain(
         let response = connection.client.rpc(request, options);
         let response = progress.within(response, seconds).await;
         connection.close().await;
-        let response = response.map_err(failed)?;
+        let response = match response {
+            Err(error) if json => {
+                print_json(&error_json(&error)?)?;
+                return Ok(Outcome::Bad);
+            }
+            response => response.map_err(failed)?,
+        };
         let Body::ChainResponse(response) = response.body else {
             bail!("the host answered with `{}`", response.type_name());
         };

@@ -291,10 +291,8 @@ impl Connection {
 
     /// Makes sure that the host serves what a command is about, and not only what else it may use.
     pub(crate) fn must_have(&self, capability: &str) -> Result<()> {
-        let capabilities = self.client.capabilities();
-        let is_there = capabilities
-            .iter()
-            .any(|it| it.enabled && it.capability.as_str() == capability);
+        let accepted = self.client.capability(capability);
+        let is_there = accepted.is_some_and(|accepted| accepted.enabled);
         anyhow::ensure!(is_there, hint::no_plugin(&[capability]));
         Ok(())
     }

@@ -7,7 +7,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use a2e_runtime::{AgentConfig, ClientError};
-use a2e_wire::messages::tool::ToolEvent;
 use a2e_wire::{Body, Message};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -51,6 +50,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// A call that is over by then needs no bar.
 const BEFORE_BAR: Duration = Duration::from_secs(1);
 
+/// The host ends a call itself when its time is over, and says more than that.
+const HOST_FIRST: Duration = Duration::from_millis(250);
+
 /// The bar itself, in characters.
 const WIDTH: usize = 30;
 
@@ -78,12 +80,14 @@ impl Progress {
             clippy::wildcard_enum_match_arm,
             reason = "nothing else tells how a call gets on"
         )]
-        let (event, data) = match &message.body {
-            Body::ToolEvent(event) => (Some(event), &event.data),
-            Body::ChainEvent(event) => (None, &event.data),
+        let (kind, seq, data) = match &message.body {
+            Body::ToolEvent(event) => (Some(event.kind.as_str()), event.seq, event.data.raw()),
+            Body::Event(event) => (Some(event.kind.as_str()), event.seq, event.data.raw()),
+            Body::ChainEvent(event) => (None, event.seq, event.data.raw()),
+            Body::Unknown(event) => (Some(&*event.type_name), 0, &event.raw),
             _ => return,
         };
-        let data: Value = data.raw().deserialize().unwrap_or_default();
+        let data: Value = data.deserialize().unwrap_or_default();
         let mut state = self.lock();
         state.last = Instant::now();
         let approval = data["approval_id"].as_str();
@@ -97,7 +101,7 @@ impl Progress {
             );
             return;
         }
-        let Some(event) = event else {
+        let Some(kind) = kind else {
             return;
         };
         if let Some(message) = data["message"].as_str() {
@@ -107,15 +111,11 @@ impl Progress {
         match self.events {
             Events::Quiet => {}
             Events::Lines => {
-                let text = told(event, &data);
-                self.line(
-                    &mut state,
-                    &format!("{:>4} {} {text}", event.seq, plain(&event.kind)),
-                );
+                let text = told(kind, &data);
+                self.line(&mut state, &format!("{seq:>4} {} {text}", plain(kind)));
             }
             Events::Json => {
-                let kind = event.kind.to_string();
-                let event = serde_json::json!({"seq": event.seq, "kind": kind, "data": data});
+                let event = serde_json::json!({"seq": seq, "kind": kind, "data": data});
                 self.line(&mut state, &json(&event.to_string()));
             }
         }
@@ -128,20 +128,19 @@ impl Progress {
         self.line(&mut state, text);
     }
 
-    /// Waits for a response until nothing was heard of the call for so many seconds, and a little
-    /// more, since the host ends it first if it can; in all, as long as a client waits for a call
-    /// that gets on. The time in which it waits for the operator does not count.
+    /// Waits for a response until nothing was heard of the call for so many seconds; in all, as long as
+    /// a client waits for a call that gets on. The time in which it waits for the operator does not count.
     pub(crate) async fn within<T>(
         &self,
         response: impl Future<Output = Result<T, ClientError>>,
         seconds: u32,
     ) -> Result<T, ClientError> {
-        let patience = Duration::from_secs(u64::from(seconds) + 5);
-        let longest = patience.max(AgentConfig::default().progress);
+        let timeout = Duration::from_secs(seconds.into());
+        let longest = timeout.max(AgentConfig::default().progress);
         tokio::pin!(response);
         loop {
-            let Some(wait) = self.next_wait(patience, longest) else {
-                return self.over(Err(ClientError::Timeout(patience)));
+            let Some(wait) = self.next_wait(timeout + HOST_FIRST, longest) else {
+                return self.over(Err(ClientError::Timeout(timeout)));
             };
             if let Ok(response) = tokio::time::timeout(wait, &mut response).await {
                 return self.over(response);
@@ -226,9 +225,9 @@ fn percent(data: &Value) -> Option<u64> {
 }
 
 /// What an event says, in words if it has some.
-fn told(event: &ToolEvent<'_>, data: &Value) -> String {
+fn told(kind: &str, data: &Value) -> String {
     let text = |name: &str| data[name].as_str().map(one_line);
-    let told = match (&*event.kind.to_string(), text("message")) {
+    let told = match (kind, text("message")) {
         ("progress", message) => percent(data).map(|percent| {
             let message = message.unwrap_or_default();
             format!("{percent:>3} % {message}").trim_end().to_owned()

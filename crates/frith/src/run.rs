@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         let connection = arguments.host.connect_elsewhere(&["proc"]).await?;
         let (events, mut heard) = mpsc::unbounded_channel();
         let client = &connection.client;
-        client.on(
+        client.register_push_handler(
             "proc/read/event",
             Handler::new(move |message| {
                 if let Body::ProcReadEvent(event) = message.body {

@@ -16,7 +16,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::agent::{block_on, print, print_json};
+use crate::agent::{block_on, error_json, print, print_json};
 use crate::connect;
 use crate::plan::print_all;
 use crate::screen::{self, one_line, plain};
@@ -263,12 +263,18 @@ async fn call(client: &Client, action: &Action, as_json: bool) -> Result<Outcome
     };
     let options = CallOptions {
         timeout: Duration::from_secs(u64::from(*timeout).saturating_add(5)),
-        on_event: match events {
+        event_callback: match events {
             true => Handler::new(|event: Message<'static>| tell(&event)),
             false => Handler::none(),
         },
     };
-    let response = client.rpc(request, options).await?;
+    let response = match client.rpc(request, options).await {
+        Err(error) if as_json => {
+            print_json(&error_json(&error)?)?;
+            return Ok(Outcome::Bad);
+        }
+        response => response?,
+    };
     let Body::SkillCallResponse(response) = response.body else {
         bail!("the host answered with `{}`", response.type_name());
     };

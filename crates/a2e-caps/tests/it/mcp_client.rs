@@ -246,7 +246,7 @@ async fn progress_of_a_server_is_that_of_the_call() {
     register(&agent, remote.config("there")).await.unwrap();
     let (events, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let calling = Calling {
-        on_event: Handler::new(move |event| drop(events.send(event))),
+        event_callback: Handler::new(move |event| drop(events.send(event))),
         ..Calling::default()
     };
     let tools = agent.tools();
@@ -377,7 +377,7 @@ async fn a_server_of_the_newer_era_tells_of_new_tools() {
                 .unwrap();
         }
     });
-    agent.on("mcp/server/push", hear);
+    agent.register_push_handler("mcp/server/push", hear);
     let info = register(&agent, remote.config("there")).await.unwrap();
     assert_eq!(info.mcp_version, "2026-07-28");
     let more = vec![

@@ -43,7 +43,7 @@ impl Client {
             Ok(message) => function(message),
             Err(error) => tracing::warn!(r#type = M::TYPE, %error, "a push does not fit its type"),
         });
-        self.on(M::TYPE, handler)
+        self.register_push_handler(M::TYPE, handler)
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use a2e_session::{ConnectError, Refused};
-use a2e_wire::messages::base::Error;
+use a2e_wire::messages::base::{Error, HandshakeReason};
 use a2e_wire::{ErrorCode, Message, MessageId, Object};
 
 /// What a host answered instead of a response.
@@ -36,6 +36,9 @@ pub enum ClientError {
     /// The host answered with an error.
     #[error(transparent)]
     Host(Box<A2eError>),
+    /// The host's response is not valid; the code is `schema_violation`.
+    #[error(transparent)]
+    Invalid(Box<A2eError>),
     /// The host answered with a message that is no answer to the request.
     #[error("the host answered with `{0}`, which does not answer the request")]
     Unexpected(String),
@@ -84,6 +87,45 @@ impl A2eError {
             capability_name: error.capability_name.into_owned(),
             req_id,
             events,
+        }
+    }
+}
+
+impl From<&ClientError> for A2eError {
+    /// The same in the form in which hosts report errors. What the client alone knows of has no `detail` and
+    /// no events.
+    fn from(error: &ClientError) -> Self {
+        let (code, retryable) = match error {
+            ClientError::Host(error) | ClientError::Invalid(error) => return (**error).clone(),
+            ClientError::Unexpected(_)
+            | ClientError::Custom(_)
+            | ClientError::Connect(ConnectError::Invalid(_)) => (ErrorCode::SchemaViolation, false),
+            ClientError::Timeout(_) | ClientError::Connect(ConnectError::Timeout) => {
+                (ErrorCode::Timeout, true)
+            }
+            ClientError::Connect(ConnectError::Refused(reason)) => match reason {
+                HandshakeReason::AuthFailed => (ErrorCode::Unauthorized, false),
+                HandshakeReason::VersionMismatch => (ErrorCode::VersionMismatch, false),
+                HandshakeReason::NoCaps => (ErrorCode::CapabilityMissing, false),
+                HandshakeReason::ServerError => (ErrorCode::RuntimeError, true),
+                HandshakeReason::Other(_) => (ErrorCode::RuntimeError, false),
+            },
+            ClientError::Refused(_) | ClientError::Unreachable(_) => {
+                (ErrorCode::RuntimeError, true)
+            }
+            // What was asked may have been done.
+            ClientError::Lost | ClientError::Closed | ClientError::Io(_) => {
+                (ErrorCode::RuntimeError, false)
+            }
+        };
+        Self {
+            code,
+            message: error.to_string(),
+            retryable,
+            detail: Object::default(),
+            capability_name: String::new(),
+            req_id: MessageId::default(),
+            events: Vec::new(),
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Calling {
     /// Seconds that it may take; the host ends it then.
     pub seconds: u32,
     /// Called with its events. Without a handler none are asked for.
-    pub on_event: Handler,
+    pub event_callback: Handler,
 }
 
 /// A memory of the agent's.
@@ -53,7 +53,7 @@ impl Default for Calling {
     fn default() -> Self {
         Self {
             seconds: 60,
-            on_event: Handler::none(),
+            event_callback: Handler::none(),
         }
     }
 }
@@ -146,11 +146,14 @@ impl Tools<'_> {
         let request = ToolCallRequest {
             tool_name: tool.into().into(),
             arguments: object(arguments)?,
-            streaming: !calling.on_event.is_none(),
+            streaming: !calling.event_callback.is_none(),
             timeout: calling.seconds.into(),
             ..ToolCallRequest::new()
         };
-        let asking = self.0.request(request).on_event(calling.on_event);
+        let asking = self
+            .0
+            .request(request)
+            .event_callback(calling.event_callback);
         Ok(asking.await?.data)
     }
 }
@@ -169,11 +172,14 @@ impl Skills<'_> {
         let request = SkillCallRequest {
             name: skill.into().into(),
             arguments: object(arguments)?,
-            streaming: !calling.on_event.is_none(),
+            streaming: !calling.event_callback.is_none(),
             timeout: calling.seconds.into(),
             ..SkillCallRequest::new()
         };
-        self.0.request(request).on_event(calling.on_event).await
+        self.0
+            .request(request)
+            .event_callback(calling.event_callback)
+            .await
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct RequestHandler(Arc<Mutex<dyn FnMut(Message<'static>, Reply) + 
 #[derive(Default)]
 pub(super) struct Handlers {
     pushes: HashMap<String, Vec<(HandlerId, PushHandler)>>,
-    any: Option<PushHandler>,
+    any: Vec<(HandlerId, PushHandler)>,
     requests: HashMap<String, RequestHandler>,
     last: u64,
     /// The last pushes of a type that has two spellings: their ids, and how they were spelled.
@@ -104,45 +104,45 @@ fn catch_panic(call: impl FnOnce()) {
 }
 
 impl Handlers {
-    pub(super) fn on(&mut self, type_name: String, handler: Handler) -> HandlerId {
-        self.last = self.last.saturating_add(1);
-        let id = HandlerId(self.last);
-        let handler = PushHandler::new(handler);
-        self.pushes
-            .entry(type_name)
-            .or_default()
-            .push((id, handler));
+    pub(super) fn register(&mut self, type_name: String, handler: Handler) -> HandlerId {
+        let id = self.next_id();
+        let handlers = self.pushes.entry(type_name).or_default();
+        handlers.push((id, PushHandler::new(handler)));
         id
     }
 
-    pub(super) fn off(&mut self, id: HandlerId) {
+    pub(super) fn unregister(&mut self, id: HandlerId) {
+        self.any.retain(|(known, _)| *known != id);
         self.pushes.retain(|_, handlers| {
             handlers.retain(|(known, _)| *known != id);
             !handlers.is_empty()
         });
     }
 
-    pub(super) fn on_any(&mut self, handler: Handler) {
-        self.any = Some(PushHandler::new(handler));
+    pub(super) fn on_any(&mut self, handler: Handler) -> HandlerId {
+        let id = self.next_id();
+        self.any.push((id, PushHandler::new(handler)));
+        id
+    }
+
+    const fn next_id(&mut self) -> HandlerId {
+        self.last = self.last.saturating_add(1);
+        HandlerId(self.last)
     }
 
     pub(super) fn on_request(&mut self, type_name: String, handler: RequestHandler) {
         self.requests.insert(type_name, handler);
     }
 
-    /// Those that a push goes to: the handlers of its type, else the one for all others. One that was
+    /// Those that a push goes to: the handlers of its type, else those for all others. One that was
     /// said in another spelling before goes nowhere.
     pub(super) fn of_push(&mut self, message: &Message<'_>) -> Vec<PushHandler> {
         if self.is_said_again(message) {
             return Vec::new();
         }
-        match self.pushes.get(name(message)) {
-            Some(handlers) => handlers
-                .iter()
-                .map(|(_, handler)| handler.clone())
-                .collect(),
-            None => self.any.iter().cloned().collect(),
-        }
+        let handlers = self.pushes.get(name(message)).unwrap_or(&self.any);
+        let handlers = handlers.iter().map(|(_, handler)| handler.clone());
+        handlers.collect()
     }
 
     fn is_said_again(&mut self, message: &Message<'_>) -> bool {

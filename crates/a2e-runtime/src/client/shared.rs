@@ -46,7 +46,7 @@ pub(super) struct State {
 struct Slot {
     outcome: Option<Result<Message<'static>, CallError>>,
     waker: Option<Waker>,
-    on_event: Handler,
+    event_callback: Handler,
     /// Its events go on after its response.
     streams: bool,
 }
@@ -192,13 +192,14 @@ impl State {
         body: Body<'static>,
         options: CallOptions,
     ) -> Result<Open<'s>, Refused> {
-        let streams = matches!(body, Body::ProcSpawnRequest(_)) && !options.on_event.is_none();
+        let streams =
+            matches!(body, Body::ProcSpawnRequest(_)) && !options.event_callback.is_none();
         let timeout = options.timeout;
         let call = self.session.call(shared.clock.now(), body, timeout)?;
         let slot = Slot {
             outcome: None,
             waker: None,
-            on_event: options.on_event,
+            event_callback: options.event_callback,
             streams,
         };
         self.calls.insert(call, slot);
@@ -247,7 +248,7 @@ impl State {
         };
         let goes_on = slot.streams && outcome.as_ref().is_ok_and(is_started);
         if goes_on {
-            let handler = std::mem::replace(&mut slot.on_event, Handler::none());
+            let handler = std::mem::replace(&mut slot.event_callback, Handler::none());
             if self.streams.len() >= MAX_STREAMS {
                 self.streams.pop_first();
             }
@@ -263,7 +264,7 @@ impl State {
     /// no handler.
     pub(super) fn take_handler(&mut self, call: Call) -> Option<Handler> {
         let handler = match self.waiting(call) {
-            Some(slot) => &mut slot.on_event,
+            Some(slot) => &mut slot.event_callback,
             None => self.streams.get_mut(&call)?,
         };
         (!handler.is_none()).then(|| std::mem::replace(handler, Handler::none()))
@@ -272,7 +273,7 @@ impl State {
     /// Puts a handler back, unless its call is over meanwhile. After the last event there is no stream.
     pub(super) fn put_handler(&mut self, call: Call, handler: Handler, last: bool) {
         if let Some(slot) = self.waiting(call) {
-            slot.on_event = handler;
+            slot.event_callback = handler;
             slot.streams &= !last;
         } else if last {
             self.streams.remove(&call);
@@ -325,6 +326,10 @@ impl Future for Open<'_> {
             CallError::Host(error, events) => {
                 let id = state.session.request_id(self.call);
                 ClientError::Host(Box::new(A2eError::new(*error, id, events)))
+            }
+            CallError::Invalid(error, events) => {
+                let id = state.session.request_id(self.call);
+                ClientError::Invalid(Box::new(A2eError::new(*error, id, events)))
             }
             CallError::Timeout => ClientError::Timeout(self.timeout),
             CallError::Lost => ClientError::Lost,

@@ -45,8 +45,8 @@ impl<R> Asking<'_, R> {
     }
 
     /// Calls a handler with each event.
-    pub fn on_event(mut self, handler: Handler) -> Self {
-        self.options.on_event = handler;
+    pub fn event_callback(mut self, handler: Handler) -> Self {
+        self.options.event_callback = handler;
         self
     }
 }

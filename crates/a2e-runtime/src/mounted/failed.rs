@@ -66,6 +66,7 @@ pub(super) fn failure(name: &str, namespace: Namespace, error: ClientError) -> F
             }
         }
         other @ (ClientError::Connect(_)
+        | ClientError::Invalid(_)
         | ClientError::Unexpected(_)
         | ClientError::Custom(_)
         | ClientError::Timeout(_)

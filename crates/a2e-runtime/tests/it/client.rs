@@ -2,6 +2,7 @@
 
 mod addresses;
 mod calls;
+mod document;
 mod faults;
 mod http;
 mod real;

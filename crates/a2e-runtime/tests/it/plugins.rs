@@ -7,9 +7,10 @@ use a2e_runtime::{
     BoxFuture, CallOptions, ClientError, Context, Failure, Host, Outcome, Plugin, Serves,
 };
 use a2e_wire::messages::tool::{
-    ToolCallRequest, ToolDefinition, ToolEvent, ToolListRequest, ToolListResponse,
+    ToolCallRequest, ToolCallResponse, ToolDefinition, ToolEvent, ToolListRequest,
+    ToolListResponse, ToolResult,
 };
-use a2e_wire::{Body, Capability, ErrorCode, Message, Tag, Unknown};
+use a2e_wire::{Body, Capability, ErrorCode, Message, Tag, Timestamp, Unknown};
 use tokio::sync::Notify;
 
 use crate::support::{Transport, Wire, call, data, demo};
@@ -262,8 +263,9 @@ async fn a_plugin_that_does_not_answer_fails_its_request() {
     assert_eq!(error.code, ErrorCode::RuntimeError);
 }
 
-fn answer() -> ToolListResponse<'static> {
-    ToolListResponse { tools: Vec::new() }
+fn answer() -> ToolCallResponse<'static> {
+    let result = ToolResult::new(true, "any".into(), 0);
+    ToolCallResponse::new(result, Timestamp::default())
 }
 
 /// A tool that waits as often as it is told, and then answers or panics.
@@ -364,6 +366,6 @@ async fn events_after_an_answer_that_was_waited_for() {
         .build();
     let mut wire = Wire::connected(Transport::Memory, &host).await;
     let request = r#"{"type":"tool/call/req","id":"c","tool_name":"t","arguments":{}}"#;
-    assert_eq!(wire.ask_line(request).await["type"], "tool/list/resp");
+    assert_eq!(wire.ask_line(request).await["type"], "tool/call/resp");
     assert_eq!(wire.hear().await.unwrap()["type"], "tool/event");
 }

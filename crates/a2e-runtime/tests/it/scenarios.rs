@@ -102,7 +102,7 @@ async fn events_before_the_response() {
         let seqs = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&seqs);
         let options = CallOptions {
-            on_event: Handler::new(move |event| {
+            event_callback: Handler::new(move |event| {
                 let Body::ToolEvent(event) = event.body else {
                     panic!()
                 };

@@ -1,8 +1,9 @@
 //! Who connects, and what an agent's session allows.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use a2e_wire::AgentId;
+use a2e_wire::{AgentId, MessageKind};
 
 /// Who connects, and what for.
 #[derive(Clone)]
@@ -27,6 +28,8 @@ pub struct AgentConfig {
     pub max_events: usize,
     /// Bytes of such events.
     pub max_event_bytes: usize,
+    /// What messages of types beside the catalogue are, by type.
+    pub type_registry: BTreeMap<String, MessageKind>,
     /// Requests are kept until they are answered, to be sent again over another connection.
     pub resumable: bool,
 }
@@ -53,6 +56,7 @@ impl Default for AgentConfig {
             max_outbound: 8 * 1024 * 1024,
             max_events: 1000,
             max_event_bytes: 1024 * 1024,
+            type_registry: BTreeMap::new(),
             resumable: false,
         }
     }

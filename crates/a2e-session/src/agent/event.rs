@@ -51,6 +51,9 @@ pub enum ConnectError {
     /// The host did not answer.
     #[error("the host did not answer the handshake in time")]
     Timeout,
+    /// What the host answered is no answer to a handshake.
+    #[error("the host's answer to the handshake is not valid: {0}")]
+    Invalid(String),
 }
 
 /// Why a call failed.
@@ -59,6 +62,9 @@ pub enum CallError {
     /// The host answered with an error; with the events before it.
     #[error("{}: {}", .0.code, .0.message)]
     Host(Box<Error<'static>>, Vec<Message<'static>>),
+    /// The host's response is not valid (`schema_violation`); with the events before it.
+    #[error("{}", .0.message)]
+    Invalid(Box<Error<'static>>, Vec<Message<'static>>),
     /// No response came in time.
     #[error("no response came in time")]
     Timeout,

@@ -16,8 +16,8 @@ pub(super) struct Pending {
 /// One open call.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// What answers it.
-    response: Option<Tag>,
+    /// What answers it; any type of a request beside the catalogue.
+    pub(super) response: Option<Tag>,
     deadline: Duration,
     /// Of a tool call: how long it is waited for without news, and when it is given up in any case.
     patience: Option<(Duration, Duration)>,

@@ -1,8 +1,9 @@
 //! What a message from the host does.
 
-use a2e_wire::messages::base::{HandshakeReason, HandshakeResponse};
-use a2e_wire::{Body, Message, MessageKind};
+use a2e_wire::messages::base::{Error, HandshakeReason, HandshakeResponse};
+use a2e_wire::{Body, DecodeError, ErrorCode, Message, MessageKind, Sender, Tag};
 
+use super::pending::Entry;
 use super::{AgentEvent, AgentSession, Call, CallError, ConnectError, Connected, State};
 use crate::Now;
 
@@ -14,6 +15,10 @@ impl AgentSession {
             } if self.answers_handshake(request, &message) => {
                 return self.handle_handshake(now, message, resuming);
             }
+            State::Connecting { request, .. } if self.is_about(request, &message) => {
+                let text = format!("it is `{}`", message.type_name());
+                return self.not_connected(ConnectError::Invalid(text));
+            }
             State::Connecting { .. } | State::Active => {}
             State::Detached | State::Closed => return,
         }
@@ -24,12 +29,13 @@ impl AgentSession {
             }
             self.last_eid = eid;
         }
-        let kind = message.body.tag().map(a2e_wire::Tag::kind);
-        match (self.owner(&message), kind) {
+        let owner = self.owner(&message);
+        let kind = self.kind(&message, owner);
+        match (owner, kind) {
             (Some(number), Some(MessageKind::Event)) => {
                 self.handle_event(now, number, message, size);
             }
-            (Some(number), _) if self.pending.contains(number) => {
+            (Some(number), Some(MessageKind::Response)) if self.pending.contains(number) => {
                 self.handle_response(number, message);
             }
             // It came too late, or twice.
@@ -37,18 +43,85 @@ impl AgentSession {
             (_, Some(MessageKind::Request)) => {
                 self.events.push_back(AgentEvent::Request(message));
             }
-            (_, None) if asks(message.type_name()) => {
-                self.events.push_back(AgentEvent::Request(message));
-            }
             (_, _) => self.events.push_back(AgentEvent::Push(message)),
         }
+    }
+
+    /// What a message is: as the catalogue has it, as it was registered, or else as its type ends. What
+    /// says nothing of itself and belongs to an open call is an event of it, or answers it if nothing is
+    /// known of its response.
+    fn kind(&mut self, message: &Message<'_>, owner: Option<u64>) -> Option<MessageKind> {
+        let name = message.type_name();
+        let known = message.body.tag().map(Tag::kind);
+        let known = known.or_else(|| self.config.type_registry.get(name).copied());
+        let ends = |endings: [&str; 2]| endings.iter().any(|ending| name.ends_with(ending));
+        if known.is_some() {
+            known
+        } else if ends(["/req", "_REQ"]) {
+            Some(MessageKind::Request)
+        } else if ends(["/event", "_EVENT"]) {
+            Some(MessageKind::Event)
+        } else {
+            let call = self.pending.get_mut(owner?)?;
+            let answers = call.response.is_none() || ends(["/resp", "_RESP"]);
+            Some(match answers {
+                true => MessageKind::Response,
+                false => MessageKind::Event,
+            })
+        }
+    }
+
+    /// A message that is not valid: it fails the handshake or the call that it was to answer.
+    pub(super) fn handle_invalid(&mut self, error: &DecodeError) {
+        let tag = Tag::parse(&error.type_name, Sender::Host);
+        let number = self.number(error.req_id.as_str());
+        match self.state {
+            State::Connecting { request, .. }
+                if number == Some(request)
+                    || (error.req_id.is_empty() && tag == Some(Tag::HandshakeResponse)) =>
+            {
+                self.not_connected(ConnectError::Invalid(error.to_string()));
+            }
+            State::Connecting { .. } | State::Active => {
+                let is_event = tag.is_some_and(|tag| tag.kind() == MessageKind::Event);
+                if let Some(number) = number.filter(|_| !is_event)
+                    && let Some(entry) = self.pending.remove(number)
+                {
+                    self.fail_invalid(number, entry, &error.to_string());
+                }
+            }
+            State::Detached | State::Closed => {}
+        }
+    }
+
+    fn fail_invalid(&mut self, number: u64, entry: Entry, why: &str) {
+        let capability = entry.response.and_then(|tag| tag.namespace().capability());
+        let capability = capability.map(|capability| capability.as_str().to_owned());
+        let error = Error {
+            message: format!("the host's response is not valid: {why}").into(),
+            capability_name: capability.unwrap_or_default().into(),
+            ..Error::new(ErrorCode::SchemaViolation)
+        };
+        let failed = CallError::Invalid(Box::new(error), entry.events);
+        self.events
+            .push_back(AgentEvent::Failed(Call(number), failed));
+    }
+
+    fn not_connected(&mut self, error: ConnectError) {
+        self.state = State::Detached;
+        self.events.push_back(AgentEvent::NotConnected(error));
+    }
+
+    /// Whether a message says that it answers this request of ours.
+    fn is_about(&self, request: u64, message: &Message<'_>) -> bool {
+        self.number(message.envelope.req_id.as_str()) == Some(request)
     }
 
     /// Whether a message answers our handshake. Some hosts leave `req_id` out.
     fn answers_handshake(&self, request: u64, message: &Message<'_>) -> bool {
         let req_id = &message.envelope.req_id;
         let is_answer = matches!(message.body, Body::HandshakeResponse(_) | Body::Error(_));
-        is_answer && (req_id.is_empty() || self.number(req_id.as_str()) == Some(request))
+        is_answer && (req_id.is_empty() || self.is_about(request, message))
     }
 
     fn handle_handshake(&mut self, now: Now, message: Message<'static>, resuming: bool) {
@@ -69,9 +142,7 @@ impl AgentSession {
             // The host has forgotten the session; it may still take us anew.
             return self.shake_hands(now, None);
         }
-        self.state = State::Detached;
-        self.events
-            .push_back(AgentEvent::NotConnected(ConnectError::Refused(reason)));
+        self.not_connected(ConnectError::Refused(reason));
     }
 
     fn connected(&mut self, response: HandshakeResponse<'static>, eid: Option<u64>) {
@@ -140,16 +211,17 @@ impl AgentSession {
             return;
         };
         let call = Call(number);
+        let is_expected = entry
+            .response
+            .is_none_or(|expected| message.body.tag() == Some(expected));
         let event = if let Body::Error(error) = message.body {
             AgentEvent::Failed(call, CallError::Host(Box::new(error), entry.events))
-        } else {
+        } else if is_expected {
             AgentEvent::Response(call, message)
+        } else {
+            let why = format!("`{}` does not answer the request", message.type_name());
+            return self.fail_invalid(number, entry, &why);
         };
         self.events.push_back(event);
     }
-}
-
-/// Whether a message of unknown type wants an answer.
-fn asks(type_name: &str) -> bool {
-    type_name.ends_with("/req") || type_name.ends_with("_REQ")
 }

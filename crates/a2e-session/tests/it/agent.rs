@@ -9,7 +9,7 @@ use a2e_session::{
 use a2e_wire::messages::base::{HandshakeReason, Ping};
 use a2e_wire::messages::env::EnvCloseRequest;
 use a2e_wire::messages::tool::{ToolCallRequest, ToolListRequest};
-use a2e_wire::{Body, ErrorCode};
+use a2e_wire::{Body, ErrorCode, MessageKind};
 use serde_json::{Value, json};
 
 use crate::support::{Host, TOKEN, counter, now};
@@ -125,6 +125,128 @@ fn a_refusal_and_a_silence() {
     );
 }
 
+/// Seed 003, "Handshake": the client validates the response.
+/// Proves C-13.
+#[test]
+fn an_invalid_answer_to_the_handshake_ends_it_at_once() {
+    for answer in [
+        json!({"type": "handshake/resp", "session_id": 7}),
+        json!({"type": "handshake/resp", "session_id": "S", "accepted_caps": "all"}),
+        json!({"type": "pong"}),
+    ] {
+        for has_request in [true, false] {
+            let mut agent = Agent::new();
+            let mut answer = answer.clone();
+            if has_request {
+                answer["req_id"] = agent.written()[0]["id"].clone();
+            }
+            agent.hear(&answer);
+            let events = agent.events();
+            let is_known = has_request || answer["type"] == "handshake/resp";
+            match events.as_slice() {
+                [AgentEvent::NotConnected(ConnectError::Invalid(_))] if is_known => {}
+                [AgentEvent::Push(_)] | [] if !is_known => {}
+                other => panic!("{answer}: {other:?}"),
+            }
+        }
+    }
+}
+
+/// Seed 002, "Encoding Rules": both sides validate, and what is invalid is a `schema_violation`.
+/// Proves M-19.
+#[test]
+fn an_invalid_response_fails_its_call_at_once() {
+    for answer in [
+        json!({"type": "tool/list/resp", "tools": "none"}),
+        json!({"type": "tool/list/resp", "tools": [{"name": 1}]}),
+        json!({"type": "memory/init/resp", "memory_id": "m", "namespace": "n"}),
+        json!({"type": "tool/list/v2/resp"}),
+        json!({"type": 1}),
+    ] {
+        let mut agent = Agent::connected();
+        let call = agent.call(ToolListRequest::new());
+        let other = agent.call(Ping::new());
+        agent.hear(
+            &json!({"type": "tool/event", "req_id": agent.id(call), "kind": "log", "seq": 0}),
+        );
+        // An event that is invalid answers nothing, and what names no request is no answer.
+        agent.hear(&json!({"type": "tool/event", "req_id": agent.id(call), "seq": "one"}));
+        agent.hear(&json!({"type": "tool/list/resp", "tools": "none"}));
+        assert_eq!(agent.events().len(), 1, "{answer}");
+        let mut answer = answer.clone();
+        answer["req_id"] = agent.id(call).into();
+        agent.hear(&answer);
+        let events = agent.events();
+        let [AgentEvent::Failed(failed, CallError::Invalid(error, seen))] = events.as_slice()
+        else {
+            panic!("{answer}: {events:?}");
+        };
+        assert_eq!((*failed, &error.code), (call, &ErrorCode::SchemaViolation));
+        assert!(
+            !error.retryable
+                && error
+                    .message
+                    .starts_with("the host's response is not valid: ")
+        );
+        assert_eq!((&*error.capability_name, seen.len()), ("tools", 1));
+        agent.hear(&json!({"type": "pong", "req_id": agent.id(other)}));
+        assert!(matches!(agent.events()[..], [AgentEvent::Response(..)]));
+    }
+}
+
+/// Seed 003, "Type Registry Extension".
+/// Proves C-7, C-30.
+#[test]
+fn types_of_ones_own_are_what_they_are_registered_as() {
+    let own = |name: &str| {
+        Body::Unknown(a2e_wire::Unknown {
+            type_name: name.to_owned().into(),
+            raw: a2e_wire::Object::default().into_raw(),
+        })
+    };
+    let kinds = |agent: &mut Agent| -> Vec<&'static str> {
+        let name = |event: AgentEvent| match &event {
+            AgentEvent::Event(..) => "event",
+            AgentEvent::Response(..) => "response",
+            AgentEvent::Request(_) => "request",
+            AgentEvent::Push(_) => "push",
+            AgentEvent::Connected(_) | AgentEvent::NotConnected(_) | AgentEvent::Failed(..) => {
+                panic!("{event:?}")
+            }
+        };
+        agent.events().into_iter().map(name).collect()
+    };
+    let initial = [("own/done".to_owned(), MessageKind::Response)];
+    let mut agent = Agent::with(AgentConfig {
+        type_registry: initial.into(),
+        ..AgentConfig::default()
+    })
+    .connect();
+    agent.session.update_msg_types([
+        ("own/step".to_owned(), MessageKind::Event),
+        ("own/ask".to_owned(), MessageKind::Request),
+        ("own/news".to_owned(), MessageKind::Push),
+    ]);
+    let call = agent.call(own("own/thing/req"));
+    for name in [
+        "own/step",
+        "own/ask",
+        "own/news",
+        "own/some/event",
+        "own/done",
+    ] {
+        agent.hear(&json!({"type": name, "req_id": agent.id(call), "id": "1"}));
+    }
+    let expected = ["event", "request", "push", "event", "response"];
+    assert_eq!(kinds(&mut agent), expected);
+    // Of a request of the catalogue it is known what answers it; the rest are its events.
+    let call = agent.call(ToolListRequest::new());
+    agent.hear(&json!({"type": "own/other", "req_id": agent.id(call)}));
+    agent.hear(&json!({"type": "own/other"}));
+    agent.hear(&json!({"type": "tool/list/resp", "req_id": agent.id(call)}));
+    assert_eq!(kinds(&mut agent), ["event", "push", "response"]);
+}
+
 /// Proves C-36, C-37.
 #[test]
 fn events_and_responses_go_to_their_call() {
@@ -160,7 +282,10 @@ fn peers_with_gaps() {
     let mut agent = Agent::connected();
     let close = agent.call(EnvCloseRequest::new("e".into()));
     agent.hear(&json!({"type": "env/close/resp", "closed": true}));
-    let other = agent.call(Ping::new());
+    let other = agent.call(Body::Unknown(a2e_wire::Unknown {
+        type_name: "my/question".into(),
+        raw: a2e_wire::Object::default().into_raw(),
+    }));
     agent.hear(&json!({"type": "my/answer", "req_id": agent.id(other), "x": 1}));
     agent
         .session

@@ -9,6 +9,7 @@ mod audit_hostile;
 mod bench;
 mod bridged;
 mod buffered;
+mod called;
 mod chains;
 #[cfg(feature = "wasm")]
 mod components;

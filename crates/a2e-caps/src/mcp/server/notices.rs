@@ -70,7 +70,7 @@ impl Notices {
                 drop(notice(&push).map(|notice| sender.send(notice)));
             }
         });
-        client.on("mcp/server/push", handler);
+        client.register_push_handler("mcp/server/push", handler);
     }
 
     pub(super) fn tell(&self, notice: Notice) {

@@ -128,7 +128,7 @@ impl Own {
         if let Some(missing) = required.iter().find(|name| !arguments.contains_key(**name)) {
             return Err(Refusal::Arguments(format!("`{missing}` is missing")));
         }
-        let mut on_event = Handler::none();
+        let mut event_callback = Handler::none();
         match self.shape {
             Shape::Plain => {}
             Shape::Search => drop(arguments.insert("include_deferred".into(), true.into())),
@@ -152,10 +152,10 @@ impl Own {
                 members.insert("entries".into(), json!([arguments]));
                 arguments = in_memory(session, members).await?;
             }
-            Shape::Spawn => on_event = session.outputs.handler(),
+            Shape::Spawn => event_callback = session.outputs.handler(),
             Shape::Output => return Ok(output(session, &arguments).await),
         }
-        let mut members = session.ask(self.kind, arguments, on_event).await?;
+        let mut members = session.ask(self.kind, arguments, event_callback).await?;
         if let Some(Value::Array(entries)) = members.get_mut("entries") {
             let keys = entries.iter_mut().filter_map(|it| it.get_mut("key"));
             keys.for_each(|key| *key = shown_key(key.take()));

@@ -104,11 +104,8 @@ impl Session {
 
     /// Whether the host has this capability.
     pub(super) fn has(&self, capability: &Capability<'_>) -> bool {
-        let accepted = self.client.capabilities();
-        let is_it = |one: &a2e_wire::messages::base::AcceptedCapability<'_>| {
-            one.enabled && one.capability == *capability
-        };
-        accepted.iter().any(is_it)
+        let accepted = self.client.capability(capability.as_str());
+        accepted.is_some_and(|accepted| accepted.enabled)
     }
 
     /// Makes a request of these members; gives the members of the response.
@@ -116,7 +113,7 @@ impl Session {
         &self,
         kind: &str,
         mut members: JsonObject,
-        on_event: Handler,
+        event_callback: Handler,
     ) -> Result<JsonObject, Refusal> {
         members.insert("type".into(), kind.into());
         members.insert("id".into(), "1".into());
@@ -129,7 +126,7 @@ impl Session {
             .body;
         let options = CallOptions {
             timeout: PATIENCE,
-            on_event,
+            event_callback,
         };
         let response = self.client.rpc(body, options).await?;
         let line = Client::encode(&response);

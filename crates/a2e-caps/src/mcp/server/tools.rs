@@ -58,7 +58,7 @@ pub(super) async fn call(
         Some(_) => Handler::new(move |event| drop(events.try_send(event))),
         None => Handler::none(),
     };
-    let asking = session.client.request(request).on_event(handler);
+    let asking = session.client.request(request).event_callback(handler);
     let asking = asking.timeout(Duration::from_secs(u64::from(TIMEOUT).saturating_add(5)));
     let mut answer = asking.into_future();
     let answered = loop {

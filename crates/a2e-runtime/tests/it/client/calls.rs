@@ -19,7 +19,7 @@ use super::script::{Wire, pair};
 use crate::support::{TOKEN, demo};
 
 /// A handler that remembers the types it was called with.
-fn recorder() -> (Arc<Mutex<Vec<String>>>, Handler) {
+pub(super) fn recorder() -> (Arc<Mutex<Vec<String>>>, Handler) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let handler = {
         let seen = Arc::clone(&seen);
@@ -60,16 +60,16 @@ async fn an_error_has_all_fields() {
 async fn the_three_ways_of_a_message() {
     let (client, mut wire) = pair().await;
     let ((pushed, push), (any, rest)) = (recorder(), recorder());
-    let id = client.on("env/state_push", push);
+    let id = client.register_push_handler("env/state_push", push);
     client.on_any(rest);
     let push =
         json!({"type": "env/state/push", "episode_id": "e", "step_id": 0, "event_type": "status"});
     let output = |data| json!({"type": "proc/read/event", "proc_id": "p", "data": data});
-    let (events, on_event) = recorder();
+    let (events, event_callback) = recorder();
     let call = client.rpc(
         ProcSpawnRequest::new(),
         CallOptions {
-            on_event,
+            event_callback,
             ..CallOptions::default()
         },
     );
@@ -91,7 +91,7 @@ async fn the_three_ways_of_a_message() {
         event["req_id"] = request["id"].clone();
         wire.say(&event).await;
     }
-    client.off(id);
+    client.unregister_push_handler(id);
     wire.say(&push).await;
     tokio::join!(client.ping(), wire.answer([json!({"type": "pong"})]))
         .0
@@ -111,7 +111,7 @@ async fn a_handler_may_hold_the_last_handle() {
     let (client, mut wire) = pair().await;
     let held = client.clone();
     let options = CallOptions {
-        on_event: Handler::new(move |_| assert!(!held.is_closed())),
+        event_callback: Handler::new(move |_| assert!(!held.is_closed())),
         ..CallOptions::default()
     };
     let spawned = json!({"type": "proc/spawn/resp", "ok": true, "proc_id": "p"});
@@ -132,11 +132,11 @@ async fn a_handler_may_hold_the_last_handle() {
 #[tokio::test]
 async fn output_in_the_same_read_as_the_response_keeps_its_handler() {
     let (client, mut wire) = pair().await;
-    let (events, on_event) = recorder();
+    let (events, event_callback) = recorder();
     let call = client.rpc(
         ProcSpawnRequest::new(),
         CallOptions {
-            on_event,
+            event_callback,
             ..CallOptions::default()
         },
     );
@@ -164,7 +164,7 @@ async fn output_ends_with_an_exit_before_the_response() {
     let call = client.rpc(
         ProcSpawnRequest::new(),
         CallOptions {
-            on_event: Handler::new(move |_| {
+            event_callback: Handler::new(move |_| {
                 let _ = sent.send(());
             }),
             ..CallOptions::default()
@@ -183,7 +183,7 @@ async fn output_ends_with_an_exit_before_the_response() {
 async fn events_without_a_handler_are_pushes() {
     let (client, mut wire) = pair().await;
     let (pushed, push) = recorder();
-    client.on("proc/read/event", push);
+    client.register_push_handler("proc/read/event", push);
     let call = client.rpc(ProcSpawnRequest::new(), CallOptions::default());
     let early = json!({"type": "proc/read/event", "proc_id": "p", "data": {"text": "a"}});
     let spawned = json!({"type": "proc/spawn/resp", "ok": true, "proc_id": "p"});
@@ -198,7 +198,7 @@ async fn events_without_a_handler_are_pushes() {
 async fn a_push_in_two_spellings_is_one() {
     let (client, mut wire) = pair().await;
     let (pushed, push) = recorder();
-    client.on("env/state_push", push);
+    client.register_push_handler("env/state_push", push);
     for (kind, id) in [
         ("env/state_push", "x"),
         ("env/state/push", "x"),
@@ -273,7 +273,7 @@ async fn a_handler_that_panics_ends_no_call() {
     let (client, mut wire) = pair().await;
     let seen = Arc::new(Mutex::new(0));
     let counter = Arc::clone(&seen);
-    client.on(
+    client.register_push_handler(
         "env/state_push",
         Handler::new(|_| panic!("as a push handler may")),
     );
@@ -290,7 +290,7 @@ async fn a_handler_that_panics_ends_no_call() {
     let event = json!({"type": "invoke/event", "seq": 0});
     let others = client.ping();
     let options = CallOptions {
-        on_event: Handler::new(|_| panic!("as an event handler may")),
+        event_callback: Handler::new(|_| panic!("as an event handler may")),
         ..CallOptions::default()
     };
     let own = client.rpc(Ping::new(), options);
@@ -335,7 +335,11 @@ async fn typed_requests() {
     assert_eq!(response.unwrap().tools[0].name, "t");
     let asking = client.request(ToolListRequest::new()).into_future();
     let (response, _) = tokio::join!(asking, wire.answer([json!({"type": "pong"})]));
-    assert!(matches!(response, Err(ClientError::Unexpected(name)) if name == "pong"));
+    let Err(ClientError::Invalid(error)) = response else {
+        panic!("{response:?}")
+    };
+    assert_eq!(error.code, ErrorCode::SchemaViolation);
+    assert!(error.message.contains("`pong` does not answer the request"));
 }
 
 #[tokio::test]
@@ -344,9 +348,9 @@ async fn typed_ways_to_the_demo() {
         .client(&demo().build())
         .await;
     assert_eq!(client.tools().list().await.unwrap().len(), 5);
-    let (seen, on_event) = recorder();
+    let (seen, event_callback) = recorder();
     let calling = a2e_runtime::Calling {
-        on_event,
+        event_callback,
         ..Default::default()
     };
     let result = client
@@ -480,9 +484,9 @@ fn blocking_calls() {
         client.request(ToolListRequest::new()).unwrap().tools.len(),
         5
     );
-    let (seen, on_event) = recorder();
+    let (seen, event_callback) = recorder();
     let options = CallOptions {
-        on_event,
+        event_callback,
         ..CallOptions::default()
     };
     let request = a2e_wire::messages::tool::ToolCallRequest {

@@ -88,7 +88,7 @@ async fn two_calls(client: &Client) -> Result<Vec<i64>, ClientError> {
     for _ in 0..2 {
         let seen = Arc::clone(&seen);
         let options = CallOptions {
-            on_event: Handler::new(move |event| {
+            event_callback: Handler::new(move |event| {
                 let a2e_wire::Body::Event(event) = event.body else {
                     panic!()
                 };

@@ -116,7 +116,7 @@ async fn a_stream_goes_on_over_cut_connections() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (sink, cut) = (Arc::clone(&seen), Arc::clone(&proxy.cut));
         let options = CallOptions {
-            on_event: Handler::new(move |event| {
+            event_callback: Handler::new(move |event| {
                 let Body::ToolEvent(event) = event.body else {
                     panic!()
                 };
