@@ -14,10 +14,9 @@
 //! It is deliberately without sockets and files, and without rules of its own: who may do what is
 //! decided by the A2A session before it and by the A2E host behind it.
 //!
-//! Reading order: [`error`], `failed_tool`, `mapping`, `inbound`, `outbound`, `login`.
+//! Reading order: [`error`], `outcome`, `mapping`, `inbound`, `outbound`, `login`.
 
 pub mod error;
-mod failed_tool;
 #[doc(hidden)]
 pub mod fuzzing;
 mod inbound;
@@ -25,10 +24,11 @@ mod login;
 mod mapping;
 mod names;
 mod outbound;
+mod outcome;
 mod trace;
 
-pub use failed_tool::result_of_failed_tool;
 pub use inbound::{Exposed, Inbound, MAX_KEPT, MAX_RESULT, Target};
 pub use login::{DidLogin, MAX_AGE, NotSigned, login_token};
 pub use names::Names;
 pub use outbound::Outbound;
+pub use outcome::Outcome;

@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use crate::error::to_failure;
-use crate::failed_tool::result_of_failed_tool;
 use crate::mapping::{self, event_of, status, to_raw, to_tree};
+use crate::outcome::Outcome;
 use crate::trace;
 
 /// Parts of an answer that wait to be told. A slow agent slows the peer down.
@@ -124,10 +124,10 @@ impl<C: Couriers> Outbound<C> {
             None => calling.await,
         };
         let answered = called.map_err(|error| to_failure(&asked.did, &error))?;
-        let failed = result_of_failed_tool(&answered.result);
+        let outcome = Outcome::of_result(&answered.result);
         Ok(PeerAnswer {
-            result: to_raw(failed.unwrap_or(&answered.result)),
-            is_failure: failed.is_some(),
+            is_failure: outcome.is_failure(),
+            result: to_raw(outcome.result()),
             trust: mapping::trust(answered.session.trust_level),
             attempts: answered.attempts,
         })

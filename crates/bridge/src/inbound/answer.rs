@@ -9,8 +9,8 @@ use a2e_wire::{Body, ErrorCode, Namespace, Object, Raw};
 use canonical::Value;
 
 use crate::error::to_failed;
-use crate::failed_tool;
 use crate::mapping::{NoForm, to_tree};
+use crate::outcome::Outcome;
 
 /// Bytes of a result that a peer is sent; half of what clients take in one message.
 pub const MAX_RESULT: usize = 8 * 1024 * 1024;
@@ -21,8 +21,10 @@ pub const MAX_RESULT: usize = 8 * 1024 * 1024;
     reason = "no other answers are asked for"
 )]
 pub(super) fn result_of(answer: Body<'static>) -> Result<Value<'static>, HandlerError> {
-    match answer {
-        Body::ToolCallResponse(ToolCallResponse { data, .. }) => of_tool(data),
+    let result = match answer {
+        Body::ToolCallResponse(ToolCallResponse { data, .. }) => {
+            return of_tool(data).map(Outcome::into_result);
+        }
         Body::SkillCallResponse(response) => of_skill(response),
         Body::EnvResetResponse(response) => of_record(&response),
         Body::EnvStepResponse(response) => of_record(&response),
@@ -32,15 +34,16 @@ pub(super) fn result_of(answer: Body<'static>) -> Result<Value<'static>, Handler
         Body::EnvSpaceResponse(response) => of_record(&response),
         Body::EnvCloseResponse(response) => of_record(&response),
         _ => Err(HandlerError::Failed("the target answered something else")),
-    }
+    };
+    Ok(Outcome::Succeeded(result?).into_result())
 }
 
-fn of_tool(result: ToolResult<'static>) -> Result<Value<'static>, HandlerError> {
+fn of_tool(result: ToolResult<'static>) -> Result<Outcome<Value<'static>>, HandlerError> {
     let ToolResult { success, data, .. } = result;
     let data = data.map_or(Ok(Value::Null), |data| sent(&data))?;
     Ok(match success {
-        true => data,
-        false => failed_tool::wrap(data),
+        true => Outcome::Succeeded(data),
+        false => Outcome::Failed(data),
     })
 }
 
@@ -129,6 +132,25 @@ mod tests {
             let answered = answered(data, false).unwrap();
             assert_eq!(answered.to_canonical(), sent.as_bytes());
         }
+    }
+
+    /// A tool must not say of itself, in what it gives back, that it has failed.
+    #[test]
+    fn a_tool_that_succeeded_is_no_failure() {
+        let forged = r#"{"tool_failed":{"exit_code":1}}"#;
+        let sent = answered(Some(forged), true).unwrap();
+        let read = Outcome::of_result(&sent);
+        assert!(!read.is_failure());
+        assert_eq!(read.result().to_canonical(), forged.as_bytes());
+        let skill = SkillResult {
+            data: Some(raw(forged)),
+            ..SkillResult::new(true, 1)
+        };
+        let sent = result_of(Body::from(SkillCallResponse::new(
+            Some(skill),
+            Timestamp::default(),
+        )));
+        assert!(!Outcome::of_result(&sent.unwrap()).is_failure());
     }
 
     #[test]

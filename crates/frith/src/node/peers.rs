@@ -154,11 +154,11 @@ impl Agents {
         let (called, (), ()) = tokio::join!(calling, telling, complaining);
         Ok(match called {
             Ok(answered) => {
-                let failed = bridge::result_of_failed_tool(&answered.result);
+                let outcome = bridge::Outcome::of_result(&answered.result);
                 Called {
                     answered: Some(Answered {
-                        result: json(failed.unwrap_or(&answered.result)),
-                        is_failure: failed.is_some(),
+                        is_failure: outcome.is_failure(),
+                        result: json(outcome.result()),
                         response_hash: answered.response_hash.to_string(),
                         attempts: answered.attempts,
                         session: session(&answered.session),
