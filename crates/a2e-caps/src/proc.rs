@@ -23,6 +23,7 @@ use a2e_wire::wire::ToStatic;
 use a2e_wire::{Body, Capability, Message, ProcId, Raw, Tag, Timestamp};
 use sandbox::{Command, Input, Size};
 
+use crate::placement::{Placement, placed};
 use crate::workplace::Workplace;
 
 use output::Running;
@@ -34,6 +35,8 @@ pub use process::MAX_LISTED_COMMAND;
 /// What processes may be.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// Where the plugin stands.
+    pub placement: Placement,
     /// Where they run.
     pub workplace: Arc<Workplace>,
     /// The words that may stand first in a command; without a list, any.
@@ -292,9 +295,7 @@ impl Procs {
 }
 
 impl Plugin for Procs {
-    fn name(&self) -> &str {
-        "proc"
-    }
+    placed!(settings.placement);
 
     fn capability(&self) -> Option<Capability<'static>> {
         Some(Capability::Proc)

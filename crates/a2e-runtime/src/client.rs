@@ -49,7 +49,7 @@ pub(crate) use self::backpressure::PausedReading;
 
 use self::driver::Driver;
 use self::handlers::{Handlers, RequestHandler};
-use self::shared::Shared;
+use self::shared::{Open, Shared};
 use crate::clock::{Clock, system_random};
 use crate::plugin::BoxFuture;
 
@@ -239,7 +239,16 @@ impl Client {
         body: impl Into<Body<'static>>,
         options: CallOptions,
     ) -> Result<Message<'static>, ClientError> {
-        self.handle.shared.call(body.into(), options).await?.await
+        self.open(body.into(), options).await?.await
+    }
+
+    /// Sends a request; awaited, what is returned waits for its response.
+    pub(crate) async fn open(
+        &self,
+        body: Body<'static>,
+        options: CallOptions,
+    ) -> Result<Open<'_>, ClientError> {
+        self.handle.shared.call(body, options).await
     }
 
     /// Asks whether the host is there; returns how long the answer took.

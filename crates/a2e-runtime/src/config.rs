@@ -73,7 +73,7 @@ pub use notify::Notify;
 pub use own_tools::{EndpointTool, Filling, Login, OpenApi, OwnTools, RequestBody, ResponseForm};
 pub use peers::{Peer, PeerIntent};
 pub use planning::Planning;
-pub use plugins::{Mounted, Place, Plugin, PluginKind, Proc};
+pub use plugins::{Mounted, OwnTypes, Place, Plugin, PluginKind, Proc};
 pub use probe::schema;
 pub use sandbox::{Guarded, Network, Profile, Sandbox};
 pub use server::{Server, Tls, UnixSocket, listen_address};

@@ -73,6 +73,8 @@ pub(crate) enum Command {
     /// The agent is to be asked for something.
     Ask {
         body: Box<Body<'static>>,
+        /// Only if it has negotiated the capability that this belongs to.
+        if_negotiated: bool,
         answered: oneshot::Sender<Message<'static>>,
     },
     /// A request gets on, with nothing to send.

@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::newcomers::{Newcomer, Newcomers};
 use crate::plugin::Plugin;
 use crate::policies::Policies;
-use crate::registry::Registry;
+use crate::registry::{ExclusiveConflict, Registry, check_exclusive};
 use crate::sessions::Sessions;
 use crate::slots::{self, Slot, Slots};
 use crate::snapshot::{SnapshotMode, SnapshotStore};
@@ -246,6 +246,15 @@ impl HostBuilder {
     pub fn approvals(mut self, approvals: Approvals) -> Self {
         self.approvals = Some(approvals);
         self
+    }
+
+    /// Checks that of the exclusive plugins no two serve the same type. Without this check the first of
+    /// them is the only one.
+    ///
+    /// # Errors
+    /// With the names of two that do.
+    pub fn check_exclusive(&self) -> Result<(), ExclusiveConflict> {
+        check_exclusive(&self.plugins)
     }
 
     /// The host.

@@ -102,7 +102,7 @@ mod tls;
 mod tokens;
 mod trace;
 
-pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits, failures};
+pub use a2e_session::{AgentConfig, ConnectError, Failure, Limits, TypePattern, failures};
 pub use access::{Access, AccessHolder};
 pub use approvals::{ApprovalRequest, Approvals};
 pub use attempts::Limited;
@@ -125,6 +125,7 @@ pub use nearest::nearest;
 pub use peers::{PeerAnswer, PeerRequest, Peers};
 pub use plugin::{BoxFuture, Context, Outcome, Plugin, SendError, Serves};
 pub use policies::{Looser, Policies};
+pub use registry::{ExclusiveConflict, precedence};
 pub use resolution::{Resolution, redact};
 pub use secret::Secret;
 pub use session::Session;

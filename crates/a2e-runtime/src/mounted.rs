@@ -4,14 +4,16 @@ mod configurations;
 mod environments;
 mod events;
 mod failed;
+mod late;
 mod listed;
+mod own_ids;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use a2e_session::Failure;
+use a2e_session::{ConnectError, Failure};
 use a2e_wire::{Body, Capability, Enumeration, Message, MessageKind, Namespace, Sender, Tag};
 use base::LogLimit;
 use canonical::Digest;
@@ -20,6 +22,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::AgentConfig;
 use crate::client::{Address, CallOptions, Client, ClientError, Connector, Handler, Reply};
+use crate::config::OwnTypes;
 use crate::decision::changed;
 use crate::definitions::Definitions;
 use crate::plugin::{BoxFuture, Context, Outcome, Plugin, Serves};
@@ -30,6 +33,7 @@ use crate::slots::ByteCharge;
 
 use configurations::{ConfigurationCounter, ConfigurationState, Gate, LastConfiguration};
 use environments::Environments;
+use late::LateEvents;
 use listed::{Call, Listed};
 
 pub use configurations::ConfigurationCounters;
@@ -49,6 +53,8 @@ pub struct Mount {
     pub token: Option<Secret>,
     /// The capabilities wanted of it; none means all it has.
     pub capabilities: Vec<String>,
+    /// Types beside the catalogue that it serves, and the capability that they belong to.
+    pub serves: Option<OwnTypes>,
     /// If it is a program, how many of it may run at once: each session that uses it has its own.
     pub max_children: usize,
     /// What its tools said when they were approved.
@@ -75,6 +81,8 @@ enum Part {
     Capability(Capability<'static>),
     /// The list of its environments, as it was when it was mounted.
     Environments(Environments),
+    /// Types beside the catalogue.
+    OwnTypes(OwnTypes),
 }
 
 /// The sessions that one session of ours has with other hosts, by the names of the mounts. Each has a
@@ -89,6 +97,7 @@ type HostConnectionSlot = Arc<Mutex<Option<Arc<Connection>>>>;
 struct Connection {
     client: Client,
     listed: Listed,
+    late: Arc<LateEvents>,
     last_configuration: LastConfiguration,
     _child: Option<OwnedSemaphorePermit>,
 }
@@ -103,35 +112,37 @@ const WAITING: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(86400);
 
 impl Mount {
-    /// Asks the host what it has; each capability becomes a plugin.
+    /// Asks the host what it has; each capability becomes a plugin. A program that ends at its start, or
+    /// does not answer, is asked again by each session that uses one of the `capabilities` wanted of it.
     ///
     /// # Errors
     /// If it cannot be reached, or refuses.
     pub async fn plugins(self) -> Result<Vec<Mounted>, ClientError> {
         let mount = Arc::new(self);
-        let client = mount.connector().connect().await?;
-        let accepted = client.capabilities().into_iter();
-        let capabilities: Vec<_> = accepted
-            .filter(|accepted| accepted.enabled)
-            .map(|accepted| accepted.capability)
-            .collect();
-        // The operator has just said that it is to be used; later it may say something else.
-        let seen = match capabilities.contains(&Capability::Tools) {
-            true => listed::see(&mount.definitions, &mount.source(), &client).await,
-            false => Ok(()),
+        let (capabilities, environments) = match mount.look().await {
+            Ok(found) => found,
+            Err(error) if mount.may_answer_later(&error) => {
+                let (plugin, address) = (&mount.name, mount.address.to_string());
+                tracing::error!(
+                    plugin,
+                    address,
+                    "the remote plugin did not start: {error}; it is started again when a session uses \
+                     one of its `capabilities`, as far as the configuration names them"
+                );
+                let named = mount.capabilities.iter();
+                let named = named.filter_map(|name| Capability::from_name(name));
+                (named.collect(), None)
+            }
+            Err(error) => return Err(error),
         };
-        let environments = match capabilities.contains(&Capability::Env) {
-            true => Environments::of(&client).await,
-            false => None,
-        };
-        client.disconnect(Duration::from_secs(2)).await;
-        seen?;
         let most = mount.max_children.min(Semaphore::MAX_PERMITS);
         let children = mount.address.is_command().then(|| Semaphore::new(most));
         let children = children.map(Arc::new);
         let configured = mount.configurations.of(&mount.address);
         let parts = capabilities.into_iter().map(Part::Capability);
+        let own_types = mount.serves.clone().map(Part::OwnTypes);
         let parts = parts.chain(environments.map(Part::Environments));
+        let parts = parts.chain(own_types);
         let mounted = parts.map(|part| Mounted {
             mount: Arc::clone(&mount),
             part,
@@ -139,6 +150,37 @@ impl Mount {
             configured: Arc::clone(&configured),
         });
         Ok(mounted.collect())
+    }
+
+    /// Its capabilities, and its environments.
+    async fn look(&self) -> Result<(Vec<Capability<'static>>, Option<Environments>), ClientError> {
+        let client = self.connector().connect().await?;
+        let capabilities = enabled(&client);
+        let seen = self.see_tools(&client).await;
+        let environments = match capabilities.contains(&Capability::Env) {
+            true => Environments::of(&client).await,
+            false => None,
+        };
+        client.disconnect(Duration::from_secs(2)).await;
+        seen.map(|()| (capabilities, environments))
+    }
+
+    /// Looks at its tools, if nobody has yet: the operator has just said that it is to be used, and later
+    /// it may say something else.
+    async fn see_tools(&self, client: &Client) -> Result<(), ClientError> {
+        match enabled(client).contains(&Capability::Tools) {
+            true => listed::see(&self.definitions, &self.source(), client).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Whether it is a program that was started, and may do better the next time.
+    fn may_answer_later(&self, error: &ClientError) -> bool {
+        let is_silent = matches!(
+            error,
+            ClientError::Closed | ClientError::Io(_) | ClientError::Connect(ConnectError::Timeout)
+        );
+        self.address.is_command() && is_silent
     }
 
     /// What its tools are approved under.
@@ -161,13 +203,16 @@ impl Mount {
     }
 
     /// A session of its own for a session of ours: what comes over it unasked is passed on.
-    async fn connect(&self, session: &Arc<Session>) -> Result<Client, ClientError> {
-        let (pushes, mut pushed) = mpsc::channel::<(Body<'static>, ByteCharge)>(WAITING);
+    async fn connect(
+        &self,
+        session: &Arc<Session>,
+        late: &Arc<LateEvents>,
+    ) -> Result<Client, ClientError> {
+        let (pushes, pushed) = mpsc::channel(WAITING);
         let (name, bytes) = (self.name.clone(), session.at().bytes.clone());
         let pass_on = Handler::new(move |message: Message<'static>| {
             let charge = bytes.charge(Client::encode(&message).len());
-            let is_queued =
-                charge.is_some_and(|charge| pushes.try_send((message.body, charge)).is_ok());
+            let is_queued = charge.is_some_and(|charge| pushes.try_send((message, charge)).is_ok());
             if !is_queued && let Some(more) = DROPPED.admit(Instant::now()) {
                 tracing::warn!(
                     mount = name,
@@ -188,22 +233,54 @@ impl Mount {
                     return;
                 };
                 tokio::spawn(async move {
-                    if let Ok(answer) = session.ask(message.body, PATIENCE).await {
+                    let answer = session.ask_if_negotiated(message.body, PATIENCE).await;
+                    if let Ok(answer) = answer {
                         reply.send(answer.body);
                     }
                 });
             });
         }
-        tokio::spawn(async move {
-            while let Some((body, _charge)) = pushed.recv().await {
-                let Some(session) = weak.upgrade() else { break };
-                if session.push(body).await.is_err() {
-                    break;
-                }
-            }
-        });
+        tokio::spawn(pass_on_pushes(pushed, weak, Arc::clone(late)));
         connector.connect().await
     }
+}
+
+/// Passes on what comes unasked, until the connection or the session ends.
+async fn pass_on_pushes(
+    mut pushed: mpsc::Receiver<(Message<'static>, ByteCharge)>,
+    weak: Weak<Session>,
+    late: Arc<LateEvents>,
+) {
+    let Some(ended) = weak.upgrade().map(|session| session.ended().clone()) else {
+        return;
+    };
+    let pass_on = async {
+        while let Some((message, _charge)) = pushed.recv().await {
+            if let Some(request) = late.request(&message.envelope.req_id) {
+                // After its response, and after what came before that.
+                request.over().cancelled().await;
+                // A request that was withdrawn has no events.
+                let _ = request.event(message.body).await;
+                continue;
+            }
+            let Some(session) = weak.upgrade() else { break };
+            if session.push(message.body).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        () = ended.cancelled() => {}
+        () = pass_on => {}
+    }
+    late.end().await;
+}
+
+/// The capabilities that a host has.
+fn enabled(client: &Client) -> Vec<Capability<'static>> {
+    let accepted = client.capabilities().into_iter();
+    let enabled = accepted.filter(|accepted| accepted.enabled);
+    enabled.map(|accepted| accepted.capability).collect()
 }
 
 impl HostConnections {
@@ -229,9 +306,13 @@ impl Mounted {
             child.map_err(|_| failed::too_many_children(name))
         });
         let child = child.transpose()?;
+        let late = Arc::default();
+        let client = self.mount.connect(session, &late).await?;
+        self.mount.see_tools(&client).await?;
         let connection = Arc::new(Connection {
-            client: self.mount.connect(session).await?,
+            client,
             listed: Listed::default(),
+            late,
             last_configuration: LastConfiguration::default(),
             _child: child,
         });
@@ -340,7 +421,19 @@ impl Mounted {
             client.notify(request.body).await?;
             return Ok(Some(Outcome::Done));
         }
-        let call = client.rpc(request.body, options);
+        let own_type = match &request.body {
+            Body::Unknown(unknown) => Some(unknown.type_name.clone().into_owned()),
+            _ => None,
+        };
+        // A process has its stream by itself.
+        let remembered = (tag != Some(Tag::ProcSpawnRequest)).then_some(&connection.late);
+        let call = async {
+            let open = client.open(request.body, options).await?;
+            if let Some(late) = remembered {
+                late.remember(open.id(), &context);
+            }
+            open.await
+        };
         tokio::pin!(call);
         // Polled once, it is on its way.
         let sent = std::future::poll_fn(|cx| {
@@ -378,8 +471,18 @@ impl Mounted {
                 let _ = context.event(event).await;
             }
         }
+        if remembered.is_some() {
+            // Whoever has left hears nothing more.
+            let _ = context.keep_stream().await;
+        }
         match outcome {
-            Ok(message) => Ok(Some(Outcome::answer(message.body))),
+            Ok(message) if own_type.is_some_and(|asked| !answers(&asked, &message)) => {
+                Err(ClientError::Unexpected(message.type_name().to_owned()))
+            }
+            Ok(mut message) => {
+                own_ids::replace(&mut message.body, context.id());
+                Ok(Some(Outcome::answer(message.body)))
+            }
             // Another plugin may have it.
             Err(ClientError::Host(error)) if failed::is_unknown(tag, &error) => {
                 Ok(Some(Outcome::Pass))
@@ -387,6 +490,18 @@ impl Mounted {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a response can be that to a request of a type beside the catalogue: `<ns>/<verb>/resp` to
+/// `<ns>/<verb>/req`, and any such type to a request that is not spelled so.
+fn answers(asked: &str, response: &Message<'_>) -> bool {
+    let answered = response.type_name();
+    response.body.tag().is_none()
+        && asked.strip_suffix("/req").is_none_or(|stem| {
+            answered
+                .strip_prefix(stem)
+                .is_some_and(|end| end == "/resp")
+        })
 }
 
 /// Whether a request makes other tools of the same names.
@@ -410,6 +525,7 @@ impl Plugin for Mounted {
         match &self.part {
             Part::Capability(capability) => Some(capability.clone()),
             Part::Environments(_) => None,
+            Part::OwnTypes(own) => Some(own.capability.clone()),
         }
     }
 
@@ -422,8 +538,10 @@ impl Plugin for Mounted {
     }
 
     fn serves(&self) -> Serves {
-        let Part::Capability(capability) = &self.part else {
-            return Serves::Tags(vec![Tag::EnvListRequest]);
+        let capability = match &self.part {
+            Part::Capability(capability) => capability,
+            Part::Environments(_) => return Serves::Tags(vec![Tag::EnvListRequest]),
+            Part::OwnTypes(own) => return Serves::Types(own.types.clone()),
         };
         let served = Tag::ALL.iter().filter(|tag| {
             tag.kind() == MessageKind::Request
@@ -453,7 +571,7 @@ impl Plugin for Mounted {
         context: Context,
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         match &self.part {
-            Part::Capability(_) => Box::pin(self.serve(request, context)),
+            Part::Capability(_) | Part::OwnTypes(_) => Box::pin(self.serve(request, context)),
             Part::Environments(list) => Box::pin(std::future::ready(Ok(list.answer()))),
         }
     }

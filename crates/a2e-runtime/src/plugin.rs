@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use a2e_session::{Failure, Token};
+use a2e_session::{Failure, Token, TypePattern};
 use a2e_wire::messages::proc::ProcSpawnRequest;
 use a2e_wire::{Body, Capability, Message, MessageId, Raw, Tag};
 use tokio::sync::{mpsc, oneshot};
@@ -25,15 +25,16 @@ pub trait Plugin: Send + Sync + 'static {
     /// Its name in the configuration.
     fn name(&self) -> &str;
 
-    /// The capability it belongs to; none for types of its own.
+    /// The capability it belongs to. Types of its own need none; with one, only agents that have negotiated
+    /// it use them, and rules and the audit log know them by it.
     fn capability(&self) -> Option<Capability<'static>>;
 
-    /// Plugins of higher priority are asked first.
+    /// Plugins of higher priority are asked first; of equal ones, the one that was added first.
     fn priority(&self) -> i64 {
         0
     }
 
-    /// Whether no other plugin is asked for what it serves.
+    /// Whether no other plugin is asked for what it serves, whatever its priority.
     fn exclusive(&self) -> bool {
         false
     }
@@ -110,10 +111,8 @@ pub trait Plugin: Send + Sync + 'static {
 pub enum Serves {
     /// These of the catalogue.
     Tags(Vec<Tag>),
-    /// Types beside the catalogue.
-    Types(Vec<String>),
-    /// Every type beside the catalogue that nobody else serves.
-    CatchAll,
+    /// Types beside the catalogue; `*` is every such type that no other plugin serves.
+    Types(Vec<TypePattern>),
 }
 
 /// What a plugin made of a request.

@@ -1,27 +1,28 @@
 //! Which plugin serves what.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use a2e_session::{Failure, Offer, OfferedCapability, failures};
+use a2e_session::{Failure, Offer, OfferedCapability, OwnTypes, TypePattern, failures};
 use a2e_wire::messages::proc::ProcSpawnRequest;
 use a2e_wire::messages::tool::ToolDefinition;
-use a2e_wire::{Body, EpisodeId, ErrorCode, Message, Namespace, Tag};
+use a2e_wire::{Body, Capability, EpisodeId, ErrorCode, Message, Namespace, Tag};
 
 use crate::decision::is_listing;
 use crate::plugin::{Context, Outcome, Plugin, Serves};
 use crate::resolution::{self, Resolution};
 use crate::session::Session;
 
-/// The plugins of a host, highest priority first.
+/// The plugins of a host, in their order of [precedence].
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     plugins: Vec<Arc<dyn Plugin>>,
     /// Those to ask for each type, in order; by the number of its tag.
     by_tag: Vec<Vec<Arc<dyn Plugin>>>,
-    by_type: HashMap<String, Vec<Arc<dyn Plugin>>>,
-    catch_all: Vec<Arc<dyn Plugin>>,
+    /// The same for types beside the catalogue, the most specific pattern first.
+    own_types: Vec<(TypePattern, Vec<Arc<dyn Plugin>>)>,
 }
 
 impl fmt::Debug for Registry {
@@ -33,8 +34,7 @@ impl fmt::Debug for Registry {
 
 impl Registry {
     pub(crate) fn new(mut plugins: Vec<Arc<dyn Plugin>>) -> Self {
-        // Stable: of equal priority the one configured first comes first.
-        plugins.sort_by_key(|plugin| std::cmp::Reverse(plugin.priority()));
+        plugins.sort_by_key(|plugin| precedence(plugin.exclusive(), plugin.priority()));
         let mut registry = Self {
             by_tag: vec![Vec::new(); Tag::ALL.len()],
             ..Self::default()
@@ -47,16 +47,26 @@ impl Registry {
                         asked.into_iter().for_each(|asked| add(asked, plugin));
                     }
                 }
-                Serves::Types(types) => {
-                    for name in types {
-                        add(registry.by_type.entry(name).or_default(), plugin);
+                Serves::Types(patterns) => {
+                    for pattern in patterns {
+                        registry.add_own(pattern, plugin);
                     }
                 }
-                Serves::CatchAll => add(&mut registry.catch_all, plugin),
             }
         }
+        registry
+            .own_types
+            .sort_by_key(|(pattern, _)| pattern.specificity());
         registry.plugins = plugins;
         registry
+    }
+
+    fn add_own(&mut self, pattern: TypePattern, plugin: &Arc<dyn Plugin>) {
+        let mut known = self.own_types.iter_mut();
+        match known.find(|(known, _)| *known == pattern) {
+            Some((_, asked)) => add(asked, plugin),
+            None => self.own_types.push((pattern, vec![Arc::clone(plugin)])),
+        }
     }
 
     /// The plugins that may have served a request of this type.
@@ -88,18 +98,19 @@ impl Registry {
         &self.plugins
     }
 
-    /// What is offered in a handshake: each capability once, by its plugin of highest priority.
+    /// What is offered in a handshake: each capability once, by the plugin that is asked first.
     pub(crate) fn offer(&self, authentication: bool) -> Offer {
         let mut offer = Offer {
             authentication,
             ..Offer::default()
         };
+        for (pattern, asked) in &self.own_types {
+            offer.own_types.push(OwnTypes {
+                pattern: pattern.clone(),
+                capability: asked.first().and_then(|plugin| plugin.capability()),
+            });
+        }
         for plugin in &self.plugins {
-            match plugin.serves() {
-                Serves::Tags(_) => {}
-                Serves::Types(types) => offer.extra_types.extend(types),
-                Serves::CatchAll => offer.catch_all = true,
-            }
             let Some(capability) = plugin.capability() else {
                 continue;
             };
@@ -214,11 +225,30 @@ impl Registry {
 
     /// The plugins to ask for a request, in order.
     pub(crate) fn serving(&self, request: &Message<'_>) -> &[Arc<dyn Plugin>] {
-        let named = match request.body.tag() {
-            Some(tag) => return self.tagged(tag),
-            None => self.by_type.get(request.type_name()),
-        };
-        named.unwrap_or(&self.catch_all)
+        match request.body.tag() {
+            Some(tag) => self.tagged(tag),
+            None => self.own_type(request.type_name()),
+        }
+    }
+
+    /// The capability that a request belongs to: for a type beside the catalogue, that of the plugin which
+    /// serves it.
+    pub(crate) fn capability(&self, request: &Message<'_>) -> Option<Capability<'static>> {
+        match request.body.tag() {
+            Some(tag) => tag.namespace().capability(),
+            None => self.own_capability(request.type_name()),
+        }
+    }
+
+    pub(crate) fn own_capability(&self, type_name: &str) -> Option<Capability<'static>> {
+        self.own_type(type_name).first()?.capability()
+    }
+
+    /// The plugins to ask for a type beside the catalogue.
+    fn own_type(&self, type_name: &str) -> &[Arc<dyn Plugin>] {
+        let mut own = self.own_types.iter();
+        let found = own.find(|(pattern, _)| pattern.matches(type_name));
+        found.map_or(&[], |(_, asked)| asked)
     }
 
     fn tagged(&self, tag: Tag) -> &[Arc<dyn Plugin>] {
@@ -261,11 +291,56 @@ pub(crate) const fn only_reads(tag: Tag) -> bool {
     )
 }
 
-/// Adds a plugin to those asked, unless an exclusive one is asked alone.
+/// Sorts plugins, with a stable sort, into the order in which they are asked: an exclusive one first,
+/// which then is asked alone, then by priority, then as they are configured.
+#[must_use]
+pub const fn precedence(exclusive: bool, priority: i64) -> impl Ord {
+    Reverse((exclusive, priority))
+}
+
+/// Adds a plugin to those asked, unless an exclusive one is asked alone. What a configuration has under
+/// one name counts as one.
 fn add(asked: &mut Vec<Arc<dyn Plugin>>, plugin: &Arc<dyn Plugin>) {
-    if !asked.first().is_some_and(|first| first.exclusive()) {
+    let is_alone = |first: &Arc<dyn Plugin>| first.exclusive() && first.name() != plugin.name();
+    if !asked.first().is_some_and(is_alone) {
         asked.push(Arc::clone(plugin));
     }
+}
+
+/// Two exclusive plugins that serve the same type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the plugins `{first}` and `{second}` are both `exclusive` and both serve `{type_name}`; take \
+     `exclusive` from one of them"
+)]
+pub struct ExclusiveConflict {
+    first: String,
+    second: String,
+    type_name: String,
+}
+
+/// Checks that of the exclusive plugins no two serve the same type.
+pub(crate) fn check_exclusive(plugins: &[Arc<dyn Plugin>]) -> Result<(), ExclusiveConflict> {
+    let mut known: HashMap<String, &str> = HashMap::new();
+    for plugin in plugins.iter().filter(|plugin| plugin.exclusive()) {
+        let types: Vec<String> = match plugin.serves() {
+            Serves::Tags(tags) => tags.iter().map(|tag| tag.as_str().to_owned()).collect(),
+            Serves::Types(types) => types.iter().map(|it| it.as_str().to_owned()).collect(),
+        };
+        for type_name in types {
+            match known.get(&type_name) {
+                Some(first) if *first != plugin.name() => {
+                    return Err(ExclusiveConflict {
+                        first: (*first).to_owned(),
+                        second: plugin.name().to_owned(),
+                        type_name,
+                    });
+                }
+                _ => known.insert(type_name, plugin.name()),
+            };
+        }
+    }
+    Ok(())
 }
 
 /// Why nobody served a request.
@@ -341,23 +416,29 @@ fn has_tags(tool: &ToolDefinition<'_>, wanted: &[String]) -> bool {
 fn merge(earlier: Body<'static>, body: Body<'static>) -> Body<'static> {
     match (earlier, body) {
         (Body::ToolListResponse(mut list), Body::ToolListResponse(more)) => {
-            list.tools.extend(more.tools);
+            add_new(&mut list.tools, more.tools, |tool| &tool.name);
             list.into()
         }
         (Body::ToolkitListResponse(mut list), Body::ToolkitListResponse(more)) => {
-            list.toolkits.extend(more.toolkits);
+            add_new(&mut list.toolkits, more.toolkits, |toolkit| &toolkit.name);
             list.into()
         }
         (Body::SkillDiscoverResponse(mut list), Body::SkillDiscoverResponse(more)) => {
-            list.skills.extend(more.skills);
+            add_new(&mut list.skills, more.skills, |skill| &skill.name);
             list.into()
         }
         (Body::EnvListResponse(mut list), Body::EnvListResponse(more)) => {
-            list.environments.extend(more.environments);
+            add_new(&mut list.environments, more.environments, |it| &it.name);
             list.into()
         }
         (_, body) => body,
     }
+}
+
+/// Adds what a later plugin lists, but for names that an earlier one has listed: that one is asked.
+fn add_new<T>(list: &mut Vec<T>, more: Vec<T>, name: impl Fn(&T) -> &str) {
+    let known: HashSet<String> = list.iter().map(|it| name(it).to_owned()).collect();
+    list.extend(more.into_iter().filter(|it| !known.contains(name(it))));
 }
 
 /// Whether the catalogue has no response to such a request.

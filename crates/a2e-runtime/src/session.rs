@@ -183,9 +183,31 @@ impl Session {
         body: impl Into<Body<'static>>,
         timeout: Duration,
     ) -> Result<Message<'static>, SendError> {
+        self.put_question(body.into(), timeout, false).await
+    }
+
+    /// The same, if the agent has negotiated the capability that the question belongs to.
+    pub(crate) async fn ask_if_negotiated(
+        &self,
+        body: Body<'static>,
+        timeout: Duration,
+    ) -> Result<Message<'static>, SendError> {
+        self.put_question(body, timeout, true).await
+    }
+
+    async fn put_question(
+        &self,
+        body: Body<'static>,
+        timeout: Duration,
+        if_negotiated: bool,
+    ) -> Result<Message<'static>, SendError> {
         let (answered, answer) = oneshot::channel();
-        let body = Box::new(body.into());
-        self.command(Command::Ask { body, answered }).await?;
+        let ask = Command::Ask {
+            body: Box::new(body),
+            if_negotiated,
+            answered,
+        };
+        self.command(ask).await?;
         let answer = tokio::time::timeout(timeout, answer).await;
         answer.map_err(|_| SendError)?.map_err(|_| SendError)
     }
@@ -226,7 +248,8 @@ impl Session {
     fn with_permissions<T>(&self, look: impl FnOnce(&Permissions<'_>) -> T) -> T {
         let policies = self.at.host.policies();
         let rules = policies.of(&self.identity.agent);
-        look(&Permissions::new(rules, &self.identity))
+        let registry = &self.at.settings.registry;
+        look(&Permissions::new(rules, &self.identity, registry))
     }
 
     /// Says something that may as well not be heard.

@@ -97,7 +97,7 @@ impl From<&DecodeError> for Failure {
 
 /// The refusals of a session, one function each.
 pub mod failures {
-    use a2e_wire::{ErrorCode, Namespace, Tag};
+    use a2e_wire::{Capability, ErrorCode, Namespace, Tag};
 
     use super::{Failure, object};
 
@@ -117,12 +117,12 @@ pub mod failures {
 
     /// A capability that was not accepted in the handshake.
     #[must_use]
-    pub fn capability_missing(namespace: Namespace) -> Failure {
-        let name = namespace
-            .capability()
-            .map_or_else(String::new, |name| name.to_string());
-        let text = format!("the capability `{name}` was not accepted in the handshake");
-        Failure::new(ErrorCode::CapabilityMissing, namespace, text)
+    pub fn capability_missing(capability: Capability<'static>) -> Failure {
+        let text = format!("the capability `{capability}` was not accepted in the handshake");
+        Failure {
+            capability: Some(capability),
+            ..Failure::new(ErrorCode::CapabilityMissing, Namespace::Base, text)
+        }
     }
 
     /// More requests wait than the session allows.

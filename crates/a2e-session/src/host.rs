@@ -62,7 +62,10 @@ enum State {
         until: Duration,
     },
     /// What was asked is finished, nothing new is taken.
-    Draining { until: Duration },
+    Draining {
+        accepted: Vec<Capability<'static>>,
+        until: Duration,
+    },
     /// Nothing happens any more.
     Closed,
 }
@@ -200,12 +203,13 @@ impl HostSession {
     /// counts.
     pub fn shutdown(&mut self, now: Now, grace: Duration) {
         let end = now.after(grace);
-        let until = match self.state {
+        let (accepted, until) = match std::mem::replace(&mut self.state, State::Closed) {
             State::Closed => return,
-            State::Draining { until } => until.min(end),
-            State::AwaitingHandshake { .. } | State::Active { .. } | State::Detached { .. } => end,
+            State::Draining { accepted, until } => (accepted, until.min(end)),
+            State::AwaitingHandshake { .. } => (Vec::new(), end),
+            State::Active { accepted } | State::Detached { accepted, .. } => (accepted, end),
         };
-        self.state = State::Draining { until };
+        self.state = State::Draining { accepted, until };
         self.close_if_drained();
     }
 
@@ -272,7 +276,7 @@ impl HostSession {
             State::Detached { until, .. } if until <= now.monotonic => {
                 self.close(CloseReason::Disconnected);
             }
-            State::Draining { until } if until <= now.monotonic => self.cut_off(now),
+            State::Draining { until, .. } if until <= now.monotonic => self.cut_off(now),
             State::Active { .. } if self.idle_deadline().is_some_and(|at| at <= now.monotonic) => {
                 self.close(CloseReason::Idle);
             }
@@ -292,7 +296,7 @@ impl HostSession {
         let own = match self.state {
             State::AwaitingHandshake { until }
             | State::Detached { until, .. }
-            | State::Draining { until } => Some(until),
+            | State::Draining { until, .. } => Some(until),
             State::Active { .. } => self.idle_deadline(),
             State::Closed => return None,
         };
@@ -339,6 +343,20 @@ impl HostSession {
     #[must_use]
     pub const fn is_behind(&self) -> bool {
         self.is_paused || self.outbox.is_full()
+    }
+
+    /// Whether the agent has negotiated the capability that a message belongs to.
+    #[must_use]
+    pub fn has_negotiated(&self, body: &Body<'_>) -> bool {
+        let Some(capability) = self.offer.capability(body) else {
+            return true;
+        };
+        match &self.state {
+            State::Active { accepted }
+            | State::Detached { accepted, .. }
+            | State::Draining { accepted, .. } => accepted.contains(&capability),
+            State::AwaitingHandshake { .. } | State::Closed => false,
+        }
     }
 
     /// Whether nothing is asked, and all that was written is taken.

@@ -41,6 +41,6 @@ pub use event::{
 };
 pub use failure::{Failure, failures};
 pub use host::{HandedOver, HostSession, Saved};
-pub use negotiate::{Offer, OfferedCapability};
+pub use negotiate::{Offer, OfferedCapability, OwnTypes, TypePattern};
 pub use now::{Now, Random};
 pub use outbox::{Backpressure, Transmit};

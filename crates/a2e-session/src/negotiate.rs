@@ -1,17 +1,17 @@
 //! Which capabilities an agent gets (seed 001).
 
+use std::cmp::Reverse;
+
 use a2e_wire::messages::base::{AcceptedCapability, CapabilityMetadata};
-use a2e_wire::{Capability, Object};
+use a2e_wire::{Body, Capability, Object};
 
 /// What a host has to offer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Offer {
-    /// The capabilities with a plugin, each once: its plugin of highest priority.
+    /// The capabilities with a plugin, each once: the plugin that is asked first.
     pub capabilities: Vec<OfferedCapability>,
-    /// A plugin takes messages of types that the catalogue does not have.
-    pub catch_all: bool,
-    /// Types beside the catalogue that a plugin serves.
-    pub extra_types: Vec<String>,
+    /// Types beside the catalogue that plugins serve, the most specific first.
+    pub own_types: Vec<OwnTypes>,
     /// Whether agents must authenticate.
     pub authentication: bool,
 }
@@ -29,6 +29,19 @@ pub struct OfferedCapability {
     pub exclusive: bool,
 }
 
+/// Types beside the catalogue that a plugin serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnTypes {
+    /// Which.
+    pub pattern: TypePattern,
+    /// The capability that an agent must have negotiated to use them; none if it needs none.
+    pub capability: Option<Capability<'static>>,
+}
+
+/// The types that a name stands for: itself, or, if it ends with `*`, all that begin so.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TypePattern(String);
+
 /// What a negotiation came to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Negotiated {
@@ -40,10 +53,54 @@ pub(crate) struct Negotiated {
     pub(crate) is_refused: bool,
 }
 
+impl TypePattern {
+    /// The pattern that is written so.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// All types.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::new("*")
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it stands for this type.
+    #[must_use]
+    pub fn matches(&self, type_name: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(prefix) => type_name.starts_with(prefix),
+            None => self.0 == type_name,
+        }
+    }
+
+    /// A key that sorts patterns, the most specific first: names, then longer beginnings before shorter.
+    #[must_use]
+    pub fn specificity(&self) -> impl Ord + use<> {
+        (self.0.ends_with('*'), Reverse(self.0.len()))
+    }
+}
+
 impl Offer {
-    /// Whether some plugin serves messages of a type that is not in the catalogue.
-    pub(crate) fn serves_unknown(&self, type_name: &str) -> bool {
-        self.catch_all || self.extra_types.iter().any(|known| known == type_name)
+    /// Under what a type that is not in the catalogue is served, if it is.
+    pub(crate) fn own_type(&self, type_name: &str) -> Option<&OwnTypes> {
+        let mut own = self.own_types.iter();
+        own.find(|own| own.pattern.matches(type_name))
+    }
+
+    /// The capability that a message belongs to; none if it belongs to the session itself, or to none that
+    /// is known.
+    pub(crate) fn capability(&self, body: &Body<'_>) -> Option<Capability<'static>> {
+        if let Body::Unknown(unknown) = body {
+            return self.own_type(&unknown.type_name)?.capability.clone();
+        }
+        body.tag()?.namespace().capability()
     }
 
     /// Answers a list of wanted names. Foreign names are passed over, aliases understood, repeated
@@ -120,6 +177,22 @@ mod tests {
                 .into(),
             ..Offer::default()
         }
+    }
+
+    #[test]
+    fn patterns_of_types() {
+        let mut patterns = ["*", "own/*", "own/thing/*", "own/thing/req"].map(TypePattern::new);
+        patterns.sort_by_key(TypePattern::specificity);
+        let first = |name: &str| {
+            let mut patterns = patterns.iter();
+            patterns
+                .find(|it| it.matches(name))
+                .map(TypePattern::as_str)
+        };
+        assert_eq!(first("own/thing/req"), Some("own/thing/req"));
+        assert_eq!(first("own/thing/req2"), Some("own/thing/*"));
+        assert_eq!(first("own/thing"), Some("own/*"));
+        assert_eq!(first("own"), Some("*"));
     }
 
     /// Seed 001, "Example": a capability without a plugin is answered, and not enabled.

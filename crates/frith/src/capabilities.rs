@@ -253,7 +253,7 @@ impl Capabilities {
         let builder = chains(builder, keeper, Chains::default(), placement);
         let builder = builder.plugin(learning);
         let builder = self.env(builder, Placement::named("env"), &Env::default(), None);
-        let builder = self.proc(builder, &Proc::default());
+        let builder = self.proc(builder, Placement::named("proc"), &Proc::default());
         let skills = Placement::named("skills");
         let tools = (models, &pinning);
         let builder = self.skills(builder, skills, &Skills::default(), tools, None)?;

@@ -52,7 +52,7 @@ struct Slot {
 }
 
 /// A call under way. Dropping it withdraws the call.
-pub(super) struct Open<'s> {
+pub(crate) struct Open<'s> {
     shared: &'s Shared,
     call: Call,
     timeout: Duration,
@@ -302,6 +302,13 @@ fn withdrawn() -> Body<'static> {
 /// Whether a process runs now.
 fn is_started(response: &Message<'_>) -> bool {
     matches!(&response.body, Body::ProcSpawnResponse(response) if response.ok)
+}
+
+impl Open<'_> {
+    /// The id of the request.
+    pub(crate) fn id(&self) -> MessageId<'static> {
+        self.shared.lock().session.request_id(self.call)
+    }
 }
 
 impl Future for Open<'_> {

@@ -1,6 +1,7 @@
 //! The section `plugins`: what serves requests.
 
-use a2e_wire::{Capability, Enumeration};
+use a2e_session::TypePattern;
+use a2e_wire::{Capability, Enumeration, Tag};
 
 use super::chains::{Chains, chains};
 use super::commands::command;
@@ -85,8 +86,19 @@ pub struct Mounted {
     pub token: Option<Secret>,
     /// What is asked of it; nothing here means all it has.
     pub capabilities: Vec<String>,
+    /// Types beside the protocol's that it serves.
+    pub serves: Option<OwnTypes>,
     /// If it is a program, how many of it may run at once: each session that uses it has its own.
     pub max_children: usize,
+}
+
+/// Types beside the protocol's, each a name or a beginning and `*`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnTypes {
+    /// Which.
+    pub types: Vec<TypePattern>,
+    /// The capability that they belong to.
+    pub capability: Capability<'static>,
 }
 
 /// Where a mounted host is.
@@ -196,6 +208,14 @@ impl Reader<'_> {
         set(&mut max_children, section.field("max_children"), |it| {
             it.count(1..=10_000)
         });
+        let (serves, serves_as) = (section.field("serves"), section.field("serves_as"));
+        let serves = match (serves, serves_as) {
+            (None, None) => None,
+            (Some(types), Some(belongs_to)) => own_types(&types, &belongs_to),
+            (Some(_), None) | (None, Some(_)) => {
+                return field.wrong("needs `serves` and `serves_as`, or neither of the two");
+            }
+        };
         let place = match (command, url) {
             (Some(command), None) => Place::Command(self::command(&command)?),
             (None, Some(url)) => Place::Url(self::url(&url)?),
@@ -205,6 +225,7 @@ impl Reader<'_> {
             place,
             token,
             capabilities,
+            serves,
             max_children,
         })
     }
@@ -257,6 +278,40 @@ fn capability(field: &Field<'_>) -> Option<String> {
     };
     let name: String = name.chars().take(64).collect();
     field.wrong(&format!("is no capability: `{name}`; {hint}"))
+}
+
+fn own_types(types: &Field<'_>, belongs_to: &Field<'_>) -> Option<OwnTypes> {
+    let types: Vec<TypePattern> = types.list()?.filter_map(|it| own_type(&it)).collect();
+    Some(OwnTypes {
+        types,
+        capability: Capability::from_name(&capability(belongs_to)?)?,
+    })
+}
+
+/// A type that the protocol does not have, or all that begin so.
+fn own_type(field: &Field<'_>) -> Option<TypePattern> {
+    let text = field.word()?;
+    let pattern = TypePattern::new(&*text);
+    let stem = text.strip_suffix('*').unwrap_or(&text);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
+    if text.is_empty() || !stem.bytes().all(is_plain) {
+        return field.wrong(
+            "must be a type such as `own/thing/req`, or the beginning of types such as `own/*`",
+        );
+    }
+    let mut known = Tag::ALL.iter();
+    let known = known.find(|tag| {
+        let aliases = tag.aliases().iter().copied();
+        let mut names = aliases.chain([tag.as_str()]);
+        names.any(|name| pattern.matches(name))
+    });
+    match known.filter(|_| !stem.is_empty()) {
+        Some(known) => field.wrong(&format!(
+            "stands for `{}` too, which belongs to the protocol: choose a namespace of your own",
+            known.as_str()
+        )),
+        None => Some(pattern),
+    }
 }
 
 fn url(field: &Field<'_>) -> Option<String> {

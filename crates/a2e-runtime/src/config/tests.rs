@@ -465,6 +465,22 @@ fn some_keys_must_go_together() {
             "plugins: [{name: a, type: remote_plugin, url: 'tcp:x', command: [x]}]",
             "needs either `command` or `url`",
         ),
+        (
+            "plugins: [{name: a, type: remote_plugin, url: 'tcp:x', serves: [own/*]}]",
+            "needs `serves` and `serves_as`, or neither of the two",
+        ),
+        (
+            "plugins: [{name: a, type: remote_plugin, url: 'tcp:x', serves: ['to*'], serves_as: env}]",
+            "stands for `tool/list/req` too, which belongs to the protocol",
+        ),
+        (
+            "plugins: [{name: a, type: remote_plugin, url: 'tcp:x', serves: ['a*b'], serves_as: env}]",
+            "must be a type such as `own/thing/req`",
+        ),
+        (
+            "plugins: [{name: a, type: remote_plugin, url: 'tcp:x', serves: ['*'], serves_as: own}]",
+            "is no capability: `own`",
+        ),
     ] {
         let error = mistakes(text, Format::Yaml);
         assert!(error.contains(hint), "{error}");

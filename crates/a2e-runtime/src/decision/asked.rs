@@ -109,9 +109,9 @@ impl<'a> Asked<'a> {
             .map_or(Namespace::Base, Tag::namespace)
     }
 
-    /// None of the catalogue's for types beside it.
+    /// That of its plugin for types beside the catalogue, if it has one.
     pub(crate) fn capability(self) -> Option<Capability<'static>> {
-        self.namespace().capability()
+        self.registry.capability(self.message)
     }
 
     /// The type of the message; of its spellings, the catalogue's.

@@ -19,6 +19,7 @@ use serde_json::json;
 use super::asked::names_its_target;
 use super::{agent, rule_name};
 use crate::auth::Identity;
+use crate::registry::Registry;
 
 /// The requests that list what there is.
 pub(super) const LISTINGS: [Tag; 12] = [
@@ -96,6 +97,7 @@ pub trait Listed {
 pub struct Permissions<'a> {
     rules: &'a Rules,
     agent: Agent<'a>,
+    registry: &'a Registry,
 }
 
 /// Whether a request lists what there is.
@@ -105,8 +107,10 @@ pub(crate) fn is_listing(body: &Body<'_>) -> bool {
 
 /// The requests that list what there is, as rules know them: by capability and type.
 pub(crate) fn listings() -> impl Iterator<Item = (String, &'static str)> {
-    let types = LISTINGS.iter().map(|tag| tag.as_str());
-    types.map(|name| (rule_name(capability(name).as_ref()).to_owned(), name))
+    LISTINGS.iter().map(|tag| {
+        let capability = tag.namespace().capability();
+        (rule_name(capability.as_ref()).to_owned(), tag.as_str())
+    })
 }
 
 /// Leaves in a list what its agent may use.
@@ -138,10 +142,19 @@ pub(crate) fn retain_usable(list: &mut Body<'static>, by: &Permissions<'_>) {
 }
 
 impl<'a> Permissions<'a> {
-    pub(crate) fn new(rules: &'a Rules, identity: &'a Identity) -> Self {
+    pub(crate) fn new(rules: &'a Rules, identity: &'a Identity, registry: &'a Registry) -> Self {
         Self {
             rules,
             agent: agent(identity),
+            registry,
+        }
+    }
+
+    /// The capability of a type of requests.
+    fn capability(&self, type_name: &str) -> Option<Capability<'static>> {
+        match Tag::parse(type_name, Sender::Agent) {
+            Some(tag) => tag.namespace().capability(),
+            None => self.registry.own_capability(type_name),
         }
     }
 
@@ -163,7 +176,7 @@ impl<'a> Permissions<'a> {
     }
 
     fn may_list(&self, type_name: &str) -> bool {
-        let capability = capability(type_name);
+        let capability = self.capability(type_name);
         let decision = self.rules.decide_listing(&Call {
             agent: self.agent,
             capability: rule_name(capability.as_ref()),
@@ -190,7 +203,7 @@ impl<'a> Permissions<'a> {
         let kind = (!is_call).then_some(("type", type_name));
         let known = kind.iter().chain(members);
         let known = known.map(|(member, value)| ((*member).to_owned(), (*value).into()));
-        let capability = capability(type_name);
+        let capability = self.capability(type_name);
         self.rules.may_allow(&PartialCall {
             agent: self.agent,
             capability: rule_name(capability.as_ref()),

@@ -357,6 +357,10 @@ impl Driver {
             Command::Finished(token, finished) => self.finish_work(token, *finished),
             Command::Event { token, body, done } => self.send_event(token, body, done),
             Command::Again(token, piece) => self.take_piece(token, piece),
+            // Nobody has asked for what belongs to another capability.
+            Command::Push { body, done, .. } if !self.session.has_negotiated(&body) => {
+                let _ = done.send(Ok(()));
+            }
             Command::Push { body, also, done } => {
                 match self.session.push_also(now, (*body).clone(), also) {
                     Ok(_) => drop(done.send(Ok(()))),
@@ -364,9 +368,14 @@ impl Driver {
                     Err(_) => self.held.push(Command::Push { body, also, done }),
                 }
             }
-            Command::Ask { body, answered } => {
+            Command::Ask {
+                body,
+                if_negotiated,
+                answered,
+            } => {
                 self.asked.retain(|_, answered| !answered.is_closed());
                 if self.asked.len() < MAX_ASKED
+                    && (!if_negotiated || self.session.has_negotiated(&body))
                     && let Ok(id) = self.session.push(now, *body)
                 {
                     self.asked.insert(id, answered);

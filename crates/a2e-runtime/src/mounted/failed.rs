@@ -78,7 +78,10 @@ pub(super) fn failure(name: &str, namespace: Namespace, error: ClientError) -> F
             let text = text_like_ours(&format!("the remote plugin `{name}`: {other}"));
             let mut failure = Failure::new(ErrorCode::RuntimeError, namespace, text);
             failure.retryable = true;
-            failure
+            match matches!(other, ClientError::Invalid(_) | ClientError::Unexpected(_)) {
+                true => failure.because("unexpected_response"),
+                false => failure,
+            }
         }
     }
 }

@@ -231,6 +231,7 @@ async fn events_of_remote_hosts_count_for_their_agent() {
         address: address.parse().unwrap(),
         token: Some(Secret::new(TOKEN)),
         capabilities: vec!["tools".into()],
+        serves: None,
         max_children: 1,
         definitions: Definitions::new(&store).unwrap(),
         configurations: ConfigurationCounters::default(),

@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use a2e_runtime::{
     BoxFuture, CallOptions, ClientError, Context, Failure, Host, Outcome, Plugin, Serves,
+    TypePattern,
 };
 use a2e_wire::messages::tool::{
     ToolCallRequest, ToolCallResponse, ToolDefinition, ToolEvent, ToolListRequest,
     ToolListResponse, ToolResult,
 };
 use a2e_wire::{Body, Capability, ErrorCode, Message, Tag, Timestamp, Unknown};
+use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::support::{Transport, Wire, call, data, demo};
+use crate::support::{Transport, Wire, call, data, demo, handshake};
 
 /// A plugin made of a closure.
 struct Made<F> {
@@ -102,6 +104,97 @@ async fn lists_are_merged_by_priority() {
     );
     let host = demo().plugin(lists("only", 5, true)).build();
     assert_eq!(listed(host).await, ["only"]);
+}
+
+/// Capability negotiation, "Negotiation Rules": an exclusive plugin has sole handling of its message types,
+/// wherever it stands, and the metadata names it.
+/// Proves N-21, N-23.
+#[tokio::test]
+async fn exclusive_plugin_is_alone_at_any_priority() {
+    for priority in [-5, 0, 5] {
+        let host = demo()
+            .plugin(lists("high", 3, false))
+            .plugin(lists("only", priority, true))
+            .build();
+        let mut wire = Transport::Memory.place(&host).await.wire().await;
+        let hello = wire.ask(&handshake()).await;
+        let metadata = json!({"name": "only", "type": "tools", "priority": priority,
+            "exclusive": true});
+        assert_eq!(hello["accepted_caps"][0]["metadata"], metadata);
+        assert_eq!(listed(host).await, ["only"]);
+    }
+}
+
+/// Two plugins cannot both have sole handling of a type: that is an error which names them.
+#[tokio::test]
+async fn two_exclusive_plugins_of_a_type_are_a_conflict() {
+    let both = Host::builder()
+        .plugin(lists("a", 0, true))
+        .plugin(lists("b", 5, true));
+    assert_eq!(
+        both.check_exclusive().unwrap_err().to_string(),
+        "the plugins `a` and `b` are both `exclusive` and both serve `tool/list/req`; take `exclusive` \
+         from one of them"
+    );
+    // Of different types, or of one configured plugin, they are none.
+    let of_others = Host::builder()
+        .plugin(lists("a", 0, true))
+        .plugin(lists("a", 0, true))
+        .plugin(lists("b", 0, false))
+        .plugin(endless(Arc::default(), Arc::default()));
+    assert_eq!(of_others.check_exclusive(), Ok(()));
+}
+
+/// Capability negotiation, "Negotiation Rules": plugins with higher priority are preferred, and of equal
+/// ones the first configured. So it is with tools of the same name, which are listed once.
+/// Proves N-22.
+#[tokio::test]
+async fn of_equal_tools_the_first_in_precedence_answers() {
+    fn echo(name: &'static str, priority: i64) -> impl Plugin {
+        Made {
+            name,
+            priority,
+            exclusive: false,
+            serves: Serves::Tags(vec![Tag::ToolListRequest, Tag::ToolCallRequest]),
+            handle: move |request: Message<'static>, _| -> BoxFuture<'static, _> {
+                Box::pin(async move {
+                    let description = format!("of {name}");
+                    let tool = ToolDefinition::new("echo".into(), description.into());
+                    Ok(match request.body.tag() {
+                        Some(Tag::ToolListRequest) => {
+                            Outcome::answer(ToolListResponse { tools: vec![tool] })
+                        }
+                        _ => Outcome::answer(result(name)),
+                    })
+                })
+            },
+        }
+    }
+    for (priorities, expected) in [([-1, 5], "b"), ([5, -1], "a"), ([2, 2], "a")] {
+        let [a, b] = priorities;
+        let host = demo().plugin(echo("a", a)).plugin(echo("b", b)).build();
+        let client = Transport::Memory.client(&host).await;
+        let list = client.request(ToolListRequest::new()).await.unwrap();
+        let echoes = list.tools.iter().filter(|tool| tool.name == "echo");
+        let described: Vec<_> = echoes.map(|tool| &*tool.description).collect();
+        assert_eq!(described, [format!("of {expected}")]);
+        let answer = client.rpc(call("echo", "{}"), CallOptions::default()).await;
+        assert_eq!(data(&answer.unwrap()), format!("\"{expected}\""));
+        let metadata = client.capabilities()[0].metadata.raw().as_str().to_owned();
+        assert!(
+            metadata.contains(&format!("\"name\":\"{expected}\"")),
+            "{metadata}"
+        );
+    }
+}
+
+/// The result of a tool call.
+fn result(text: &str) -> ToolCallResponse<'static> {
+    let result = ToolResult {
+        data: Some(a2e_wire::Raw::from_serialize(&text).unwrap()),
+        ..ToolResult::new(true, "echo".into(), 1)
+    };
+    ToolCallResponse::new(result, a2e_wire::Timestamp::default())
 }
 
 #[tokio::test]
@@ -216,7 +309,7 @@ async fn types_of_a_plugins_own() {
             name: "rest",
             priority: 0,
             exclusive: false,
-            serves: Serves::CatchAll,
+            serves: Serves::Types(vec![TypePattern::all()]),
             handle: |request: Message<'static>, _| -> BoxFuture<'static, _> {
                 Box::pin(async move {
                     let (name, id) = (request.type_name(), &request.envelope.id);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use a2e_wire::messages::base::{HandshakeReason, HandshakeRequest, Pong, Shutdown};
 use a2e_wire::{
-    Body, DecodeError, ErrorCode, LineTooLong, Message, MessageKind, Namespace, Real, Sender, Tag,
-    looks_like_request,
+    Body, Capability, DecodeError, ErrorCode, LineTooLong, Message, MessageKind, Namespace, Real,
+    Sender, Tag, looks_like_request,
 };
 
 use super::{HostSession, PendingLogin, State};
@@ -127,7 +127,7 @@ impl HostSession {
             Some(tag) if !expects_answer(tag) => return self.take_reply(now, message),
             None if !looks_like_request(message.type_name()) => return,
             Some(tag) if !tag.may_be_sent_by(Sender::Agent) => Some(failures::wrong_direction(tag)),
-            Some(tag) => self.gate(tag.namespace()),
+            Some(tag) => self.gate(tag.namespace(), tag.namespace().capability()),
             None => self.gate_unknown(message.type_name()),
         };
         let namespace = tag.map_or(Namespace::Base, Tag::namespace);
@@ -155,7 +155,7 @@ impl HostSession {
     }
 
     /// Whether a capability may be used now.
-    fn gate(&self, namespace: Namespace) -> Option<Failure> {
+    fn gate(&self, namespace: Namespace, needed: Option<Capability<'static>>) -> Option<Failure> {
         match &self.state {
             State::AwaitingHandshake { .. } if self.offer.authentication => {
                 Some(failures::unauthorized())
@@ -163,19 +163,19 @@ impl HostSession {
             State::AwaitingHandshake { .. } => Some(failures::no_handshake(namespace)),
             State::Draining { .. } | State::Closed => Some(failures::closing(namespace)),
             State::Active { accepted } | State::Detached { accepted, .. } => {
-                let needed = namespace.capability();
-                let granted = needed.is_none_or(|capability| accepted.contains(&capability));
-                (!granted).then(|| failures::capability_missing(namespace))
+                let missing = needed.filter(|capability| !accepted.contains(capability));
+                missing.map(failures::capability_missing)
             }
         }
     }
 
     /// Whether a type that the catalogue does not have is served now.
     fn gate_unknown(&self, type_name: &str) -> Option<Failure> {
-        self.gate(Namespace::Base).or_else(|| {
-            let served = self.offer.serves_unknown(type_name);
-            (!served).then(|| failures::unknown_type(type_name))
-        })
+        let Some(own) = self.offer.own_type(type_name) else {
+            let refusal = self.gate(Namespace::Base, None);
+            return refusal.or_else(|| Some(failures::unknown_type(type_name)));
+        };
+        self.gate(Namespace::Base, own.capability.clone())
     }
 
     /// An answer to a request of the host's goes to whoever asked; other stray messages nowhere. An

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use a2e_session::{
-    CancelReason, CloseReason, EventError, Failure, HostEvent, Limits, Offer, Stale,
+    CancelReason, CloseReason, EventError, Failure, HostEvent, Limits, Offer, OfferedCapability,
+    OwnTypes, Stale, TypePattern,
 };
 use a2e_wire::messages::proc::{ProcReadEvent, ProcSpawnResponse};
 use a2e_wire::messages::tool::ToolEvent;
-use a2e_wire::{ErrorCode, LineTooLong, Namespace};
+use a2e_wire::{Body, Capability, ErrorCode, LineTooLong, Namespace};
 use serde_json::json;
 
 use crate::support::{Host, call, kinds, list, offer};
@@ -390,24 +391,69 @@ fn bad_lines() {
 /// Proves M-44.
 #[test]
 fn plugins_may_serve_types_that_the_catalogue_does_not_have() {
-    let offers = [
-        Offer {
-            catch_all: true,
-            ..offer()
-        },
-        Offer {
-            extra_types: vec!["my/own/req".into()],
-            ..offer()
-        },
-    ];
-    for offer in offers {
-        let mut host = Host::with_offer(Limits::default(), offer);
+    for pattern in ["*", "my/*", "my/own/req"] {
+        let mut host = Host::with_offer(Limits::default(), own_types(pattern, None));
         host.say(&crate::support::handshake(&["tools"]));
         assert!(
             host.say(&json!({"type": "my/own/req", "id": "c", "x": 1}))
                 .is_empty()
         );
         assert_eq!(host.started()[0].message.type_name(), "my/own/req");
+        let refused = host.say(&json!({"type": "mine/req", "id": "d"}));
+        match pattern {
+            "*" => assert!(refused.is_empty(), "{refused:?}"),
+            _ => assert_eq!(refused[0]["code"], "invalid_message"),
+        }
+    }
+}
+
+fn own_types(pattern: &str, capability: Option<Capability<'static>>) -> Offer {
+    Offer {
+        own_types: vec![OwnTypes {
+            pattern: TypePattern::new(pattern),
+            capability,
+        }],
+        ..offer()
+    }
+}
+
+/// Capability negotiation, "After Negotiation": only messages for accepted capabilities are processed. Types
+/// of a plugin's own belong to the capability that they are bound to.
+/// Proves N-26, N-27.
+#[test]
+fn own_types_need_the_capability_that_they_are_bound_to() {
+    for (wanted, code) in [
+        (&["tools"][..], "capability_missing"),
+        (&["tools", "env"], ""),
+    ] {
+        let mut offer = own_types("my/*", Some(Capability::Env));
+        offer.capabilities.push(OfferedCapability {
+            capability: Capability::Env,
+            name: "mine".into(),
+            priority: 0,
+            exclusive: false,
+        });
+        let mut host = Host::with_offer(Limits::default(), offer);
+        host.say(&crate::support::handshake(wanted));
+        let answers = host.say(&json!({"type": "my/own/req", "id": "c"}));
+        match code {
+            "" => assert_eq!(host.started()[0].message.type_name(), "my/own/req"),
+            _ => assert_eq!(
+                (&answers[0]["code"], &answers[0]["capability_name"]),
+                (&json!(code), &json!("env"))
+            ),
+        }
+        let push = |name: &'static str| {
+            Body::Unknown(a2e_wire::Unknown {
+                type_name: name.into(),
+                raw: a2e_wire::Raw::from_serialize(&json!({})).unwrap(),
+            })
+        };
+        assert_eq!(
+            host.session.has_negotiated(&push("my/news")),
+            code.is_empty()
+        );
+        assert!(host.session.has_negotiated(&push("other/news")));
     }
 }
 
@@ -427,8 +473,8 @@ fn replies_of_the_agent_reach_the_host() {
 #[test]
 fn answers_are_spelled_as_asked() {
     let offer = Offer {
-        capabilities: vec![a2e_session::OfferedCapability {
-            capability: a2e_wire::Capability::Env,
+        capabilities: vec![OfferedCapability {
+            capability: Capability::Env,
             name: "e".into(),
             priority: 0,
             exclusive: false,

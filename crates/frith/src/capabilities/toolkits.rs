@@ -35,8 +35,14 @@ impl Capabilities {
     }
 
     /// Adds processes.
-    pub(crate) fn proc(&self, builder: HostBuilder, proc: &Proc) -> HostBuilder {
+    pub(crate) fn proc(
+        &self,
+        builder: HostBuilder,
+        placement: Placement,
+        proc: &Proc,
+    ) -> HostBuilder {
         let procs = Procs::new(Settings {
+            placement,
             workplace: Arc::clone(&self.workplace),
             allowed: proc.allowed_commands.clone(),
             allowed_env: proc.allowed_env.clone(),

@@ -9,7 +9,7 @@ use a2e_caps::tool::Pinning;
 use a2e_runtime::config::{Config, Learning, Mounted, Place, Plugin, PluginKind};
 use a2e_runtime::demo::Demo;
 use a2e_runtime::{
-    Address, Authenticator, Host, HostBuilder, Learner, Mount, Open, Peers, Policies,
+    Address, Authenticator, Host, HostBuilder, Learner, Mount, Open, Peers, Policies, precedence,
 };
 use anyhow::{Context, Result};
 
@@ -60,9 +60,14 @@ pub(crate) async fn builder(
         models: &models,
         pinning: &pinning,
     };
-    for plugin in enabled() {
+    // In the order in which they are asked: of two hosts that have a tool of the same name, the first one
+    // shows its tool first, and it is the one that is approved.
+    let mut plugins: Vec<&Plugin> = enabled().collect();
+    plugins.sort_by_key(|plugin| precedence(plugin.exclusive, plugin.priority));
+    for plugin in plugins {
         builder = parts.add(builder, plugin, &mut described).await?;
     }
+    builder.check_exclusive().context("`plugins`")?;
     Ok((builder, described))
 }
 
@@ -105,7 +110,7 @@ impl Parts<'_> {
             PluginKind::Planning(planning) => {
                 capabilities::planning(builder, &shared.store, *planning, placement)
             }
-            PluginKind::Proc(proc) => capabilities.proc(builder, proc),
+            PluginKind::Proc(proc) => capabilities.proc(builder, placement, proc),
             PluginKind::Mcp(mcp) => {
                 let kept = (pinning.clone(), &shared.vault);
                 capabilities.mcp(builder, plugin, (mcp, described), kept)?
@@ -218,6 +223,7 @@ fn mount(plugin: &Plugin, mounted: &Mounted, shared: &Shared) -> Result<Mount> {
         },
         token: mounted.token.clone(),
         capabilities: mounted.capabilities.clone(),
+        serves: mounted.serves.clone(),
         max_children: mounted.max_children,
         definitions: shared.definitions.clone(),
         configurations: shared.configurations.clone(),

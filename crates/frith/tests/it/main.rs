@@ -62,6 +62,7 @@ mod policy;
 mod public_host;
 mod queries;
 mod readme;
+mod remote_plugins;
 mod revoked;
 mod run_foreign;
 mod sample;

@@ -1,0 +1,66 @@
+//! Events that a remote host sends after the response to their request: they reach the agent as events of
+//! its own request, as those before the response do.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use a2e_wire::MessageId;
+
+use crate::plugin::Context;
+
+/// The last requests that were sent over a connection, by their ids at the host.
+#[derive(Debug, Default)]
+pub(super) struct LateEvents(Mutex<Requests>);
+
+#[derive(Debug, Default)]
+struct Requests {
+    sent: VecDeque<(MessageId<'static>, Context)>,
+    /// Nothing is remembered any more: a context keeps its session.
+    is_over: bool,
+}
+
+/// Requests of a connection whose late events are passed on; of an older one they are dropped.
+const MAX_REQUESTS: usize = 64;
+
+impl LateEvents {
+    /// Remembers a request that was sent.
+    pub(super) fn remember(&self, id: MessageId<'static>, context: &Context) {
+        let mut requests = self.lock();
+        if requests.is_over {
+            return;
+        }
+        if requests.sent.len() >= MAX_REQUESTS
+            && let Some((_, oldest)) = requests.sent.pop_front()
+        {
+            tokio::spawn(async move { oldest.end_stream().await });
+        }
+        // Its end is told to those alone who have asked for it before.
+        let _ = context.over();
+        requests.sent.push_back((id, context.clone()));
+    }
+
+    /// The request with this id at the host.
+    pub(super) fn request(&self, id: &MessageId<'_>) -> Option<Context> {
+        let requests = self.lock();
+        let mut sent = requests.sent.iter();
+        sent.find(|(known, _)| known == id)
+            .map(|(_, context)| context.clone())
+    }
+
+    /// No event comes any more, or nobody is there to hear it.
+    pub(super) async fn end(&self) {
+        let sent = {
+            let mut requests = self.lock();
+            requests.is_over = true;
+            std::mem::take(&mut requests.sent)
+        };
+        for (_, context) in sent {
+            // A session that has ended has no streams.
+            let _ = context.end_stream().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requests> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
