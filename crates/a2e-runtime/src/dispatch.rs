@@ -25,7 +25,7 @@ use crate::driver::{CANCELLED, Note, RATE_LIMITED, SUCCESS, note_failure, poll_c
 use crate::host::Host;
 use crate::in_flight::AGENT_LIMIT;
 use crate::metrics::Ended;
-use crate::plugin::{Asker, BoxFuture, Context, Outcome, Takes};
+use crate::plugin::{Asker, BoxFuture, Context, Takes};
 use crate::resolution::{Resolution, normalize, open_selector};
 use crate::session::{At, Session};
 use crate::slots::Holder;
@@ -376,7 +376,7 @@ impl Request {
             message,
             asker,
         } = self;
-        let (namespace, envelope) = (namespace(&message.body), message.envelope.clone());
+        let envelope = message.envelope.clone();
         let (asking, id) = (Arc::clone(&session), envelope.id.clone());
         let context = Context::new(asking, id, asker, resolution);
         let _over = context.over_guard();
@@ -388,20 +388,11 @@ impl Request {
             outcome
         };
         let mut job: BoxFuture<'static, _> = Box::pin(job.instrument(span));
-        let outcome = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await??;
-        match outcome {
-            Outcome::Answer(body) => {
-                if let Body::Error(error) = *body {
-                    return Err(error.into());
-                }
-                Ok(Message::new(envelope, *body))
-            }
-            Outcome::Done | Outcome::Pass => Err(Failure::new(
-                ErrorCode::InvalidMessage,
-                namespace,
-                "such a request has no answer, so nobody but an agent can make it",
-            )),
+        let body = std::future::poll_fn(|cx| poll_caught(&mut job, cx)).await??;
+        if let Body::Error(error) = *body {
+            return Err(error.into());
         }
+        Ok(Message::new(envelope, *body))
     }
 }
 

@@ -79,7 +79,6 @@ enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Response(Line),
-    NoResponse,
     Interrupted,
 }
 
@@ -101,8 +100,6 @@ pub(crate) enum Ending {
     /// It was cut off. If it may have had an effect it is never executed again, and a retry is told so;
     /// else a retry is a new request.
     Interrupted,
-    /// It is done, and such a request has no response: a retry has none either.
-    NoResponse,
 }
 
 /// Names an entry of a cache.
@@ -403,7 +400,6 @@ impl Entries {
         };
         let outcome = match ending {
             Ending::Responded => Some(Outcome::Response(Line::new(response))),
-            Ending::NoResponse => Some(Outcome::NoResponse),
             Ending::Interrupted => entry.may_have_effect.then_some(Outcome::Interrupted),
             Ending::RetryAllowed => None,
         };
@@ -557,7 +553,6 @@ impl Entry {
                     mark.response = Some(String::from_utf8_lossy(line.bytes()));
                     Change::Responded(mark)
                 }
-                Outcome::NoResponse => Change::NoResponse(mark),
                 Outcome::Interrupted => Change::Interrupted(mark),
             },
         };
@@ -569,7 +564,7 @@ impl Outcome {
     fn bytes(&self) -> usize {
         match self {
             Self::Response(line) => line.0.len(),
-            Self::NoResponse | Self::Interrupted => 0,
+            Self::Interrupted => 0,
         }
     }
 }

@@ -69,8 +69,6 @@ enum Ours {
     Head(Head),
     /// A request was taken.
     Open(String),
-    /// It is done, and gets no response.
-    Over(String),
     Plugin(PluginState),
 }
 
@@ -172,16 +170,6 @@ impl Journal {
         self.keep(&lines, anew)
     }
 
-    /// Records that a request is done which gets no response.
-    pub(crate) fn record_over(&mut self, id: &MessageId<'_>) -> io::Result<()> {
-        if self.length == usize::MAX {
-            return Ok(()); // Nothing is recorded of it yet.
-        }
-        let mut line = Vec::new();
-        add(&mut line, Ours::Over(id.as_str().to_owned()))?;
-        self.keep(&line, false)
-    }
-
     fn keep(&mut self, lines: &[u8], anew: bool) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
@@ -262,7 +250,7 @@ fn read_head<'r>(lines: &mut impl Iterator<Item = &'r [u8]>) -> Option<Head> {
     let first: Entry = serde_json::from_slice(lines.next()?).ok()?;
     match first.frith {
         Ours::Head(head) => Some(head),
-        Ours::Open(_) | Ours::Over(_) | Ours::Plugin(_) => None,
+        Ours::Open(_) | Ours::Plugin(_) => None,
     }
 }
 
@@ -306,7 +294,6 @@ impl Restored {
         if line.starts_with(b"{\"frith\":") {
             match serde_json::from_slice::<Entry>(line).map(|entry| entry.frith) {
                 Ok(Ours::Open(id)) => self.open(id.into()),
-                Ok(Ours::Over(id)) => self.open.retain(|open| open.as_str() != id),
                 Ok(Ours::Plugin(state)) => {
                     self.states.retain(|known| known.plugin != state.plugin);
                     self.states.push(state);

@@ -111,6 +111,9 @@ const WAITING: usize = 1024;
 /// Our own session ends a request that takes too long, so this is for those that it does not.
 const PATIENCE: Duration = Duration::from_secs(86400);
 
+/// For requests whose responses are ours alone: a host that goes by the documents gives none.
+const MAY_BE_SILENT: Duration = Duration::from_secs(5);
+
 impl Mount {
     /// Asks the host what it has; each capability becomes a plugin. A program that ends at its start, or
     /// does not answer, is asked again by each session that uses one of the `capabilities` wanted of it.
@@ -412,19 +415,15 @@ impl Mounted {
     ) -> Result<Option<Outcome>, ClientError> {
         let client = &connection.client;
         let (event_callback, mut events) = events::of(client, context.session());
+        let tag = request.body.tag();
         let options = CallOptions {
-            timeout: PATIENCE,
+            timeout: match tag {
+                Some(Tag::SubagentCancelRequest | Tag::SubagentTerminateRequest) => MAY_BE_SILENT,
+                _ => PATIENCE,
+            },
             event_callback,
         };
-        let tag = request.body.tag();
-        if tag.is_some_and(|tag| tag.response().is_none()) {
-            client.notify(request.body).await?;
-            return Ok(Some(Outcome::Done));
-        }
-        let own_type = match &request.body {
-            Body::Unknown(unknown) => Some(unknown.type_name.clone().into_owned()),
-            _ => None,
-        };
+        let own_type = tag.is_none().then(|| request.type_name().to_owned());
         // A process has its stream by itself.
         let remembered = (tag != Some(Tag::ProcSpawnRequest)).then_some(&connection.late);
         let call = async {
@@ -476,13 +475,7 @@ impl Mounted {
             let _ = context.keep_stream().await;
         }
         match outcome {
-            Ok(message) if own_type.is_some_and(|asked| !answers(&asked, &message)) => {
-                Err(ClientError::Unexpected(message.type_name().to_owned()))
-            }
-            Ok(mut message) => {
-                own_ids::replace(&mut message.body, context.id());
-                Ok(Some(Outcome::answer(message.body)))
-            }
+            Ok(response) => accept(own_type.as_deref(), response, &context).map(Some),
             // Another plugin may have it.
             Err(ClientError::Host(error)) if failed::is_unknown(tag, &error) => {
                 Ok(Some(Outcome::Pass))
@@ -490,6 +483,19 @@ impl Mounted {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The response as our agent gets it; `own_type` is the type of the request if the catalogue has none.
+fn accept(
+    own_type: Option<&str>,
+    mut response: Message<'static>,
+    context: &Context,
+) -> Result<Outcome, ClientError> {
+    if own_type.is_some_and(|asked| !answers(asked, &response)) {
+        return Err(ClientError::Unexpected(response.type_name().to_owned()));
+    }
+    own_ids::replace(&mut response.body, context.id());
+    Ok(Outcome::answer(response.body))
 }
 
 /// Whether a response can be that to a request of a type beside the catalogue: `<ns>/<verb>/resp` to

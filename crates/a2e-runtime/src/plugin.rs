@@ -122,8 +122,6 @@ pub enum Outcome {
     Answer(Box<Body<'static>>),
     /// It is for the next plugin (another owns the tool of that name).
     Pass,
-    /// It is done, and such a request gets no response.
-    Done,
 }
 
 /// What a plugin knows of the request it serves, and how it tells of its progress.

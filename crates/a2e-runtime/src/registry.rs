@@ -152,16 +152,14 @@ impl Registry {
         &self,
         request: Box<Message<'static>>,
         context: Context,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Box<Body<'static>>, Failure> {
         if !is_listing(&request.body) {
             return self.serve(request, context).await;
         }
         let session = Arc::clone(context.session());
-        let mut outcome = self.serve(request, context).await?;
-        if let Outcome::Answer(list) = &mut outcome {
-            session.retain_usable(list);
-        }
-        Ok(outcome)
+        let mut list = self.serve(request, context).await?;
+        session.retain_usable(&mut list);
+        Ok(list)
     }
 
     /// Serves a request: the plugin that has resolved it does; else they are asked in order until one
@@ -170,14 +168,12 @@ impl Registry {
         &self,
         request: Box<Message<'static>>,
         context: Context,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Box<Body<'static>>, Failure> {
         let serving = self.serving(&request);
         let serving = match context.resolution().plugin {
             Some(index) => serving.get(index).map_or(&[][..], std::slice::from_ref),
             None => serving,
         };
-        let namespace = request.body.tag().map_or(Namespace::Base, Tag::namespace);
-        let gets_no_answer = gets_no_answer(&request);
         let unserved = unserved(&request);
         let tags = wanted_tags(&request.body);
         let mut merged: Option<Box<Body<'static>>> = None;
@@ -190,9 +186,7 @@ impl Registry {
             };
             match plugin.handle(request, context).await? {
                 Outcome::Pass => {}
-                Outcome::Done if gets_no_answer => return Ok(Outcome::Done),
-                Outcome::Done => return Err(no_answer(plugin.name(), namespace)),
-                Outcome::Answer(body) if !is_list(&body) => return Ok(Outcome::Answer(body)),
+                Outcome::Answer(body) if !is_list(&body) => return Ok(body),
                 Outcome::Answer(body) => {
                     merged = Some(match merged {
                         Some(earlier) => Box::new(merge(*earlier, *body)),
@@ -205,7 +199,7 @@ impl Registry {
         if let Body::ToolListResponse(list) = &mut *merged {
             list.tools.retain(|tool| has_tags(tool, &tags));
         }
-        Ok(Outcome::Answer(merged))
+        Ok(merged)
     }
 
     /// Whether the calls inside a request come as requests of their own.
@@ -439,19 +433,6 @@ fn merge(earlier: Body<'static>, body: Body<'static>) -> Body<'static> {
 fn add_new<T>(list: &mut Vec<T>, more: Vec<T>, name: impl Fn(&T) -> &str) {
     let known: HashSet<String> = list.iter().map(|it| name(it).to_owned()).collect();
     list.extend(more.into_iter().filter(|it| !known.contains(name(it))));
-}
-
-/// Whether the catalogue has no response to such a request.
-fn gets_no_answer(request: &Message<'_>) -> bool {
-    request
-        .body
-        .tag()
-        .is_some_and(|tag| tag.response().is_none())
-}
-
-fn no_answer(plugin: &str, namespace: Namespace) -> Failure {
-    let text = format!("the plugin `{plugin}` gave no answer to a request that needs one");
-    Failure::new(ErrorCode::RuntimeError, namespace, text)
 }
 
 fn unknown_tool(name: &str) -> Failure {

@@ -185,8 +185,10 @@ messages! {
         SubagentMessageResponse = "SUBAGENT_MESSAGE_RESP" HostToAgent Response;
         SubagentListRequest = "SUBAGENT_LIST_REQ" AgentToHost Request -> SubagentListResponse;
         SubagentListResponse<'a> = "SUBAGENT_LIST_RESP" HostToAgent Response;
-        SubagentCancelRequest<'a> = "SUBAGENT_CANCEL_REQ" AgentToHost Request;
-        SubagentTerminateRequest<'a> = "SUBAGENT_TERMINATE_REQ" AgentToHost Request;
+        SubagentCancelRequest<'a> = "SUBAGENT_CANCEL_REQ" AgentToHost Request -> SubagentCancelResponse;
+        SubagentCancelResponse<'a> = "SUBAGENT_CANCEL_RESP" HostToAgent Response;
+        SubagentTerminateRequest<'a> = "SUBAGENT_TERMINATE_REQ" AgentToHost Request -> SubagentTerminateResponse;
+        SubagentTerminateResponse<'a> = "SUBAGENT_TERMINATE_RESP" HostToAgent Response;
         SubagentMergeRequest<'a> = "SUBAGENT_MERGE_REQ" AgentToHost Request -> SubagentMergeResponse;
         SubagentMergeResponse<'a> = "SUBAGENT_MERGE_RESP" HostToAgent Response;
         SubagentEvent<'a> = "SUBAGENT_EVENT" HostToAgent Push;

@@ -7,8 +7,8 @@ use a2e_wire::messages::multi_agent::{
     MultiAgentSpawnResponse, MultiAgentTerminateResponse,
 };
 use a2e_wire::messages::subagent::{
-    SubagentAwaitResponse, SubagentDelegateResponse, SubagentListResponse, SubagentMessageResponse,
-    SubagentSpawnResponse,
+    SubagentAwaitResponse, SubagentCancelResponse, SubagentDelegateResponse, SubagentListResponse,
+    SubagentMessageResponse, SubagentSpawnResponse, SubagentTerminateResponse,
 };
 use serde_json::json;
 
@@ -116,16 +116,24 @@ impl Agents {
                 Outcome::answer(SubagentListResponse { subagents })
             }
             Body::SubagentTerminateRequest(request) => {
-                Self::terminate(context, request.subagent_id.as_str()).await;
-                Outcome::Done
+                let success = Self::terminate(context, request.subagent_id.as_str()).await;
+                Outcome::answer(SubagentTerminateResponse {
+                    success,
+                    subagent_id: request.subagent_id,
+                })
             }
             Body::SubagentCancelRequest(request) => {
                 let tree = Self::existing(context.session());
                 let id = request.subagent_id.as_str();
+                let mut success = false;
                 for sub in tree.iter().flat_map(|tree| cancel(tree, id)) {
+                    success |= sub.id == id;
                     tell(context.session(), &sub, "cancelled", json!({})).await;
                 }
-                Outcome::Done
+                Outcome::answer(SubagentCancelResponse {
+                    success,
+                    subagent_id: request.subagent_id,
+                })
             }
             Body::SubagentMessageRequest(request) => {
                 let delivered = Self::message(context, request).await;

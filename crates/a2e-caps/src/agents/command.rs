@@ -149,15 +149,10 @@ impl Desk {
         let namespace = body.tag().map_or(Namespace::Base, Tag::namespace);
         let failed = |text: String| Failure::new(ErrorCode::ToolDenied, namespace, text);
         tree.step().map_err(|error| failed(error.message))?;
-        let is_silent = matches!(body, Body::SubagentTerminateRequest(_));
         let body = self
             .work
             .own(body)
             .map_err(|text| failed(text.to_owned()))?;
-        if let Body::SubagentCancelRequest(request) = &body {
-            super::cancel(tree, request.subagent_id.as_str());
-            return Ok(Outcome::Done);
-        }
         let body = self.work.memories.prepare(body, errand, sub).await?;
         let (events, mut heard) = mpsc::channel(EVENTS);
         let asking = errand.ask(sub.next_id(), body, Some(events));
@@ -174,10 +169,7 @@ impl Desk {
         while let Ok(event) = heard.try_recv() {
             let _ = context.event(event).await;
         }
-        Ok(match is_silent {
-            true => Outcome::Done,
-            false => Outcome::answer(self.shown(answer)),
-        })
+        Ok(Outcome::answer(self.shown(answer)))
     }
 
     /// An answer as this sub-agent may see it.

@@ -1,6 +1,5 @@
 //! What a sub-agent may ask about sub-agents: for its own, as itself.
 
-use a2e_wire::messages::multi_agent::MultiAgentTerminateRequest;
 use a2e_wire::{Body, Object};
 use serde_json::{Map, Value, json};
 
@@ -50,10 +49,6 @@ impl Work {
             Body::SubagentMessageRequest(mut message) => {
                 message.from_subagent_id = sub.id.clone().into();
                 message.into()
-            }
-            Body::SubagentTerminateRequest(terminate) => {
-                // The same with an answer, for whoever asks inside a node must have one.
-                MultiAgentTerminateRequest::new(terminate.subagent_id).into()
             }
             body => body,
         })

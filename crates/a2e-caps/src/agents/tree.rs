@@ -308,15 +308,19 @@ impl Sub {
         rest.map_or_else(|_| self.state(), |state| state.clone())
     }
 
-    /// Puts a message where the sub-agent finds it.
+    /// Puts a message where the sub-agent finds it; says whether it may still read it.
     pub(super) fn tell(&self, message: Value) -> bool {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = inbox.len() < MAX_INBOX && message.to_string().len() <= MAX_MESSAGE;
-        if has_room && !self.over.is_cancelled() {
+        let reads = {
+            let state = self.state.borrow();
+            state.is_busy() || state.status == SubagentStatus::Ready
+        };
+        let is_delivered = has_room && reads && !self.over.is_cancelled();
+        if is_delivered {
             inbox.push(message);
-            return true;
         }
-        false
+        is_delivered
     }
 
     /// The messages that wait for it.

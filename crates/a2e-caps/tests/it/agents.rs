@@ -299,11 +299,16 @@ async fn the_older_vocabulary_is_answered_in_kind_and_has_events() {
         merged["merged_result"],
         json!({"strategy": "voting", "winner": "yes", "votes": 1, "total": 1})
     );
-    // Rows 181 and 182: no reply to these, and nobody there.
     agent
         .say(json!({"type": "SUBAGENT_TERMINATE_REQ", "subagent_id": id}))
         .await;
     assert_eq!(agent.hear().await["event"], "terminated");
+    let ended = agent.hear().await;
+    assert_eq!(
+        (&ended["type"], &ended["success"], &ended["subagent_id"]),
+        (&json!("SUBAGENT_TERMINATE_RESP"), &json!(true), &id)
+    );
+    // Row 182: nobody there.
     let ended = agent
         .ask(json!({"type": "SUBAGENT_AWAIT_REQ", "subagent_id": "sub_none"}))
         .await;
@@ -478,9 +483,16 @@ async fn an_end_reaches_all_below() {
     let bench = Bench::new(models, LIMITS);
     let mut agent = bench.agent().await;
     let ids = three(&mut agent).await;
-    agent
-        .say(json!({"type": "SUBAGENT_CANCEL_REQ", "subagent_id": ids[1]}))
-        .await;
+    let cancel = |id: &str| json!({"type": "SUBAGENT_CANCEL_REQ", "subagent_id": id});
+    let cancelled = agent.ask(cancel(&ids[1])).await;
+    assert_eq!(
+        (&cancelled["type"], &cancelled["success"]),
+        (&json!("SUBAGENT_CANCEL_RESP"), &json!(true))
+    );
+    assert_eq!(cancelled["subagent_id"], ids[1]);
+    // It has been, and there is none of that id.
+    assert_eq!(agent.ask(cancel(&ids[1])).await["success"], false);
+    assert_eq!(agent.ask(cancel("sub_none")).await["success"], false);
     for id in &ids[1..] {
         assert_eq!(rest(&mut agent, id).await["status"], "CANCELLED");
     }
@@ -593,6 +605,34 @@ async fn messages_wait_up_to_a_number_and_a_size() {
     for number in 1..=MAX_INBOX {
         let delivered = agent.ask(message("x")).await["delivered"].clone();
         assert_eq!(delivered, number < MAX_INBOX, "{number}");
+    }
+}
+
+/// One that has ended, however it did, reads no messages: a message is not delivered, and the answer says so.
+#[tokio::test]
+async fn messages_to_finished_sub_agents_are_not_delivered() {
+    let double = Double::start(vec![says(&["yes"], 5)]).await;
+    let bench = Bench::new(double.models(double.settings()), LIMITS);
+    let mut agent = bench.agent().await;
+    let message = |id: &str| {
+        json!({"type": "SUBAGENT_MESSAGE_REQ", "from_subagent_id": "x", "to_subagent_id": id,
+            "message": {"type": "note", "content": "hurry"}})
+    };
+    let done = spawn(&mut agent, json!({})).await;
+    assert_eq!(agent.ask(message(&done)).await["delivered"], true);
+    delegate(&mut agent, &done).await;
+    assert_eq!(rest(&mut agent, &done).await["status"], "COMPLETED");
+    let cancelled = spawn(&mut agent, json!({})).await;
+    agent
+        .ask(json!({"type": "SUBAGENT_CANCEL_REQ", "subagent_id": cancelled}))
+        .await;
+    for id in [&done, &cancelled] {
+        let answer = agent.ask(message(id)).await;
+        assert_eq!(
+            (&answer["type"], &answer["delivered"]),
+            (&json!("SUBAGENT_MESSAGE_RESP"), &json!(false)),
+            "{id}"
+        );
     }
 }
 

@@ -451,7 +451,6 @@ fn answer_open(host: &Host, settings: &Settings, mut restored: Restored) -> io::
                 Some(body) => body,
                 None => failures::interrupted().into_message().into(),
             },
-            Some(Outcome::NoResponse) => continue,
         };
         restored.saved.open.push((id, body));
     }

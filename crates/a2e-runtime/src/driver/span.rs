@@ -5,7 +5,6 @@ use a2e_wire::{Body, Message};
 
 use super::record::correlation_id;
 use crate::TraceContext;
-use crate::plugin::Outcome;
 
 /// What a request is in a trace: in the one it is made in or, if its agent is traced itself, in that.
 pub(crate) fn span_of(message: &Message<'_>, trace: Option<&TraceContext>) -> tracing::Span {
@@ -26,7 +25,7 @@ pub(crate) fn trace_of(message: &Message<'_>) -> Option<TraceContext> {
 }
 
 /// Says in the span of a request why it failed, if it did.
-pub(crate) fn note_failure(outcome: &Result<Outcome, Failure>) {
+pub(crate) fn note_failure<T>(outcome: &Result<T, Failure>) {
     if let Err(failure) = outcome {
         tracing::Span::current().record("error", failure.code.as_str());
     }

@@ -21,10 +21,10 @@ use super::resolve::{Next, Resolving};
 use super::span::{note_failure, span_of, trace_of};
 use super::{Command, Driver, MAX_ASKED};
 use crate::decision::{Asked, Repetition, RuleName, revoked, unrecorded};
-use crate::idempotency::{Begun, Ending, Follow, IdempotencyCache, Key, Outcome as Retried, Piece};
+use crate::idempotency::{Begun, Ending, Follow, IdempotencyCache, Key, Outcome, Piece};
 use crate::in_flight::AGENT_LIMIT;
 use crate::metrics::{Ended, add, subtract};
-use crate::plugin::{Asker, BoxFuture, Context, Outcome, SendError};
+use crate::plugin::{Asker, BoxFuture, Context, SendError};
 use crate::registry::only_reads;
 use crate::resolution::{Resolution, normalize, open_selector};
 use crate::session::Session;
@@ -72,7 +72,7 @@ pub(super) struct Work {
 
 /// How the work on a request ended: what the agent is sent now, and what a retry gets.
 pub(crate) struct Finished {
-    pub(super) outcome: Result<Outcome, Failure>,
+    pub(super) outcome: Result<Box<Body<'static>>, Failure>,
     ending: Ending,
 }
 
@@ -302,24 +302,13 @@ impl Driver {
             Ok(_) => (Ended::Answered, record::SUCCESS.to_owned()),
             Err(failure) => (Ended::Failed, failure.code.as_str().to_owned()),
         };
-        let answered = match outcome {
-            Ok(Outcome::Answer(body)) => self.session.respond(now, token, Ok(*body)),
-            Ok(Outcome::Done | Outcome::Pass) => self.session.done(now, token),
-            Err(failure) => self.session.respond(now, token, Err(failure)),
-        };
+        let answered = self.session.respond(now, token, outcome.map(|body| *body));
         let Some(mut work) = work else {
             return;
         };
         // A request that timed out meanwhile has been answered.
         if answered.is_err() {
             return self.give_up(work);
-        }
-        if ending == Ending::NoResponse
-            && self.is_current(&work)
-            && let Some(journal) = &mut self.journal
-        {
-            let recorded = journal.record_over(&work.id);
-            self.has_recorded(recorded);
         }
         let cache_end = work.cache_end(ending, self.session.last_written());
         self.record_end_of(&mut work, &status, cache_end);
@@ -444,13 +433,12 @@ impl Driver {
             }
             Piece::Outcome(retried) => {
                 let outcome = match retried {
-                    Retried::Response(line) => match decode(line.bytes()) {
+                    Outcome::Response(line) => match decode(line.bytes()) {
                         Some(Body::Error(error)) => Err(error.into()),
-                        Some(body) => Ok(Outcome::answer(body)),
+                        Some(body) => Ok(Box::new(body)),
                         None => Err(failures::interrupted()),
                     },
-                    Retried::NoResponse => Ok(Outcome::Done),
-                    Retried::Interrupted => Err(failures::interrupted()),
+                    Outcome::Interrupted => Err(failures::interrupted()),
                 };
                 self.finish_work(token, outcome.into());
             }
@@ -528,7 +516,7 @@ impl Work {
         let (cache, key) = self.idempotency.take()?;
         let response = match ending {
             Ending::Responded => response,
-            Ending::RetryAllowed | Ending::Interrupted | Ending::NoResponse => &[],
+            Ending::RetryAllowed | Ending::Interrupted => &[],
         };
         Some(CacheEnd {
             cache,
@@ -568,11 +556,10 @@ impl Finished {
 }
 
 /// What a plugin responded.
-impl From<Result<Outcome, Failure>> for Finished {
-    fn from(outcome: Result<Outcome, Failure>) -> Self {
+impl From<Result<Box<Body<'static>>, Failure>> for Finished {
+    fn from(outcome: Result<Box<Body<'static>>, Failure>) -> Self {
         let ending = match &outcome {
-            Ok(Outcome::Answer(_)) => Ending::Responded,
-            Ok(Outcome::Done | Outcome::Pass) => Ending::NoResponse,
+            Ok(_) => Ending::Responded,
             Err(failure) if failure.retryable => Ending::RetryAllowed,
             Err(_) => Ending::Responded,
         };

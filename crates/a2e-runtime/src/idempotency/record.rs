@@ -28,7 +28,6 @@ pub(super) enum Change<'a> {
     /// It is executed from now on.
     Begun(Mark<'a>),
     Responded(Mark<'a>),
-    NoResponse(Mark<'a>),
     Interrupted(Mark<'a>),
     /// It is not retained any more, or may be executed again.
     Removed(Cow<'a, str>),
@@ -81,7 +80,6 @@ impl Record {
                 }
                 // It has not ended in its process.
                 Change::Begun(mark) | Change::Interrupted(mark) => (mark, Outcome::Interrupted),
-                Change::NoResponse(mark) => (mark, Outcome::NoResponse),
                 Change::Responded(mut mark) => {
                     let response = mark.response.take().unwrap_or_default();
                     (mark, Outcome::Response(Line::new(response.as_bytes())))

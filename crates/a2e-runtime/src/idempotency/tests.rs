@@ -91,16 +91,6 @@ async fn ending_decides_what_a_retry_gets() {
             Some(Piece::Outcome(Outcome::Interrupted)),
         ),
         (Ending::Interrupted, false, None),
-        (
-            Ending::NoResponse,
-            true,
-            Some(Piece::Outcome(Outcome::NoResponse)),
-        ),
-        (
-            Ending::NoResponse,
-            false,
-            Some(Piece::Outcome(Outcome::NoResponse)),
-        ),
     ] {
         let cache = Arc::new(IdempotencyCache::default());
         let key = new(&cache, SECOND, "1");
@@ -251,7 +241,6 @@ async fn next_process_knows_what_was_executed() {
     let cache = start().of_agent("a");
     for (id, ending) in [
         ("responded", Ending::Responded),
-        ("no response", Ending::NoResponse),
         ("interrupted", Ending::Interrupted),
         ("retry allowed", Ending::RetryAllowed),
     ] {
@@ -264,7 +253,6 @@ async fn next_process_knows_what_was_executed() {
         let cache = start().of_agent("a");
         for (id, expected) in [
             ("responded", Outcome::Response(Line::new(b"\"quoted\"\n"))),
-            ("no response", Outcome::NoResponse),
             ("interrupted", Outcome::Interrupted),
             ("running \"1\"\n", Outcome::Interrupted),
         ] {

@@ -99,20 +99,6 @@ fn request_is_open_before_it_is_executed() {
     assert_eq!(restored.saved.last_eid, 1);
 }
 
-/// A request that gets no response is not owed one.
-#[test]
-fn request_without_response_is_not_open_after_its_end() {
-    let mut session = opened(1000);
-    let (store, mut journal) = journal(&session, 1000);
-    for id in ["silent", "open"] {
-        ask(&mut session, id);
-    }
-    journal.record(&mut session).unwrap();
-    journal.record_over(&"silent".into()).unwrap();
-    let restored = load(&*store, session.session_id()).unwrap().unwrap();
-    assert_eq!(restored.open, ["open".into()]);
-}
-
 #[test]
 fn what_is_on_record_can_be_gone_on_with() {
     let mut session = opened(1000);

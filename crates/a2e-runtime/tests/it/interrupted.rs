@@ -25,8 +25,6 @@ struct Tool {
     calls: AtomicUsize,
     gate: Notify,
     ends_with_process: bool,
-    /// Whether it serves another capability, in which there are requests without a response.
-    has_agents: bool,
 }
 
 impl Plugin for Tool {
@@ -35,10 +33,7 @@ impl Plugin for Tool {
     }
 
     fn capability(&self) -> Option<Capability<'static>> {
-        Some(match self.has_agents {
-            true => Capability::MultiAgent,
-            false => Capability::Tools,
-        })
+        Some(Capability::Tools)
     }
 
     fn priority(&self) -> i64 {
@@ -46,10 +41,7 @@ impl Plugin for Tool {
     }
 
     fn serves(&self) -> Serves {
-        Serves::Tags(vec![match self.has_agents {
-            true => Tag::SubagentCancelRequest,
-            false => Tag::ToolCallRequest,
-        }])
+        Serves::Tags(vec![Tag::ToolCallRequest])
     }
 
     fn outlives(&self, _: &Message<'_>) -> bool {
@@ -63,8 +55,7 @@ impl Plugin for Tool {
     ) -> BoxFuture<'_, Result<Outcome, Failure>> {
         Box::pin(async move {
             let Body::ToolCallRequest(call) = request.body else {
-                self.calls.fetch_add(1, Ordering::SeqCst);
-                return Ok(Outcome::Done);
+                return Ok(Outcome::Pass);
             };
             let count = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
             context.event(ToolEvent::new()).await.ok();
@@ -335,45 +326,6 @@ async fn call_of_more_than_ten_minutes_is_not_executed_again_after_a_restart() {
     let (host, tool) = disk.host();
     let mut wire = connected(&host).await;
     is_interrupted(&mut wire, &long, &tool, "long").await;
-}
-
-/// Neither now, nor after a restart, nor if it is sent again.
-#[tokio::test]
-async fn request_without_response_stays_without_one_after_a_restart() {
-    for ends_with_process in [false, true] {
-        let disk = Disk::default();
-        let start = || {
-            let tool = Arc::new(Tool {
-                ends_with_process,
-                has_agents: true,
-                ..Tool::default()
-            });
-            (disk.builder(&tool).build(), tool)
-        };
-        let (host, tool) = start();
-        let cancel = json!({"type": "SUBAGENT_CANCEL_REQ", "id": "c", "subagent_id": "a"});
-        let ping = json!({"type": "ping", "id": "p"});
-        let mut wire = Transport::Memory.place(&host).await.wire().await;
-        let mut hello = handshake();
-        hello["agent_caps"] = json!(["tools", "multi_agent"]);
-        let session = wire.ask(&hello).await["session_id"].clone();
-        for _ in 0..2 {
-            wire.say(&cancel.to_string());
-            let pong = wire.ask(&ping).await;
-            assert_eq!(pong["type"], "pong", "{pong}");
-        }
-        assert_eq!(tool.calls.load(Ordering::SeqCst), 1);
-
-        let (host, tool) = start();
-        let mut wire = Transport::Memory.place(&host).await.wire().await;
-        hello["resume"] = json!({"session_id": session, "last_eid": 3});
-        assert_eq!(wire.ask(&hello).await["resumed"], true);
-        assert_eq!(wire.ask(&ping).await["type"], "pong");
-        wire.say(&cancel.to_string());
-        assert_eq!(wire.ask(&ping).await["type"], "pong");
-        let executed = usize::from(ends_with_process);
-        assert_eq!(tool.calls.load(Ordering::SeqCst), executed);
-    }
 }
 
 /// A refusal executes nothing, so that the same id is a new request when the rules have changed.

@@ -34,18 +34,6 @@ impl HostSession {
         Ok(())
     }
 
-    /// Ends a request that gets no answer (`SUBAGENT_CANCEL_REQ`).
-    ///
-    /// # Errors
-    /// If it is not running.
-    pub fn done(&mut self, now: Now, token: Token) -> Result<(), Stale> {
-        self.requests.finish(token).ok_or(Stale)?;
-        self.last_active = now.monotonic;
-        self.start_requests(now);
-        self.close_if_drained();
-        Ok(())
-    }
-
     /// Holds back a request that [`HostEvent::Start`] gave out: it takes no place among those that
     /// run, and its time limit does not count.
     ///

@@ -184,16 +184,32 @@ record! {
 }
 
 record! {
-    /// Cancels a sub-agent's task. There is no answer.
+    /// Cancels a sub-agent's task.
     SubagentCancelRequest<'a> {
         subagent_id: SubagentId<'a>,
     }
 }
 
 record! {
-    /// Ends a sub-agent. There is no answer.
+    /// Answers [`SubagentCancelRequest`]: whether a task was cancelled. Ours alone.
+    SubagentCancelResponse<'a> {
+        success: bool = false,
+        subagent_id: SubagentId<'a> = "",
+    }
+}
+
+record! {
+    /// Ends a sub-agent.
     SubagentTerminateRequest<'a> {
         subagent_id: SubagentId<'a>,
+    }
+}
+
+record! {
+    /// Answers [`SubagentTerminateRequest`]: whether the sub-agent was there. Ours alone.
+    SubagentTerminateResponse<'a> {
+        success: bool = false,
+        subagent_id: SubagentId<'a> = "",
     }
 }
 
