@@ -8,6 +8,7 @@ use crate::{bench, dist, fuzz, test};
 const MILLION: &str = "test(/a_million_entries/)";
 const PEAK: &str = "test(/peak_memory_of_the_largest/)";
 const DONE_ONCE: &str = "test(/done_once::/)";
+const REGISTRIES: &str = "test(/servers_of_the_registries/)";
 
 pub(crate) fn run() -> Result<(), String> {
     test::run()?;
@@ -34,6 +35,11 @@ pub(crate) fn run() -> Result<(), String> {
     tally.check(
         "release archive: size, same bytes",
         dist::release().map(drop),
+    );
+    tally.step(
+        "MCP servers from npm and PyPI",
+        cargo("nextest run --package frith --all-features --locked --run-ignored only")
+            .args(["-E", REGISTRIES]),
     );
     tally.close()?;
     fuzz::run(&[])?;

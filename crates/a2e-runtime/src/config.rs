@@ -9,6 +9,7 @@ mod block;
 mod chains;
 mod commands;
 mod components;
+mod edit;
 mod env;
 mod error;
 mod identity;
@@ -54,6 +55,7 @@ pub use audit::Audit;
 pub use chains::Chains;
 pub use commands::CommandTool;
 pub use components::{ComponentTool, Files};
+pub use edit::{in_comments, put_server, remove_server, without_comments_of};
 pub use env::Env;
 pub use error::{ConfigError, Problem};
 pub use identity::Identity;
@@ -64,7 +66,7 @@ pub use learning::{CustomStrategy, Learning};
 pub use limits::GlobalLimits;
 pub use mcp::{
     LeftOut, Mcp, McpCommand, McpGrant, McpOAuth, McpPlace, McpServer, McpUrl,
-    is_name as is_server_name, left_out as left_out_of_import,
+    is_name as is_server_name,
 };
 pub use memory::{Embedder, EmbedderEndpoint, Memory};
 pub use models::Model;
@@ -80,6 +82,7 @@ pub use server::{Server, Tls, UnixSocket, listen_address};
 pub use skills::Skills;
 pub use store::Store;
 pub use telemetry::{LogFormat, Telemetry};
+pub use toml::as_json as toml_as_json;
 pub use tree::Location;
 pub use trust::{Trust, TrustAnchor, TrustPin};
 

@@ -37,9 +37,11 @@ pub struct Operations {
 }
 
 /// Operations that only look, or that put on record themselves what they do.
-const LOOKING: [&str; 11] = [
+const LOOKING: [&str; 13] = [
     "approvals.list",
     "approvals.show",
+    "mcp.heard",
+    "mcp.show",
     "peer.call",
     "peer.probe",
     "peer.look",

@@ -47,7 +47,8 @@ use crate::components::Loader;
 pub(crate) use chains::{chains, planning};
 use ground::Protected;
 pub(crate) use ground::launcher;
-pub(crate) use mcp::ServerState;
+#[cfg(feature = "mcp")]
+pub(crate) use ground::servers;
 
 /// What the built-in capabilities stand on. It stays when the configuration is read again.
 pub(crate) struct Capabilities {
@@ -181,6 +182,18 @@ impl Capabilities {
     fn widest(&self) -> Profile {
         let widest = self.widest.read();
         widest.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where foreign programs run.
+    #[cfg(feature = "mcp")]
+    pub(crate) const fn workplace(&self) -> &Arc<Workplace> {
+        &self.workplace
+    }
+
+    /// What reaches MCP servers.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn web(&self, private_hosts: &[String]) -> Result<http::Web> {
+        Ok(http::Web::new(Arc::clone(&self.web), private_hosts)?)
     }
 
     /// The tools there are.

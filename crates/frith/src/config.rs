@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use a2e_runtime::config::ConfigError;
 use a2e_runtime::operator::{Nothing, ask_telling};
+#[cfg(feature = "mcp")]
+use a2e_runtime::{DataDir, operator::AskError};
 use anyhow::Result;
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
@@ -74,6 +76,28 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             print(&schema).map(|()| Outcome::Good)
         }
     }
+}
+
+/// Has a node that runs take what was written; without one, it is there at the next start.
+#[cfg(feature = "mcp")]
+pub(crate) async fn apply_if_running(dir: &DataDir) -> Result<Outcome> {
+    let applied = ask_telling(dir, "config.apply", &Nothing {}, PATIENCE, |_| {}).await;
+    let applied: Applied = match applied {
+        Err(AskError::NoNode { .. }) => return Ok(Outcome::Good),
+        applied => applied?,
+    };
+    for kept in &applied.kept {
+        tell!("{}", plain(kept));
+    }
+    let file = applied.file.as_deref().map(plain);
+    tell!(
+        "the node that runs has read {}",
+        file.as_deref().unwrap_or("no file")
+    );
+    Ok(match applied.kept.is_empty() {
+        true => Outcome::Good,
+        false => Outcome::Bad,
+    })
 }
 
 fn apply(data: &DataArguments, as_json: bool) -> Result<Outcome> {

@@ -15,8 +15,14 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
+#[cfg(feature = "mcp")]
+use crate::agent::block_on;
 use crate::agent::{print, print_json};
+#[cfg(feature = "mcp")]
+use crate::config::apply_if_running;
 use crate::data::DataArguments;
+#[cfg(feature = "mcp")]
+use crate::mcp_servers::{Adopted, Candidates, Consent, add};
 use crate::node;
 use crate::screen::{plain, quoted_path};
 use found::Found;
@@ -27,6 +33,10 @@ pub(crate) struct Arguments {
     /// The folder
     #[arg(value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
+
+    /// Start the MCP servers that are found, each in the sandbox, and let them have all that is shown
+    #[arg(long)]
+    yes: bool,
 
     #[command(flatten)]
     data: DataArguments,
@@ -44,10 +54,7 @@ const FILE: &str = "frith.yaml";
 pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     let folder = &arguments.folder;
     if let Some(file) = Config::find(folder)? {
-        bail!(
-            "{} is there already, and nothing was changed; `frith config check` looks at it",
-            file.display()
-        );
+        return add_servers(arguments, &file, as_json);
     }
     if !folder.is_dir() {
         bail!(
@@ -59,7 +66,10 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
     // First what may fail because of others: a file that is written is in the way of a second try.
     let own = own(&arguments.data.dir()?)?;
     let file = folder.join(FILE);
-    write(&file, &text(&found.kept))?;
+    let text = text(&found.kept);
+    let (text, servers) = with_servers(arguments, (&file, &text))?;
+    write(&file, &text)?;
+    let left_out = [found.left_out.as_slice(), &servers.left_out].concat();
     match as_json {
         true => print_json(&json!({
             "file": file,
@@ -67,14 +77,120 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
             "token_file": own.token,
             "ca": own.ca,
             "imported": found.imported,
-            "left_out": found.left_out,
+            "left_out": left_out,
+            "servers": servers.to_json(),
         }))?,
         false => {
             show(&file, &own, &found)?;
+            servers.show(&file, &text)?;
             print(&format_args!("\nNext: {}", next(arguments)?))?;
         }
     }
     Ok(Outcome::Good)
+}
+
+/// Adds the MCP servers that are found to a configuration that is there.
+fn add_servers(arguments: &Arguments, file: &Path, as_json: bool) -> Result<Outcome> {
+    let before = std::fs::read_to_string(file);
+    let before = before.with_context(|| format!("cannot read {}", file.display()))?;
+    Config::load(file)?;
+    let (text, servers) = match file.extension() {
+        // It is changed by hand.
+        Some(extension) if extension == "toml" => (before.clone(), Servers::default()),
+        _ => with_servers(arguments, (file, &before))?,
+    };
+    let is_changed = text != before;
+    if is_changed {
+        servers.save(arguments, file, &text)?;
+    }
+    if as_json {
+        print_json(&json!({
+            "file": file,
+            "servers": servers.to_json(),
+            "left_out": servers.left_out,
+        }))?;
+    } else {
+        servers.show(file, &text)?;
+    }
+    if is_changed {
+        return servers.apply(arguments);
+    }
+    tell!(
+        "{} is there already, and nothing was changed; `frith config check` looks at it",
+        plain(file.display())
+    );
+    Ok(Outcome::Good)
+}
+
+/// The MCP servers that were found, and what became of them.
+#[derive(Debug, Default)]
+struct Servers {
+    #[cfg(feature = "mcp")]
+    adopted: Vec<Adopted>,
+    left_out: Vec<String>,
+}
+
+/// A configuration with the MCP servers of the folder and of the user, as far as they work.
+#[cfg(feature = "mcp")]
+fn with_servers(arguments: &Arguments, written: (&Path, &str)) -> Result<(String, Servers)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let found = Candidates::look(&arguments.folder, home.as_deref());
+    let data = arguments.data.dir()?;
+    data.make()?;
+    let consent = Consent::of(arguments.yes);
+    let adopted = block_on(add::adopt_all(written, found.servers, &data, consent));
+    let (text, adopted) = adopted?;
+    let left_out = found.left_out;
+    Ok((text, Servers { adopted, left_out }))
+}
+
+/// This program uses none.
+#[cfg(not(feature = "mcp"))]
+fn with_servers(_: &Arguments, (_, text): (&Path, &str)) -> Result<(String, Servers)> {
+    Ok((text.to_owned(), Servers::default()))
+}
+
+#[cfg(feature = "mcp")]
+impl Servers {
+    fn to_json(&self) -> Value {
+        json!(self.adopted)
+    }
+
+    fn show(&self, file: &Path, text: &str) -> Result<()> {
+        if !self.adopted.is_empty() {
+            print(&"\nMCP servers:")?;
+        }
+        add::show(&self.adopted, Some((file, text)))?;
+        let mut left_out = self.left_out.iter();
+        left_out.try_for_each(|line| print(&format_args!("  left out: {}", plain(line))))
+    }
+
+    fn save(&self, arguments: &Arguments, file: &Path, text: &str) -> Result<()> {
+        add::save(file, text, &arguments.data.dir()?)
+    }
+
+    fn apply(&self, arguments: &Arguments) -> Result<Outcome> {
+        block_on(apply_if_running(&arguments.data.dir()?))
+    }
+}
+
+#[cfg(not(feature = "mcp"))]
+impl Servers {
+    fn to_json(&self) -> Value {
+        json!([])
+    }
+
+    fn show(&self, _: &Path, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn save(&self, _: &Arguments, _: &Path, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn apply(&self, _: &Arguments) -> Result<Outcome> {
+        Ok(Outcome::Good)
+    }
 }
 
 fn show(file: &Path, own: &Own, found: &Found) -> Result<()> {

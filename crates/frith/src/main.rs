@@ -42,6 +42,8 @@ mod manifest;
 mod manual;
 #[cfg(feature = "mcp")]
 mod mcp;
+#[cfg(feature = "mcp")]
+mod mcp_servers;
 mod memory;
 mod node;
 mod notify;
@@ -111,7 +113,8 @@ enum Command {
     /// Be an A2E host for the process that started this one: NDJSON on standard input and output
     #[command(after_help = EXIT_STATUS)]
     Stdio(stdio::Arguments),
-    /// Be an MCP server for the process that started this one, with what a host has; or log in to one
+    /// Be an MCP server for the process that started this one, with what a host has; or look after those
+    /// that the node uses: list, show, test, add, remove, restart, logs, config, login, logout
     #[cfg(feature = "mcp")]
     #[command(after_help = EXIT_STATUS)]
     Mcp(mcp::McpArguments),

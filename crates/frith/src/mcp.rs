@@ -10,9 +10,10 @@ use clap::Subcommand;
 use crate::Outcome;
 use crate::agent::block_on;
 use crate::connect;
+use crate::mcp_servers::{add, clients, show};
 use crate::stdio::{input, output};
 
-pub(crate) use login::serve;
+pub(crate) use login::{known, serve};
 
 /// Named apart from the arguments in it: clap knows groups of them by their types' names.
 #[derive(Debug, clap::Args)]
@@ -26,6 +27,45 @@ pub(crate) struct McpArguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// List the MCP servers of the node: which run, which start when they are used, which are not there
+    List,
+    /// Show all about a server: its command, its tools, how often it has started
+    Show {
+        /// Its name in the configuration
+        server: String,
+    },
+    /// Have the node start a server, if it does not run, and ask it for its tools
+    Test {
+        /// Its name in the configuration
+        server: String,
+    },
+    /// Add a server to the configuration: it is tried in the sandbox first, and has what is granted
+    Add(add::Arguments),
+    /// Take a server out of the configuration
+    Remove(add::Removal),
+    /// Have the node start a server anew
+    Restart {
+        /// Its name in the configuration
+        server: String,
+    },
+    /// Show what a server has written on its standard error, and when it was started and ended
+    Logs {
+        /// Its name in the configuration
+        server: String,
+
+        /// Go on with what it writes from now on
+        #[arg(long, short)]
+        follow: bool,
+    },
+    /// Print what another program needs to use this node as an MCP server, and the file it belongs in
+    Config {
+        /// The program
+        client: clients::Client,
+
+        /// Write it there: shows what changes, and does it
+        #[arg(long)]
+        write: bool,
+    },
     /// Log in to an MCP server of the node, with a browser on this machine
     Login {
         /// Its name in the configuration
@@ -45,10 +85,17 @@ pub(crate) fn run(arguments: &McpArguments, as_json: bool) -> Result<Outcome> {
     let dir = arguments.host.data_dir()?;
     block_on(async {
         match action {
-            Action::Login { server } => login::login(&dir, server, as_json).await?,
-            Action::Logout { server } => login::logout(&dir, server, as_json).await?,
+            Action::List => show::list(&dir, as_json).await,
+            Action::Show { server } => show::show(&dir, server, as_json).await,
+            Action::Test { server } => show::test(&dir, server, as_json).await,
+            Action::Add(new) => add::add(new, &dir, as_json).await,
+            Action::Remove(old) => add::remove(old, &dir, as_json).await,
+            Action::Restart { server } => show::restart(&dir, server, as_json).await,
+            Action::Logs { server, follow } => show::logs(&dir, server, *follow, as_json).await,
+            Action::Config { client, write } => clients::config(*client, *write, &dir, as_json),
+            Action::Login { server } => login::login(&dir, server, as_json).await,
+            Action::Logout { server } => login::logout(&dir, server, as_json).await,
         }
-        Ok(Outcome::Good)
     })
 }
 

@@ -86,6 +86,41 @@ pub(crate) struct McpServer {
     /// The agent that has registered it; none for one of the configuration.
     #[serde(default)]
     pub(crate) agent: Option<String>,
+    /// Its command, or its address.
+    #[serde(default)]
+    pub(crate) place: String,
+    /// How often it was started or connected to,
+    #[serde(default)]
+    pub(crate) starts: u64,
+    /// and has gone by itself.
+    #[serde(default)]
+    pub(crate) losses: u64,
+    /// Seconds until it is tried again, if that is due.
+    #[serde(default)]
+    pub(crate) retry_in: Option<u64>,
+    /// The last lines of its standard error, if it is not there.
+    #[serde(default)]
+    pub(crate) stderr: Vec<String>,
+}
+
+impl McpServer {
+    /// How it is, in a word.
+    pub(crate) fn word(&self) -> &'static str {
+        match (&self.problem, self.state.as_str()) {
+            (Some(_), _) => "not there",
+            (None, "ready") => "running",
+            (None, "connecting") => "starting",
+            (None, _) => "starts when used",
+        }
+    }
+
+    /// What becomes of one that is not there.
+    pub(crate) fn next_try(&self) -> String {
+        match self.retry_in {
+            Some(seconds) => format!("it is tried again in {} s", seconds.max(1)),
+            None => "it is tried again when it is used".to_owned(),
+        }
+    }
 }
 
 /// Other agents.
@@ -271,28 +306,37 @@ fn servers(servers: &[McpServer]) -> Vec<String> {
         "MCP server",
         "MCP servers",
     );
-    let mut lines = vec![format!("{all}, {} not there", failed.len())];
+    let mut states: Vec<(&str, usize)> = Vec::new();
+    for word in servers.iter().map(McpServer::word) {
+        match states.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, count)) => *count += 1,
+            None => states.push((word, 1)),
+        }
+    }
+    let states: Vec<String> = states
+        .iter()
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    let mut lines = vec![format!("{all}: {}", states.join(", "))];
     for server in servers.iter().filter(|it| it.agent.is_some()) {
         let agent = server.agent.as_deref().unwrap_or_default();
         let (name, state) = (&server.name, &server.state);
         lines.push(format!("{name} ({state}): registered by `{agent}`"));
     }
-    for McpServer {
-        name,
-        state,
-        problem,
-        ..
-    } in failed
-    {
-        let problem = problem.as_deref().unwrap_or_default();
+    for server in failed {
+        let (name, state) = (&server.name, &server.state);
+        let problem = server.problem.as_deref().unwrap_or_default();
         // Some say themselves what to do.
         let next = match problem.contains("`frith ") {
             true => String::new(),
             false => format!("; mend it, or `{name}` under `mcp.servers` of the configuration"),
         };
-        lines.push(format!(
-            "{name} ({state}): {problem}{next}; it is tried again"
-        ));
+        let again = server.next_try();
+        lines.push(format!("{name} ({state}): {problem}{next}; {again}"));
+        lines.extend(server.stderr.iter().map(|line| format!("  {line}")));
+        if !server.stderr.is_empty() {
+            lines.push(format!("  (`frith mcp logs {name}` shows all of it)"));
+        }
     }
     lines
 }
@@ -374,6 +418,14 @@ mod tests {
             tools: 1,
             problem: problem.map(str::to_owned),
             agent: None,
+            place: "program".to_owned(),
+            starts: 1,
+            losses: 0,
+            retry_in: problem.map(|_| 4),
+            stderr: problem
+                .map(|_| "no such module".to_owned())
+                .into_iter()
+                .collect(),
         }
     }
 
@@ -385,9 +437,11 @@ mod tests {
             "frith 1.0 is up (process 7, started 3 minutes ago)",
             "did      did:key:x",
             "sessions 2; 1 call is waiting for approval (`frith approvals`); 2 tools not served",
-            "servers  3 MCP servers, 2 not there",
+            "servers  3 MCP servers: 1 running, 2 not there",
             "         gone (error): nobody listens at 127.0.0.1:9; mend it, or `gone` under `mcp.servers`",
-            "         shut (error): log in with `frith mcp login shut`; it is tried",
+            "         shut (error): log in with `frith mcp login shut`; it is tried again in 4 s",
+            "           no such module",
+            "           (`frith mcp logs shut` shows all of it)",
             "peers    none",
             "Landlock 4 or higher, memory of each process",
             "store    2.0 KiB, and 0 B in the log beside it; check after an unclean end passed",

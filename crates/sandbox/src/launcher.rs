@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -137,6 +137,35 @@ impl Launcher {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The same for a folder that others work in too, with all that is in it, or for a file: it is given
+    /// to the group, which may do with it what its owner may. Links are left alone, and what has several
+    /// names, since one of them may lie elsewhere.
+    ///
+    /// # Errors
+    /// If something cannot be given to the group.
+    pub fn share_all(&self, path: &Path) -> io::Result<()> {
+        let Some(guards) = self.0.guards.as_ref().filter(|_| geteuid().is_root()) else {
+            return Ok(());
+        };
+        let found = path.symlink_metadata()?;
+        let is_plain = found.is_file() && found.nlink() == 1;
+        if !found.is_dir() && !is_plain {
+            return Ok(());
+        }
+        std::os::unix::fs::lchown(path, None, Some(guards.settings.group))?;
+        let mode = found.mode() & 0o7777;
+        // What is made in a folder belongs to the group too.
+        let of_folder = if found.is_dir() { 0o2070 } else { 0 };
+        let mode = mode | ((mode & 0o700) >> 3) | of_folder;
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+        if found.is_dir() {
+            for entry in std::fs::read_dir(path)? {
+                self.share_all(&entry?.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// The settings of its guards; none for `sandbox: none`.

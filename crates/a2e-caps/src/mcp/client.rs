@@ -15,16 +15,19 @@ mod health;
 mod http;
 mod lists;
 mod login;
+mod operator;
 mod pages;
 mod pushes;
 mod requests;
 mod roots;
+mod said;
 mod server;
 mod sse;
 mod streams;
 mod subscribe;
 mod told;
 mod tool;
+mod trial;
 mod watched;
 
 use std::sync::{Arc, Once, OnceLock};
@@ -46,7 +49,10 @@ use crate::workplace::Workplace;
 
 pub use fleet::{Fleet, MAX_AGENTS_SERVERS, MAX_OWN_SERVERS};
 pub use lists::{MAX_LISTED, MAX_LISTED_BYTES};
+pub use operator::{ServerState, ServerTool};
 pub use pages::MAX_PAGE;
+pub use said::{Heard, MAX_SAID};
+pub use trial::{NotTried, Tried, try_server};
 
 /// What servers stand on.
 #[derive(Debug)]

@@ -226,9 +226,9 @@ async fn a_server_whose_agent_has_left_is_not_kept_connected() {
     tokio::time::advance(Duration::from_secs(31 * 60)).await;
     loop {
         let states = fleet.states();
-        let (owner, info) = states.first().unwrap();
-        assert_eq!(owner.as_deref(), Some("default"));
-        if info.status == McpServerStatus::Disconnected {
+        let state = states.first().unwrap();
+        assert_eq!(state.agent.as_deref(), Some("default"));
+        if state.info.status == McpServerStatus::Disconnected {
             break;
         }
         tokio::task::yield_now().await;

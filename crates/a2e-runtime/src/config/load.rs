@@ -69,6 +69,23 @@ impl Config {
         Self::parse(&text, format, overrides, &surroundings).map_err(fail)
     }
 
+    /// Reads a text that stands in a file of this folder, or is to.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn of_text(text: &str, folder: &Path) -> Result<Self, ConfigError> {
+        let surroundings = Surroundings {
+            folder,
+            variable: &|name| std::env::var(name).ok(),
+        };
+        let overrides = Overrides::default();
+        let config = Self::parse(text, Format::Yaml, &overrides, &surroundings);
+        config.map_err(|problems| ConfigError {
+            file: None,
+            problems,
+        })
+    }
+
     /// Finds the configuration file of a folder; a folder need not have one.
     ///
     /// # Errors

@@ -319,19 +319,6 @@ pub fn is_name(name: &str) -> bool {
     is_word && name.len() <= 64 && name.bytes().all(is_letter) && !name.contains("__")
 }
 
-/// What of a `.mcp.json` cannot be used.
-///
-/// # Errors
-/// In words, why nothing of it can.
-pub fn left_out(file: &Path) -> Result<Vec<LeftOut>, String> {
-    let variable = |name: &str| std::env::var(name).ok();
-    let surroundings = Surroundings {
-        folder: Path::new("."),
-        variable: &variable,
-    };
-    import(file, &surroundings).map(|(_, left_out)| left_out)
-}
-
 /// Reads the servers of a `.mcp.json`, as other programs write it. One that cannot be used hurts no
 /// other: the file is not the operator's alone.
 fn import(

@@ -18,6 +18,16 @@ pub(super) fn parse(text: &str) -> Result<Node, Problem> {
     }
 }
 
+/// A TOML text of another program as JSON.
+///
+/// # Errors
+/// In words, what is wrong with it.
+pub fn as_json(text: &str) -> Result<serde_json::Value, String> {
+    let tree = parse(text).map_err(|problem| problem.text)?;
+    tree.json()
+        .ok_or_else(|| "it has a date or a number that JSON has not".to_owned())
+}
+
 fn entries(text: &str, table: &DeTable<'_>) -> Kind {
     let entries = table.iter().map(|(name, value)| Entry {
         name: name.get_ref().clone().into_owned(),

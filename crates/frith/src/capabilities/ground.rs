@@ -30,7 +30,7 @@ pub(super) fn workspace(config: &Config, data: &DataDir) -> Result<PathBuf> {
 pub(crate) struct Protected {
     /// The data directory.
     data: PathBuf,
-    /// What programs see of it nevertheless: the workspace, and copies of scripts.
+    /// What programs see of it nevertheless: the workspace, copies of scripts, and packages of servers.
     shown: Vec<PathBuf>,
     /// The configuration.
     file: Option<PathBuf>,
@@ -40,7 +40,7 @@ impl Protected {
     pub(super) fn new(data: &DataDir, workspace: &Path, file: Option<&Path>) -> Self {
         Self {
             data: data.path().to_owned(),
-            shown: vec![workspace.to_owned(), scripts(data)],
+            shown: vec![workspace.to_owned(), scripts(data), servers(data)],
             file: file.map(Path::to_owned),
         }
     }
@@ -49,6 +49,11 @@ impl Protected {
 /// Where scripts, and skills that are programs, are kept as they were when they were read.
 pub(super) fn scripts(data: &DataDir) -> PathBuf {
     data.path().join("scripts")
+}
+
+/// Where packages are that MCP servers were downloaded in.
+pub(crate) fn servers(data: &DataDir) -> PathBuf {
+    data.path().join("servers")
 }
 
 /// What starts programs of agents, with the guards that the configuration asks for. They are put up for

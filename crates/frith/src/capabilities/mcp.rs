@@ -14,7 +14,6 @@ use a2e_caps::mcp::client::{Fleet, Ground, Mcp as McpPlugin};
 use a2e_caps::tool::Pinning;
 use a2e_runtime::HostBuilder;
 use a2e_runtime::config::{Mcp, Plugin};
-use a2e_wire::messages::mcp::McpServerInfo;
 use anyhow::{Result, bail};
 #[cfg(feature = "mcp")]
 use sandbox::Profile;
@@ -23,9 +22,7 @@ use store::Vault;
 #[cfg(feature = "mcp")]
 use super::placement;
 use super::{Capabilities, Described};
-
-/// How an MCP server is, and the agent that has registered it, if one has.
-pub(crate) type ServerState = (Option<String>, McpServerInfo<'static>);
+use crate::status::McpServer;
 
 impl Capabilities {
     /// Adds MCP servers.
@@ -116,14 +113,20 @@ impl Capabilities {
 
     /// How the servers are, whenever that is asked.
     #[cfg(feature = "mcp")]
-    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<ServerState> + use<> {
+    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<McpServer> + use<> {
         let fleet = self.fleet();
-        move || fleet.get().map(|fleet| fleet.states()).unwrap_or_default()
+        move || {
+            let states = fleet.get().map(|fleet| fleet.states()).unwrap_or_default();
+            states
+                .into_iter()
+                .map(crate::mcp_servers::operate::shown)
+                .collect()
+        }
     }
 
     /// There are none.
     #[cfg(not(feature = "mcp"))]
-    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<ServerState> + use<> {
+    pub(crate) fn server_states(&self) -> impl Fn() -> Vec<McpServer> + use<> {
         Vec::new
     }
 

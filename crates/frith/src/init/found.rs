@@ -1,9 +1,9 @@
 //! What a folder has that a node could use.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use a2e_caps::skills::Checked;
-use a2e_runtime::config::{Imported, left_out_of_import};
+use a2e_runtime::config::Imported;
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
@@ -46,7 +46,6 @@ impl Found {
     pub(super) fn look(folder: &Path) -> Self {
         let mut found = Self::default();
         found.a2e(folder);
-        found.mcp(folder);
         found.skills(folder);
         found
     }
@@ -83,51 +82,6 @@ impl Found {
         let keys: Vec<&str> = imported.kept.keys().map(String::as_str).collect();
         self.imported.push(format!("{NAME}: {}", keys.join(", ")));
         self.kept = imported.kept;
-    }
-
-    /// Servers of the Model Context Protocol, which stay in the file they are in.
-    fn mcp(&mut self, folder: &Path) {
-        const NAME: &str = ".mcp.json";
-        let Some(text) = self.text(folder, NAME) else {
-            return;
-        };
-        let servers: Map<String, Value> = match serde_json::from_str::<Value>(&text) {
-            Ok(value) => match value["mcpServers"].as_object() {
-                Some(servers) => servers.clone(),
-                None => {
-                    return self
-                        .left_out
-                        .push(format!("{NAME}: it has no `mcpServers`"));
-                }
-            },
-            Err(error) => {
-                let text = format!("{NAME}: it is no JSON: {error}");
-                return self.left_out.push(text);
-            }
-        };
-        let plugin = json!({"name": "mcp", "type": "mcp", "import": NAME});
-        if !self.add(folder, NAME, &plugin) {
-            return;
-        }
-        let broken = left_out_of_import(&folder.join(NAME)).unwrap_or_default();
-        let is_good = |name: &&String| broken.iter().all(|it| it.name != **name);
-        let names: Vec<&str> = servers.keys().filter(is_good).map(String::as_str).collect();
-        self.left_out.extend(broken.into_iter().map(|it| it.why));
-        self.imported.push(format!(
-            "{NAME}: {} (in the sandbox, without a network; docs/mcp.md says how to give them one)",
-            names.join(", ")
-        ));
-        for (name, server) in &servers {
-            let hidden = hidden(folder, server);
-            if let Some(path) = hidden.first() {
-                self.left_out.push(format!(
-                    "{NAME}: {name} does not start before the sandbox shows it {} \
-                     (`sandbox: {{readable: [{}]}}`)",
-                    path.display(),
-                    shown(&hidden)
-                ));
-            }
-        }
     }
 
     /// Folders with skills. Those that are broken hurt no other.
@@ -201,43 +155,4 @@ impl Found {
 fn built_in() -> Value {
     let plugin = |name| json!({"name": name, "type": name});
     BUILT_IN.into_iter().map(plugin).collect()
-}
-
-/// What a server of a program needs that programs in the sandbox do not see: the program itself, and
-/// files that it is started with.
-fn hidden(folder: &Path, server: &Value) -> Vec<PathBuf> {
-    let Some(program) = server["command"].as_str() else {
-        return Vec::new();
-    };
-    let args = server["args"].as_array().into_iter().flatten();
-    let files = args.filter_map(Value::as_str).map(|word| folder.join(word));
-    let needed = found_program(folder, program).into_iter().chain(files);
-    let seen = sandbox::Profile::default().readable;
-    let is_seen = |path: &PathBuf| seen.iter().any(|seen| path.starts_with(seen));
-    let real = needed.filter(|path| path.is_file());
-    let real = real.flat_map(|path| [path.canonicalize().ok(), std::path::absolute(path).ok()]);
-    real.flatten().filter(|path| !is_seen(path)).collect()
-}
-
-/// The folders in which paths are, each once; of programs, what their libraries are in too.
-fn shown(paths: &[PathBuf]) -> String {
-    let mut folders: Vec<String> = Vec::new();
-    for folder in paths.iter().filter_map(|path| path.parent()) {
-        let above = folder.parent().filter(|_| folder.ends_with("bin"));
-        let folder = above.unwrap_or(folder).display().to_string();
-        if !folders.contains(&folder) {
-            folders.push(folder);
-        }
-    }
-    folders.join(", ")
-}
-
-/// Where a program is, by its path or by the folders in which programs are looked for.
-fn found_program(folder: &Path, program: &str) -> Option<PathBuf> {
-    if program.contains('/') {
-        return Some(folder.join(program));
-    }
-    let places = std::env::var_os("PATH")?;
-    let mut candidates = std::env::split_paths(&places).map(|place| place.join(program));
-    candidates.find(|path| path.is_file())
 }

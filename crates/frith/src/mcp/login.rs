@@ -10,6 +10,7 @@ use anyhow::Result;
 use canonical::Value;
 use serde::{Deserialize, Serialize};
 
+use crate::Outcome;
 use crate::agent::{print, print_json};
 use crate::screen::plain;
 
@@ -67,13 +68,13 @@ pub(crate) fn serve(operations: Operations, fleet: Arc<OnceLock<Arc<Fleet>>>) ->
         })
 }
 
-fn known(fleet: &OnceLock<Arc<Fleet>>) -> Result<Arc<Fleet>, String> {
+pub(crate) fn known(fleet: &OnceLock<Arc<Fleet>>) -> Result<Arc<Fleet>, String> {
     let none =
         || "this node has no plugin of the type `mcp`; its configuration can name one".into();
     fleet.get().cloned().ok_or_else(none)
 }
 
-pub(super) async fn login(dir: &DataDir, server: &str, as_json: bool) -> Result<()> {
+pub(super) async fn login(dir: &DataDir, server: &str, as_json: bool) -> Result<Outcome> {
     let told = |news: Value<'static>| {
         if let Ok(Open { open }) = news.deserialize_into() {
             // Beside the answer, which is what a program reads.
@@ -88,19 +89,21 @@ pub(super) async fn login(dir: &DataDir, server: &str, as_json: bool) -> Result<
     };
     let done: LoggedIn = ask_telling(dir, LOGIN, &named, PATIENCE, told).await?;
     match as_json {
-        true => print_json(&done),
-        false => print(&format!("logged in to {server}: {} tools", done.tools)),
+        true => print_json(&done)?,
+        false => print(&format!("logged in to {server}: {} tools", done.tools))?,
     }
+    Ok(Outcome::Good)
 }
 
-pub(super) async fn logout(dir: &DataDir, server: &str, as_json: bool) -> Result<()> {
+pub(super) async fn logout(dir: &DataDir, server: &str, as_json: bool) -> Result<Outcome> {
     let named = Named {
         server: server.to_owned(),
     };
     let done: LoggedOut = ask(dir, LOGOUT, &named).await?;
     match (as_json, done.forgotten) {
-        (true, _) => print_json(&done),
-        (false, true) => print(&format!("logged out of {server}")),
-        (false, false) => print(&format!("there was no login to {server}")),
+        (true, _) => print_json(&done)?,
+        (false, true) => print(&format!("logged out of {server}"))?,
+        (false, false) => print(&format!("there was no login to {server}"))?,
     }
+    Ok(Outcome::Good)
 }

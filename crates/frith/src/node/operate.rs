@@ -15,6 +15,8 @@ use crate::audit::purge;
 use crate::config::Applied;
 #[cfg(feature = "mcp")]
 use crate::mcp;
+#[cfg(feature = "mcp")]
+use crate::mcp_servers::operate;
 
 pub(super) fn operations(
     shared: &Shared,
@@ -24,6 +26,8 @@ pub(super) fn operations(
     let operations = agents::serve(Operations::new(), &shared.capabilities.forest());
     #[cfg(feature = "mcp")]
     let operations = mcp::serve(operations, shared.capabilities.fleet());
+    #[cfg(feature = "mcp")]
+    let operations = operate::serve(operations, &shared.capabilities.fleet());
     operations
         .with_approvals(approvals)
         .with_definitions(&shared.definitions, {

@@ -12,7 +12,6 @@ use store::Sqlite;
 
 use super::{Agents, Shared};
 use crate::audit::head::HeadFile;
-use crate::capabilities::ServerState;
 use crate::keystore::now;
 use crate::status::{
     AuditHead, Guards, McpServer, NodeStatus, OPERATION, Peers, Signed, StoreFiles,
@@ -26,7 +25,7 @@ pub(super) struct Sources {
     audit: Option<audit::Log>,
     agents: Option<Arc<Agents>>,
     guards: Option<Settings>,
-    servers: Box<dyn Fn() -> Vec<ServerState> + Send + Sync>,
+    servers: Box<dyn Fn() -> Vec<McpServer> + Send + Sync>,
     database: Sqlite,
     data: DataDir,
     endpoints: Value,
@@ -85,7 +84,7 @@ impl Sources {
                 landlock: settings.landlock,
                 tree_memory: settings.memory == MemoryLevel::Tree,
             }),
-            servers: (self.servers)().into_iter().map(server).collect(),
+            servers: (self.servers)(),
             peers: match &self.agents {
                 Some(agents) => Some(peers(agents).await),
                 None => None,
@@ -96,16 +95,6 @@ impl Sources {
                 None => None,
             },
         })
-    }
-}
-
-fn server((agent, info): ServerState) -> McpServer {
-    McpServer {
-        agent,
-        name: info.server_id.as_str().to_owned(),
-        state: info.status.as_str().to_owned(),
-        tools: info.tools_count,
-        problem: Some(info.error.clone().into_owned()).filter(|error| !error.is_empty()),
     }
 }
 

@@ -35,13 +35,15 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     assert_eq!(status, 0, "{error}");
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(told["imported"][0], "config.yaml: host_id, plugins");
-    let servers = told["imported"][1].as_str().unwrap();
-    assert!(servers.starts_with(".mcp.json: files ("), "{servers}");
-    assert_eq!(told["imported"][2], ".claude/skills: cut");
+    assert_eq!(told["imported"][1], ".claude/skills: cut");
+    // Nobody is there to say that it may be started.
+    #[cfg(feature = "mcp")]
+    assert_eq!(told["servers"][0]["state"], "not_started");
     let left = told["left_out"].to_string();
     for part in [
         "`plugins[1].type`",
         "unknown key `x`",
+        #[cfg(feature = "mcp")]
         "`odd` has neither `command` nor `url`",
         "skills/pdf/SKILL.md: ",
     ] {
@@ -57,7 +59,13 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     assert_eq!(status, 0, "{out}");
     let text = std::fs::read_to_string(folder.join("frith.yaml")).unwrap();
     assert!(text.contains("host_id: mine\n"), "{text}");
-    assert!(text.contains("import: \".mcp.json\"\n"), "{text}");
+    #[cfg(feature = "mcp")]
+    assert!(
+        text.contains(
+            "\n#     files:\n#       command:\n#         - npx\n#       env:\n#         KEY: k\n"
+        ),
+        "{text}"
+    );
     assert!(
         text.contains("folders:\n      - \".claude/skills\"\n"),
         "{text}"
@@ -65,7 +73,7 @@ fn finds_what_is_there_and_says_what_it_left_out() {
     assert!(text.contains("\npolicy: {rules: "), "{text}");
     // Once is enough, and what is there stays.
     let (status, _, error) = frith_in(folder, &init, "");
-    assert_eq!(status, 1);
+    assert_eq!(status, 0);
     assert!(
         error.contains("is there already, and nothing was changed"),
         "{error}"
@@ -103,8 +111,10 @@ fn with_servers_of_mcp_a_node_has_all_that_it_has_without() {
     let folder = folder.path();
     let servers = r#"{"mcpServers": {"docs": {"url": "http://127.0.0.1:1/mcp"}}}"#;
     std::fs::write(folder.join(".mcp.json"), servers).unwrap();
-    let (status, _, error) = frith_in(folder, &["init", "--data", "data"], "");
+    let (status, out, error) = frith_in(folder, &["init", "--data", "data", "--yes"], "");
     assert_eq!(status, 0, "{error}");
+    // It may be there later.
+    assert!(out.contains("docs does not work"), "{out}");
     let caps = |more: &str| {
         let host = format!("cmd:{} stdio {more}", env!("CARGO_BIN_EXE_frith"));
         let elsewhere = tempfile::tempdir().unwrap();
@@ -131,17 +141,12 @@ fn an_agent_has_the_skills_and_the_servers_that_were_found() {
     std::fs::create_dir_all(&skill).unwrap();
     let text = "---\nname: greet\ndescription: Greets somebody\n---\nSay hello to {args}.\n";
     std::fs::write(skill.join("SKILL.md"), text).unwrap();
-    let (status, out, error) = frith_in(folder, &["init", "--data", "data"], "");
+    let (status, out, error) = frith_in(folder, &["init", "--data", "data", "--yes"], "");
     assert_eq!(status, 0, "{error}");
-    // This program is none of the system's, so it says what the sandbox must show.
-    assert!(out.contains("time does not start before"), "{out}");
+    assert!(out.contains("time works: 2 tools; it may read "), "{out}");
     let text = std::fs::read_to_string(folder.join("frith.yaml")).unwrap();
-    let text: String = text
-        .lines()
-        .filter(|it| !it.starts_with('#'))
-        .fold(String::new(), |text, line| text + line + "\n");
-    let sandbox = json!({"readable": server["readable"]});
-    let node = Node::start(folder, &format!("{text}sandbox: {sandbox}\n"));
+    // No test may take the port that all nodes have in mind.
+    let node = Node::start(folder, &text.replace("# a2a: {listen", "# a2a: {at"));
     let mut wire = node.wire();
     let hello = json!({"type": "handshake/req", "id": "h", "auth_token": node.token,
         "agent_caps": ["tools", "mcp", "skill", "memory"]});

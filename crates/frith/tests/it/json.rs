@@ -341,6 +341,13 @@ fn about_the_node(commands: &mut Commands) {
     commands.value("audit purge", &["--before", "2020-01-01"]);
     commands.value("store backup", &["copy.db"]);
     commands.value("store check", &[]);
+    assert!(commands.value("mcp list", &[]).is_array());
+    for action in ["mcp show", "mcp test", "mcp restart", "mcp logs"] {
+        commands.fails(action, &["nobody"]);
+    }
+    commands.value("mcp config", &["claude"]);
+    commands.fails("mcp add", &["no", "--yes", "--", "sh", "-c", "exit 3"]);
+    commands.fails("mcp remove", &["no"]);
     commands.value("bench", &["--time", "1"]);
     let (_, out) = commands.run("doctor", &[], "");
     assert!(serde_json::from_str::<Value>(&out).is_ok(), "{out}");

@@ -40,6 +40,8 @@ mod manual;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
+mod mcp_adopted;
+#[cfg(feature = "mcp")]
 mod mcp_conformance;
 mod mcp_hostile;
 mod mcp_login;

@@ -371,7 +371,98 @@ fn a_server_that_is_not_there_is_named() {
     let data = data.to_str().unwrap();
     let (status, out, error) = frith(&["status", "--data", data], "");
     assert_eq!(status, 0, "{error}");
-    assert!(out.contains("servers  1 MCP server, 1 not there"), "{out}");
+    assert!(out.contains("servers  1 MCP server: 1 not there"), "{out}");
     assert!(out.contains("         gone (error): "), "{out}");
     assert!(out.contains("`gone` under `mcp.servers`"), "{out}");
+}
+
+/// What a server writes on its standard error, and how it ends, is what its operator sees of a failed
+/// start; agents are told how it ended, not what it wrote.
+#[test]
+fn the_operator_sees_why_a_server_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo 'no module named that' >&2; exit 3";
+    let servers = json!({
+        "broken": {"command": ["sh", "-c", script], "auto_reconnect": false},
+        "time": python_module("mcp_server_time", &json!({})),
+    });
+    let node = Node::start(folder.path(), &with_servers(&servers));
+    let mut wire = agent(&node);
+    let refused = wake(&mut wire, "p", "broken");
+    let text = refused.to_string();
+    assert!(
+        text.contains("it exited with code 3 before it answered"),
+        "{text}"
+    );
+    assert!(!text.contains("no module named that"), "{text}");
+    wake(&mut wire, "t", "time");
+    let data = node.data();
+    let data = data.to_str().unwrap();
+    let run = |words: &[&str]| {
+        let words: Vec<&str> = words.iter().copied().chain(["--data", data]).collect();
+        frith(&words, "")
+    };
+    let (status, out, error) = run(&["status"]);
+    assert_eq!(status, 0, "{error}");
+    for part in [
+        "2 MCP servers: 1 not there, 1 running",
+        "broken (error): it exited with code 3 before it answered",
+        "           no module named that",
+        "`frith mcp logs broken`",
+    ] {
+        assert!(out.contains(part), "{part} in {out}");
+    }
+    let (_, out, _) = run(&["mcp", "list"]);
+    assert!(out.contains("broken  not there"), "{out}");
+    assert!(out.contains("time    running           2 tools"), "{out}");
+    let (status, out, _) = run(&["mcp", "logs", "broken"]);
+    assert_eq!(status, 0);
+    assert!(
+        out.starts_with("no module named that\n[frith] it exited with code 3\n"),
+        "{out}"
+    );
+    let (status, _, error) = run(&["mcp", "restart", "broken"]);
+    assert_eq!(status, 1);
+    assert!(
+        error.contains("code 3 before it answered\n  no module named that"),
+        "{error}"
+    );
+    let (_, out, _) = run(&["mcp", "show", "time", "--json"]);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["server"]["starts"], 1);
+    let (status, out, _) = run(&["mcp", "restart", "time", "--json"]);
+    assert_eq!(status, 0, "{out}");
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["server"]["starts"], 2);
+    assert_eq!(shown["tools"][0]["name"], "time__get_current_time", "{out}");
+    let (status, _, error) = run(&["mcp", "test", "nobody"]);
+    assert_eq!(status, 1);
+    assert!(error.contains("it has broken, time"), "{error}");
+}
+
+/// What other programs need to start this one is put beside what they have.
+#[test]
+fn the_files_of_other_programs_get_this_node() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(".cursor/mcp.json");
+    let config = |words: &[&str]| {
+        let words: Vec<&str> = ["mcp", "config"].iter().chain(words).copied().collect();
+        crate::frith_in(folder.path(), &words, "")
+    };
+    let (status, out, error) = config(&["cursor", "--data", "data"]);
+    assert_eq!(status, 0, "{error}");
+    let snippet: Value = serde_json::from_str(&out).unwrap();
+    let data = folder.path().join("data");
+    let own = &snippet["mcpServers"]["frith"];
+    assert_eq!(own["args"], json!(["mcp", "--data", data]));
+    assert!(error.contains("# .cursor/mcp.json"), "{error}");
+    assert!(!file.exists());
+    std::fs::create_dir(folder.path().join(".cursor")).unwrap();
+    std::fs::write(&file, r#"{"mcpServers": {"a": {"command": "x"}}}"#).unwrap();
+    let (status, out, error) = config(&["cursor", "--data", "data", "--write"]);
+    assert_eq!(status, 0, "{error}");
+    assert!(out.contains("+     \"frith\": {"), "{out}");
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written["mcpServers"]["a"], json!({"command": "x"}));
+    assert_eq!(&written["mcpServers"]["frith"], own);
 }

@@ -10,9 +10,12 @@ use a2e_runtime::config::{McpCommand, Network};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use sandbox::{Child, Command, Input, Output, Profile};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use sandbox::{Child, Command, Exit, Input, Profile, Why};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
+use super::said::Said;
 use super::server::Owner;
 use super::streams::{Direct, Streams};
 use crate::shares::Share;
@@ -21,7 +24,10 @@ use crate::workplace::Workplace;
 /// A program and its two streams.
 pub(super) struct ChildTransport {
     streams: Streams,
-    child: Child,
+    child: Option<Child>,
+    said: Arc<Said>,
+    /// Where it is told how it has ended.
+    exit: Option<oneshot::Sender<Exit>>,
     /// It is one of the programs of its agent, if it has one.
     _share: Option<Share>,
     /// That of its agent, which it acts for until it has ended.
@@ -31,20 +37,20 @@ pub(super) struct ChildTransport {
 /// How long a program may take to end when its input has.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// How much of a line of its errors is logged.
-const MAX_LOGGED: u64 = 1024;
+/// How long it may take until it is known how a program has ended that says nothing any more.
+const EXITING: Duration = Duration::from_secs(1);
 
 impl ChildTransport {
-    /// Starts a program.
+    /// Starts a program; what it says on its standard error is heard until that ends.
     ///
     /// # Errors
     /// In words, why it cannot be started.
     pub(super) async fn start(
-        name: &str,
         told: &McpCommand,
         owner: Option<&Owner>,
         workplace: &Workplace,
-    ) -> Result<Self, String> {
+        said: &Arc<Said>,
+    ) -> Result<(Self, LastWords), String> {
         let share = owner.map(|owner| workplace.commands.take(&owner.agent));
         let share = share.transpose().map_err(|busy| busy.to_string())?;
         let [program, args @ ..] = told.words.as_slice() else {
@@ -81,15 +87,22 @@ impl ChildTransport {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("it has no input or no output".to_owned());
         };
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(log(name.to_owned(), stderr));
-        }
-        Ok(Self {
+        let (stderr, hearing) = (child.stderr.take(), Arc::clone(said));
+        let heard = tokio::spawn(async move {
+            if let Some(stderr) = stderr {
+                hearing.hear(stderr).await;
+            }
+        });
+        let (exit, exited) = oneshot::channel();
+        let started = Self {
             streams: Streams::new(stdout, stdin),
-            child,
+            child: Some(child),
+            said: Arc::clone(said),
+            exit: Some(exit),
             _share: share,
             access: owner.map(|owner| owner.access.clone()),
-        })
+        };
+        Ok((started, LastWords { heard, exited }))
     }
 }
 
@@ -110,22 +123,46 @@ impl ChildTransport {
     pub(super) fn direct(&self) -> Arc<Direct> {
         Arc::clone(self.streams.direct())
     }
+
+    /// It has ended.
+    fn tell(&mut self, exit: Exit) {
+        if let Some(told) = self.exit.take() {
+            self.said.note(&format!("it {exit}"));
+            let _ = told.send(exit);
+        }
+    }
 }
 
-/// Reads what a program complains of, to its end.
-async fn log(server: String, stderr: Output) {
-    let mut lines = BufReader::new(stderr);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let mut some = (&mut lines).take(MAX_LOGGED);
-        match some.read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {
-                let text = String::from_utf8_lossy(&line);
-                tracing::debug!(server, "{}", text.trim_end());
-            }
+/// Ends the program, with all it has started. How it ended by itself, if it had, is known a moment later.
+impl Drop for ChildTransport {
+    fn drop(&mut self) {
+        let (Some(mut child), Some(exit)) = (self.child.take(), self.exit.take()) else {
+            return;
+        };
+        child.kill_tree();
+        let said = Arc::clone(&self.said);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let ended = child.wait().await;
+                said.note(&format!("it {ended}"));
+                let _ = exit.send(ended);
+            });
         }
+    }
+}
+
+/// What a program says last.
+pub(super) struct LastWords {
+    heard: JoinHandle<()>,
+    exited: oneshot::Receiver<Exit>,
+}
+
+impl LastWords {
+    /// Waits until all that it has said is heard; says how it ended, if it did by itself.
+    pub(super) async fn exit(self) -> Option<Exit> {
+        let _ = self.heard.await;
+        let exit = self.exited.await.ok()?;
+        (exit.why != Some(Why::Killed)).then_some(exit)
     }
 }
 
@@ -144,7 +181,16 @@ impl Transport<RoleClient> for ChildTransport {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        self.streams.receive().await
+        if let Some(message) = self.streams.receive().await {
+            return Some(message);
+        }
+        // So that it is known by whoever is told that it is over.
+        if let Some(child) = &mut self.child
+            && let Ok(exit) = tokio::time::timeout(EXITING, child.wait()).await
+        {
+            self.tell(exit);
+        }
+        None
     }
 
     async fn close(&mut self) -> Result<(), std::io::Error> {
@@ -158,11 +204,17 @@ impl Transport<RoleClient> for ChildTransport {
         let ended = async {
             // A call may be writing what a program that hangs does not read: its input has no end then.
             self.streams.close().await;
-            self.child.wait().await
+            match &mut self.child {
+                Some(child) => Some(child.wait().await),
+                None => None,
+            }
         };
-        tokio::select! {
-            () = revoked => {}
-            _ = tokio::time::timeout(ENDING, ended) => {}
+        let exit = tokio::select! {
+            () = revoked => None,
+            ended = tokio::time::timeout(ENDING, ended) => ended.ok().flatten(),
+        };
+        if let Some(exit) = exit {
+            self.tell(exit);
         }
         Ok(())
     }

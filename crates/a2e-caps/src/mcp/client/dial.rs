@@ -1,6 +1,7 @@
 //! How a connection to a server begins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2e_runtime::config::{McpPlace, McpUrl};
 use hyper::header::{HeaderName, HeaderValue};
@@ -18,10 +19,13 @@ use super::sse::SseTransport;
 use super::watched::Watched;
 use crate::http::Web;
 
+/// How long the last words of a program may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Why a connection did not begin.
 #[derive(Debug, thiserror::Error)]
 enum NotBegun {
-    /// The first request was answered, with something else.
+    /// The first request was answered with something else, or after it was given up.
     #[error("it answers as no MCP server does")]
     Confused,
     /// In words.
@@ -59,11 +63,22 @@ impl Server {
         match &self.settings.place {
             McpPlace::Command(command) => {
                 let (owner, workplace) = (self.owner.as_ref(), &self.ground.workplace);
-                let child = ChildTransport::start(self.name(), command, owner, workplace);
-                let child = child.await?;
+                let child = ChildTransport::start(command, owner, workplace, &self.said);
+                let (child, last) = child.await?;
                 let direct = child.direct();
-                let begun = self.begin(child, lifecycle).await?;
-                Ok(begun.with(direct))
+                match self.begin(child, lifecycle).await {
+                    Ok(begun) => Ok(begun.with(direct)),
+                    Err(error) => {
+                        // Its program has ended, or is ended; what it has said is on its way.
+                        let exit = tokio::time::timeout(LAST_WORDS, last.exit()).await;
+                        Err(match (exit, &error) {
+                            (Ok(Some(exit)), NotBegun::Other(_)) => {
+                                NotBegun::Other(format!("it {exit} before it answered"))
+                            }
+                            _ => error,
+                        })
+                    }
+                }
             }
             McpPlace::Http(at) => {
                 let config = StreamableHttpClientTransportConfig::with_uri(at.url.as_str())
@@ -128,7 +143,8 @@ impl Server {
         let handler = Handler::of(self);
         let running = handler.serve_with_lifecycle(transport, lifecycle).await;
         let running = running.map_err(|error| match error {
-            ClientInitializeError::ExpectedInitResult(_) => NotBegun::Confused,
+            ClientInitializeError::ExpectedInitResult(_)
+            | ClientInitializeError::ConflictInitResponseId(..) => NotBegun::Confused,
             error => NotBegun::Other(error.to_string()),
         })?;
         Ok(Connection {

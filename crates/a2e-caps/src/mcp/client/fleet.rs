@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use a2e_runtime::Session;
 use a2e_runtime::config::{McpPlace, McpServer};
-use a2e_wire::messages::mcp::McpServerInfo;
 
 use super::Ground;
 use super::server::{Owner, Server};
@@ -136,13 +135,11 @@ impl Fleet {
         found
     }
 
-    /// How the servers are: those of the operator, and those of agents with who has registered them.
-    #[must_use]
-    pub fn states(&self) -> Vec<(Option<String>, McpServerInfo<'static>)> {
+    /// All of them, the operator's first.
+    pub(super) fn all(&self) -> Vec<Arc<Server>> {
         let mut servers = self.lock().clone();
         servers.sort_by_key(|server| server.owner.is_some());
-        let state = |server: Arc<Server>| (server.agent().map(str::to_owned), server.info());
-        servers.into_iter().map(state).collect()
+        servers
     }
 
     /// A session has ended: it gets no more notifications, and nothing is kept open for it.
@@ -181,7 +178,7 @@ async fn begin(server: Arc<Server>) {
         return;
     }
     if let Err(error) = server.connection().await {
-        tracing::warn!("{error}");
+        tracing::warn!("{}", server.told_in_full(&error.to_string()));
         server.come_back().await;
     }
 }

@@ -276,7 +276,7 @@ impl Server {
     }
 
     /// What its tools are approved under. Each agent's own are apart from everybody's.
-    fn source(&self) -> Source {
+    pub(super) fn source(&self) -> Source {
         Source::Mcp(match &self.owner {
             Some(owner) => format!("{}{}", folder(&owner.agent), self.name()),
             None => self.name().to_owned(),

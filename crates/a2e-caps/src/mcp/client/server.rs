@@ -18,6 +18,7 @@ use super::Ground;
 use super::calls::Calls;
 use super::handler::Handler;
 use super::login::Login;
+use super::said::Said;
 use super::streams::Direct;
 use super::subscribe::Subscriptions;
 use super::told::Told;
@@ -42,6 +43,8 @@ pub(super) struct Server {
     pub(super) login: Option<Arc<Login>>,
     link: tokio::sync::Mutex<Link>,
     pub(super) told: Mutex<Told>,
+    /// What it has said on its standard error, if it is a program.
+    pub(super) said: Arc<Said>,
     /// Ends when it is removed, or the access of its agent is revoked.
     pub(super) over: CancellationToken,
 }
@@ -123,6 +126,7 @@ impl Server {
             subscriptions: Subscriptions::default(),
             link: tokio::sync::Mutex::default(),
             told: Mutex::default(),
+            said: Arc::default(),
             over,
         })
     }
@@ -165,7 +169,13 @@ impl Server {
             let why = format!("{last}; it is tried again in {} s", wait.as_secs().max(1));
             return Err(self.unavailable(&why));
         }
-        self.told().status = Some(McpServerStatus::Connecting);
+        {
+            let mut told = self.told();
+            told.status = Some(McpServerStatus::Connecting);
+            told.starts = told.starts.saturating_add(1);
+            told.retry = None;
+            told.begun = self.said.end();
+        }
         let patience = START.min(self.settings.timeout);
         let dialed = Box::pin(tokio::time::timeout(patience, self.dial()));
         let Some(dialed) = self.over.run_until_cancelled(dialed).await else {
@@ -196,6 +206,12 @@ impl Server {
                 let why = self.advice().unwrap_or(why);
                 link.failures = link.failures.saturating_add(1);
                 link.not_before = Some(now + backoff(link.failures));
+                self.said.note(&format!("it cannot be used: {why}"));
+                // An agent's own program has nothing to say that the agent may not know.
+                let why = match &self.owner {
+                    Some(_) => self.with_last_lines(&why),
+                    None => why,
+                };
                 let mut told = self.told();
                 told.status = Some(McpServerStatus::Error);
                 told.error = shown(&why);
@@ -217,7 +233,9 @@ impl Server {
     pub(super) async fn try_now(self: &Arc<Self>) -> Result<(), String> {
         self.hang_up().await;
         let connected = self.connection().await;
-        connected.map(drop).map_err(|error| error.to_string())
+        connected
+            .map(drop)
+            .map_err(|error| self.told_in_full(error.why()))
     }
 
     /// Ends the connection there is.
@@ -277,7 +295,10 @@ impl Server {
             let look = self.next_look();
             tokio::select! {
                 () = connection.ended.cancelled() => {
-                    self.told().status = Some(McpServerStatus::Disconnected);
+                    let mut told = self.told();
+                    told.status = Some(McpServerStatus::Disconnected);
+                    told.losses = told.losses.saturating_add(1);
+                    self.said.note(&"its connection has ended");
                     return Next::ComeBack;
                 }
                 () = self.over.cancelled() => return Next::Leave,
@@ -311,8 +332,13 @@ impl Server {
                 link.failures = link.failures.saturating_add(1);
                 backoff(link.failures)
             };
+            let at = Instant::now() + wait;
+            self.told().retry = Some(at);
+            let seconds = wait.as_secs_f64();
+            self.said
+                .note(&format!("it is started again in {seconds} s"));
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep_until(at) => {}
                 () = self.over.cancelled() => return,
             }
             if self.is_unused() {
@@ -320,7 +346,7 @@ impl Server {
             }
             match self.connect().await {
                 Ok(_) => return,
-                Err(error) => tracing::warn!("{error}"),
+                Err(error) => tracing::warn!("{}", self.told_in_full(&error.to_string())),
             }
         }
     }

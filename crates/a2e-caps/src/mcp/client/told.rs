@@ -28,6 +28,13 @@ pub(super) struct Told {
     pub(super) error: String,
     pub(super) connected_at: Timestamp,
     pub(super) last_used: Option<Instant>,
+    /// How often it was connected to or started, and has gone by itself.
+    pub(super) starts: u64,
+    pub(super) losses: u64,
+    /// When it is tried again.
+    pub(super) retry: Option<Instant>,
+    /// Where what it has said begins that belongs to its last start.
+    pub(super) begun: u64,
 }
 
 impl Server {

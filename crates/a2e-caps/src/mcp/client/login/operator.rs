@@ -75,22 +75,12 @@ impl Fleet {
     }
 
     fn with_login(&self, name: &str) -> Result<(Arc<Server>, Arc<Login>), String> {
-        let servers = self.operators();
-        let Some(server) = servers.iter().find(|server| server.name() == name) else {
-            let names: Vec<&str> = servers.iter().map(|server| server.name()).collect();
-            return Err(match names.is_empty() {
-                true => "the configuration has no MCP servers".to_owned(),
-                false => format!(
-                    "the configuration has no MCP server of this name; it has {}",
-                    names.join(", ")
-                ),
-            });
-        };
+        let server = self.operators_server(name)?;
         let none = || {
             format!("`{name}` takes no login: it is a program, or has a credential in `headers`")
         };
         let login = server.login.clone().ok_or_else(none)?;
-        Ok((Arc::clone(server), login))
+        Ok((server, login))
     }
 }
 
