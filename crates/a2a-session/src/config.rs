@@ -148,7 +148,8 @@ pub struct ServerLimits {
     pub nonces: Limits,
     /// Sessions in all. A tenth is kept for known agents, which get in as long as a stranger has an idle one.
     pub sessions: usize,
-    /// Sessions of the strangers of one source. An idle one gives way to a new one.
+    /// Sessions of the strangers of one source, and of one known baseline peer before their first request. An
+    /// idle one gives way to a new one.
     pub sessions_per_source: usize,
 }
 

@@ -181,6 +181,7 @@ impl<P> Established<P> {
             id: self.session_id.clone(),
             agent: agent_key(self.peer.did_text()),
             holder: self.holder,
+            is_evictable_unused: self.binding == Binding::Baseline,
         }
     }
 

@@ -19,6 +19,8 @@ pub struct SessionSlot {
     pub(crate) id: SessionId,
     pub(crate) agent: Digest,
     pub(crate) holder: Holder,
+    /// Whether it may be evicted until it has a first request: nothing else ends it before its time.
+    pub(crate) is_evictable_unused: bool,
 }
 
 impl SessionSlot {
@@ -34,10 +36,11 @@ impl SessionSlot {
         self.holder
     }
 
-    /// Whether the session may be evicted while it is idle: only a stranger's may.
+    /// Whether the session may be evicted while it is idle: a stranger's may, and that of a baseline peer
+    /// before its first request.
     #[must_use]
     pub fn is_evictable(&self) -> bool {
-        self.holder.class() == Class::Stranger
+        self.holder.class() == Class::Stranger || self.is_evictable_unused
     }
 }
 
@@ -46,9 +49,10 @@ impl SessionSlot {
 pub(super) struct SessionTable {
     most: usize,
     per_source: usize,
-    /// Of strangers, with their agents. Those in use are never evicted.
+    /// Of strangers, and of known baseline peers before their first request, with their agents. Those in
+    /// use are never evicted.
     strangers: Table<Holder, SessionId, Digest>,
-    /// Of known agents.
+    /// Of other known agents.
     known: BTreeMap<SessionId, Digest>,
     by_agent: BTreeMap<Digest, u32>,
 }
@@ -88,23 +92,26 @@ impl SessionTable {
     }
 
     /// Takes a place for a session, which is in use until [`SessionTable::set_in_use`] says otherwise.
-    /// Returns the idle session of a stranger that lost its place for it.
+    /// Returns the idle session that lost its place for it.
     pub(super) fn reserve(
         &mut self,
         slot: &SessionSlot,
         of_agent: u32,
     ) -> Result<Option<SessionId>, Failure> {
         self.check(&slot.agent, of_agent)?;
-        let evicted = match slot.holder.class() {
-            Class::Stranger => self.reserve_for_stranger(slot)?,
-            Class::Known => self.reserve_for_known(slot)?,
+        let evictable = slot.is_evictable().then(|| self.reserve_evictable(slot));
+        let evicted = match (evictable, slot.holder.class()) {
+            (Some(Ok(evicted)), _) => evicted,
+            (Some(Err(failure)), Class::Stranger) => return Err(failure),
+            // What is reserved is for all known agents.
+            (Some(Err(_)) | None, _) => self.reserve_for_known(slot)?,
         };
         let count = self.by_agent.entry(slot.agent).or_default();
         *count = count.saturating_add(1);
         Ok(evicted)
     }
 
-    fn reserve_for_stranger(&mut self, slot: &SessionSlot) -> Result<Option<SessionId>, Failure> {
+    fn reserve_evictable(&mut self, slot: &SessionSlot) -> Result<Option<SessionId>, Failure> {
         // A source over its share evicts a session of its own; otherwise the whole table may be full.
         let held = self.strangers.held(&slot.holder, Class::Stranger);
         let made_room = match held < self.per_source {
@@ -149,17 +156,20 @@ impl SessionTable {
     /// Says whether requests of a session run. One that is idle gives way to others, the one that was
     /// used last comes last.
     pub(super) fn set_in_use(&mut self, slot: &SessionSlot, in_use: bool) {
+        if in_use
+            && slot.holder.class() == Class::Known
+            && let Some(agent) = self.strangers.remove(&slot.id)
+        {
+            self.known.insert(slot.id.clone(), agent);
+        }
         self.strangers.touch(&slot.id);
         self.strangers.set_in_use(&slot.id, in_use);
     }
 
     /// Gives the place of a session back, if it still has it.
     pub(super) fn release(&mut self, slot: &SessionSlot) {
-        let agent = match slot.holder.class() {
-            Class::Stranger => self.strangers.remove(&slot.id),
-            Class::Known => self.known.remove(&slot.id),
-        };
-        if let Some(agent) = agent {
+        let agent = self.strangers.remove(&slot.id);
+        if let Some(agent) = agent.or_else(|| self.known.remove(&slot.id)) {
             self.uncount(&agent);
         }
     }
@@ -207,6 +217,7 @@ mod tests {
                 .unwrap(),
             agent,
             holder: holder(agent),
+            is_evictable_unused: false,
         }
     }
 
@@ -273,6 +284,44 @@ mod tests {
         // Its agent may have another.
         table.release(&first);
         assert_eq!(table.reserve(&second, 1), Ok(None));
+    }
+
+    /// Sessions of known baseline peers that nobody uses keep no one out; one that is used stays.
+    #[test]
+    fn unused_baseline_sessions_of_known_agents_give_way() {
+        let mut table = table(4, 2);
+        let unused = |number| SessionSlot {
+            is_evictable_unused: true,
+            ..known(number)
+        };
+        let all = [1, 2, 3].map(unused);
+        for slot in &all {
+            assert_eq!(table.reserve(slot, 1), Ok(None));
+            table.set_in_use(slot, false);
+        }
+        for in_use in [true, false] {
+            table.set_in_use(&all[0], in_use);
+        }
+        assert_eq!(table.reserve(&stranger(10, 1), 1), Ok(None));
+        let evicted = table.reserve(&stranger(11, 1), 1);
+        assert_eq!(evicted, Ok(Some(all[1].id.clone())));
+        let evicted = table.reserve(&known(12), 1);
+        assert_eq!(evicted, Ok(Some(all[2].id.clone())));
+        assert!(table.reserve(&known(13), 1).is_err(), "all are in use");
+        // Of one agent as many as of a source, and the oldest gives way.
+        let mut table = self::table(100, 2);
+        let again = |number| SessionSlot {
+            id: known(number).id,
+            ..unused(1)
+        };
+        for number in 1..=2 {
+            table.reserve(&again(number), 9).unwrap();
+            table.set_in_use(&again(number), false);
+        }
+        assert_eq!(table.reserve(&again(3), 9), Ok(Some(again(1).id)));
+        table.release(&again(3));
+        table.release(&again(2));
+        assert_eq!((table.len(), table.by_agent.len()), (0, 0));
     }
 
     #[test]
