@@ -5,7 +5,6 @@
 
 mod body;
 mod connection;
-mod discard;
 pub(crate) mod grpc;
 mod http;
 mod limits;
@@ -18,7 +17,6 @@ mod watch;
 pub(crate) mod ws;
 
 pub(crate) use connection::{Visit, serve};
-pub(crate) use discard::close;
 pub use limits::Limits;
 pub(crate) use message_budget::shared as shared_budget;
 

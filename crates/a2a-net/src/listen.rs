@@ -1,7 +1,6 @@
 //! Taking connections: on which addresses, how many, and until when.
 
 mod admission;
-mod plain;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,6 +22,7 @@ use crate::transport::{Carrier, Service};
 
 pub use crate::carry::Limits;
 use admission::{Admission, Place, Tracked};
+pub use net::DiscardLimits;
 
 /// Who can reach a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,9 @@ pub enum ListenError {
 /// The system refused a connection (no more descriptors): how long to wait first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// What is spoken, for peers that speak HTTP without TLS.
+const PLAIN: &str = "This port speaks A2A over TLS. Use https://.\n";
 
 /// Connections that cannot be accepted.
 static REFUSED: LogLimit = LogLimit::new(1, Duration::from_secs(10));
@@ -221,7 +224,7 @@ impl<S: Service> Server<S> {
             return;
         }
         let shaking = async {
-            match plain::is_plain(&stream).await? {
+            match net::is_plain_http(&stream).await? {
                 true => Ok(Err(stream)),
                 false => self.tls.accept(stream).await.map(Ok),
             }
@@ -234,7 +237,7 @@ impl<S: Service> Server<S> {
             Ok(Ok(Ok(stream))) => stream,
             Ok(Ok(Err(stream))) => {
                 tracing::debug!(%source, "a peer speaks HTTP without TLS");
-                return plain::refuse(stream, &self.limits).await;
+                return net::refuse_plain_http(stream, PLAIN, self.limits.discard).await;
             }
             Ok(Err(error)) => {
                 tracing::debug!(%source, %error, "no TLS with a peer");

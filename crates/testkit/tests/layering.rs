@@ -34,6 +34,7 @@ const SOCKETS: &[&str] = &["socket2", "mio", "hyper", "rustls", "reqwest"];
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
     rule("base", &[], &[ASYNC, CLOCK, RANDOM, HASH, CRYPTO]),
+    rule("net", &[], &[]),
     rule("strict-json", &[], &[ASYNC, CLOCK, RANDOM, HASH, CRYPTO]),
     rule("canonical", &["strict-json"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
     rule("a2e-wire", &["strict-json"], &[ASYNC, CLOCK, RANDOM, HASH, CRYPTO]),
@@ -43,11 +44,11 @@ const RULES: &[Rule] = &[
     rule("store", &[], &[ASYNC, CLOCK, CRYPTO, SOCKETS]),
     rule("sandbox", &[], &[]),
     rule("a2e-session", &["a2e-wire"], &[ASYNC, CLOCK, RANDOM, CRYPTO]),
-    rule("a2e-runtime", &["base", "a2e-wire", "a2e-session", "policy", "audit", "store", "canonical"], &[]),
+    rule("a2e-runtime", &["base", "net", "a2e-wire", "a2e-session", "policy", "audit", "store", "canonical"], &[]),
     rule("a2e-caps", &["base", "a2e-wire", "a2e-runtime", "policy", "store", "sandbox", "canonical", "strict-json"], &[]),
     rule("a2a-identity", &["base", "canonical", "a2a-wire"], &[ASYNC, CLOCK, SOCKETS]),
     rule("a2a-session", &["base", "a2a-wire", "a2a-identity", "policy", "canonical"], &[ASYNC, CLOCK, SOCKETS]),
-    rule("a2a-net", &["base", "a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical", "strict-json"], &[]),
+    rule("a2a-net", &["base", "net", "a2a-wire", "a2a-identity", "a2a-session", "policy", "audit", "store", "canonical", "strict-json"], &[]),
     rule("bridge", &[
         "base", "a2e-wire", "a2e-runtime", "a2a-wire", "a2a-identity", "a2a-net", "policy", "canonical", "store",
     ], &[]),

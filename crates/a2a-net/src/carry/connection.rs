@@ -16,11 +16,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use net::StreamDiscard;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::discard;
 use super::http::Exchange;
 use super::limits::Limits;
 use super::message_budget::MessageBudget;
@@ -81,7 +81,8 @@ where
 {
     let pace = Pace::new(&visit.limits);
     let stream = Watched::http1(stream, &pace);
-    let exchange = exchange(&visit, Carrier::Http1, &pace);
+    let stop = visit.stop.child_token();
+    let exchange = exchange(&visit, Carrier::Http1, (&pace, &stop));
     let service = service_fn(|request: Request<Incoming>| {
         let exchange = &exchange;
         let busy = exchange.pace.busy();
@@ -93,7 +94,7 @@ where
         .header_read_timeout(None)
         .max_header_size(bytes)
         .serve_connection(TokioIo::new(stream), service);
-    let ended = drive(Pin::new(&mut connection), &pace, &visit.stop).await;
+    let ended = drive(Pin::new(&mut connection), &pace, &stop).await;
     let parts = connection.into_parts();
     let mut stream = parts.io.into_inner();
     if exchange.is_websocket.load(Relaxed) && matches!(ended, Ok(Ended::InTime)) {
@@ -110,7 +111,8 @@ async fn serve_http2<S: Service>(
 ) -> Result<(), hyper::Error> {
     let pace = Pace::new(&visit.limits);
     let mut stream = Watched::http2(stream, &pace);
-    let exchange = Arc::new(exchange(visit, Carrier::Http2, &pace));
+    let stop = visit.stop.child_token();
+    let exchange = Arc::new(exchange(visit, Carrier::Http2, (&pace, &stop)));
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = Arc::clone(&exchange);
         // From now on, not from when its task begins: what is answered meanwhile waits for it.
@@ -126,7 +128,7 @@ async fn serve_http2<S: Service>(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .serve_connection(TokioIo::new(&mut stream), service);
-    let ended = drive(pin!(connection), &pace, &visit.stop).await;
+    let ended = drive(pin!(connection), &pace, &stop).await;
     close(&mut stream, ended, &visit.limits).await
 }
 
@@ -137,12 +139,16 @@ async fn close(
     limits: &Limits,
 ) -> Result<(), hyper::Error> {
     if !matches!(ended, Ok(Ended::Late)) {
-        discard::close(stream, limits).await;
+        net::close(stream, limits.discard).await;
     }
     ended.map(|_| ())
 }
 
-fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange<S> {
+fn exchange<S>(
+    visit: &Visit<S>,
+    carrier: Carrier,
+    (pace, last_request): (&Arc<Pace>, &CancellationToken),
+) -> Exchange<S> {
     Exchange {
         service: Arc::clone(&visit.service),
         limits: Arc::clone(&visit.limits),
@@ -150,6 +156,8 @@ fn exchange<S>(visit: &Visit<S>, carrier: Carrier, pace: &Arc<Pace>) -> Exchange
         source: visit.source,
         carrier,
         pace: Arc::clone(pace),
+        discard: StreamDiscard::new(visit.limits.discard),
+        last_request: last_request.clone(),
         is_websocket: AtomicBool::new(false),
     }
 }

@@ -11,9 +11,10 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use memchr::memmem;
+use net::StreamDiscard;
+use tokio_util::sync::CancellationToken;
 
 use super::body::{self, Answered, Body};
-use super::discard;
 use super::grpc::{self, Bad};
 use super::limits::Limits;
 use super::message_budget::{MessageBudget, MessageCharge};
@@ -31,6 +32,10 @@ pub(super) struct Exchange<S> {
     pub(super) source: SocketAddr,
     pub(super) carrier: Carrier,
     pub(super) pace: Arc<Pace>,
+    /// Discards the rest of requests that were refused.
+    pub(super) discard: StreamDiscard,
+    /// Cancelled when the connection takes no more requests.
+    pub(super) last_request: CancellationToken,
     /// Whether the connection becomes a WebSocket.
     pub(super) is_websocket: AtomicBool,
 }
@@ -66,8 +71,12 @@ impl<S: Service> Exchange<S> {
             }
         };
         if !is_http1 && !request.body().is_end_stream() {
-            let limits = Arc::clone(&self.limits);
-            tokio::spawn(async move { discard::rest(request.into_body(), &limits).await });
+            let (discard, last_request) = (self.discard.clone(), self.last_request.clone());
+            tokio::spawn(async move {
+                if !discard.rest(request.into_body()).await {
+                    last_request.cancel();
+                }
+            });
         }
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, NO_STORE);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use net::DiscardLimits;
 use tokio::time::Instant;
 
 /// The limits of a server's connections (profile §7).
@@ -25,11 +26,9 @@ pub struct Limits {
     pub buffered_bytes_per_source: usize,
     /// Bytes of such messages that each connection has for itself, beside those.
     pub buffered_bytes_per_connection: usize,
-    /// Bytes that are read and dropped of what a peer sends after it was refused, so that it reads the
-    /// refusal before the connection or stream is reset.
-    pub discard_bytes: usize,
-    /// Time for that.
-    pub discard_time: Duration,
+    /// What is read and dropped of what a peer sends after it was refused, so that it reads the refusal
+    /// before the connection or stream is reset.
+    pub discard: DiscardLimits,
     /// How long a connection may be without a request, or not take what is written to it.
     pub idle: Duration,
     /// HTTP/2 streams of one connection at once.
@@ -66,8 +65,7 @@ impl Default for Limits {
             buffered_bytes: 256 * 1024 * 1024,
             buffered_bytes_per_source: 32 * 1024 * 1024,
             buffered_bytes_per_connection: a2a_wire::limits::HANDSHAKE,
-            discard_bytes: 16 * 1024 * 1024,
-            discard_time: Duration::from_secs(10),
+            discard: DiscardLimits::default(),
             idle: Duration::from_secs(60),
             streams: 100,
             connections: 1000,

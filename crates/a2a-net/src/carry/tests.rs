@@ -12,6 +12,7 @@ use a2a_session::Source;
 use a2a_wire::ErrorCode;
 use base::Budget;
 use bytes::Bytes;
+use net::DiscardLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

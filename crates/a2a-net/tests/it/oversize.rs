@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use a2a_net::listen::Limits;
+use a2a_net::listen::{DiscardLimits, Limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::echo::Server;
@@ -58,7 +58,10 @@ async fn whole_body_first_reads_the_refusal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn threat_63_far_too_large_a_body_is_cut_off() {
     let server = Server::with(Limits {
-        discard_bytes: REQUEST_BYTES,
+        discard: DiscardLimits {
+            bytes: REQUEST_BYTES,
+            ..DiscardLimits::default()
+        },
         ..Limits::default()
     })
     .await;
@@ -71,12 +74,12 @@ async fn threat_63_far_too_large_a_body_is_cut_off() {
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_programs_read_the_refusal() {
     let server = Server::start().await;
-    let python = run_python(server.address.port(), &server.ca());
+    let url = format!("https://localhost:{}/a2a/request", server.address.port());
+    let python = run_python(&url, &server.ca());
     assert_eq!(python, "ok\n");
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'7'; 4 * REQUEST_BYTES]).unwrap();
-    let url = format!("https://localhost:{}/a2a/request", server.address.port());
     for version in ["--http1.1", "--http2"] {
         for _ in 0..TRIES {
             let output = Command::new("curl")
@@ -106,11 +109,12 @@ async fn foreign_programs_read_the_refusal() {
     }
 }
 
-fn run_python(port: u16, ca: &Path) -> String {
-    let script = testkit::workspace().join("conformance/a2a_oversize.py");
+fn run_python(url: &str, ca: &Path) -> String {
+    let script = testkit::workspace().join("conformance/oversize.py");
+    let (tries, bytes) = (TRIES.to_string(), (4 * REQUEST_BYTES).to_string());
     let output = Command::new(testkit::python())
         .arg(script)
-        .arg(port.to_string())
+        .args([&tries, &bytes, "413", "PAYLOAD_TOO_LARGE", url])
         .arg(ca)
         .output()
         .unwrap();

@@ -324,11 +324,15 @@ async fn a_peer_that_writes_nothing_is_left_a_second_after_its_refusal() {
 
 #[tokio::test(start_paused = true)]
 async fn threat_63_bytes_after_a_refusal_are_read_up_to_a_limit() {
+    let discard = DiscardLimits {
+        bytes: 512 * 1024,
+        ..DiscardLimits::default()
+    };
+    let body = vec![b'7'; discard.bytes];
     let limits = Limits {
-        discard_bytes: 512 * 1024,
+        discard,
         ..Limits::default()
     };
-    let body = vec![b'7'; limits.discard_bytes];
     let mut stream = refused(&Site::new(limits)).await;
     stream.write_all(&body).await.unwrap();
     settle().await;

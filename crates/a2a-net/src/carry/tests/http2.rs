@@ -227,36 +227,44 @@ async fn a_request_may_take_its_time_on_an_http2_connection() {
 /// Writes parts of a body as far as the window of its stream goes, and gives what comes for it but
 /// windows.
 async fn upload(stream: &mut DuplexStream, bytes: usize) -> Vec<(u8, Vec<u8>)> {
+    upload_as(stream, 1, bytes, &mut [65_535; 2]).await
+}
+
+/// The same for the stream of this id, with the windows of the connection and of the stream.
+async fn upload_as(
+    stream: &mut DuplexStream,
+    id: u32,
+    bytes: usize,
+    windows: &mut [usize; 2],
+) -> Vec<(u8, Vec<u8>)> {
     const PART: usize = 16 * 1024;
     let (mut left, mut seen) = (bytes, Vec::new());
-    // Of the connection, and of the stream.
-    let mut windows = [65_535_usize, 65_535];
     while left > 0 {
         let part = PART.min(left);
         if windows.iter().all(|window| *window >= part) {
             let flags = if part == left { END_STREAM } else { 0 };
-            write(stream, &frame(DATA, flags, 1, &vec![b'7'; part])).await;
+            write(stream, &frame(DATA, flags, id, &vec![b'7'; part])).await;
             left -= part;
-            windows = windows.map(|window| window - part);
+            *windows = windows.map(|window| window - part);
             continue;
         }
-        let Some((kind, id, payload)) = next(stream).await else {
+        let Some((kind, of, payload)) = next(stream).await else {
             break;
         };
-        match (kind, id) {
-            (WINDOW_UPDATE, id) => {
+        match kind {
+            WINDOW_UPDATE if of == 0 || of == id => {
                 let more = u32::from_be_bytes(payload.try_into().unwrap());
-                windows[usize::from(id == 1)] += usize::try_from(more).unwrap();
+                windows[usize::from(of == id)] += usize::try_from(more).unwrap();
             }
-            (SETTINGS, _) if !payload.is_empty() => {
+            SETTINGS if !payload.is_empty() => {
                 write(stream, &frame(SETTINGS, ACK, 0, &[])).await;
                 windows[1] += 256 * 1024 - 65_535;
             }
-            (RST_STREAM, 1) => {
+            RST_STREAM if of == id => {
                 seen.push((kind, payload));
                 break;
             }
-            (DATA | HEADERS, 1) => seen.push((kind, payload)),
+            DATA | HEADERS if of == id => seen.push((kind, payload)),
             _ => {}
         }
     }
@@ -294,7 +302,10 @@ async fn a_refused_stream_is_answered_and_not_reset() {
 #[tokio::test(start_paused = true)]
 async fn threat_63_a_refused_stream_is_read_up_to_a_limit() {
     let site = Site::new(Limits {
-        discard_bytes: 512 * 1024,
+        discard: DiscardLimits {
+            bytes: 512 * 1024,
+            ..DiscardLimits::default()
+        },
         ..Limits::default()
     });
     let mut stream = greet_at(&site).await;
@@ -309,4 +320,33 @@ async fn threat_63_a_refused_stream_is_read_up_to_a_limit() {
     let kinds: Vec<_> = seen.iter().map(|(kind, _)| *kind).collect();
     assert_eq!(kinds, [HEADERS, DATA, RST_STREAM]);
     assert_eq!(seen[2].1, [0; 4], "no error");
+}
+
+/// What is read after refusals has a limit for all streams of a connection. Past it the connection ends,
+/// and the peer may come again.
+#[tokio::test(start_paused = true)]
+async fn threat_63_refused_streams_of_a_connection_share_a_limit() {
+    let site = Site::new(Limits {
+        discard: DiscardLimits {
+            bytes: 512 * 1024,
+            ..DiscardLimits::default()
+        },
+        ..Limits::default()
+    });
+    let mut stream = greet_at(&site).await;
+    let mut windows = [65_535; 2];
+    let mut kinds = Vec::new();
+    for id in [1, 3] {
+        write(&mut stream, &frame(HEADERS, END_HEADERS, id, &head())).await;
+        let bytes = REQUEST_BYTES + 384 * 1024;
+        let seen = upload_as(&mut stream, id, bytes, &mut windows).await;
+        kinds.extend(seen.iter().map(|(kind, _)| (*kind, id)));
+        windows[1] = 256 * 1024;
+    }
+    while let Some((kind, id, _)) = next(&mut stream).await {
+        kinds.push((kind, id));
+    }
+    assert!(!kinds.contains(&(RST_STREAM, 1)), "{kinds:?}");
+    assert!(kinds.contains(&(RST_STREAM, 3)), "{kinds:?}");
+    assert!(kinds.contains(&(GOAWAY, 0)), "{kinds:?}");
 }

@@ -23,7 +23,6 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::connection::Visit;
-use super::super::discard;
 use super::super::limits::Limits;
 use super::super::peek::peek;
 use super::super::refusal::Refusal;
@@ -397,7 +396,7 @@ where
         // its end, may still be writing.
         if timeout(GOODBYE, goodbye).await.is_ok() {
             let stream = self.socket.get_mut().uncounted();
-            discard::close(stream, &self.visit.limits).await;
+            net::close(stream, self.visit.limits.discard).await;
         }
     }
 }
