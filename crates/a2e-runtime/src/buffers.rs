@@ -3,6 +3,8 @@
 //!
 //! They are counted for each agent and in all. From three quarters of either limit on, the heaviest
 //! session of the heaviest agent is paused, and remote plugins are; past the limit the session ends.
+//! Connections whose agents are not known yet have limits of their own, for each source and in all, so
+//! that no agent loses anything to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,12 +17,16 @@ use crate::slots::{Holder, Signal};
 
 /// The bytes that wait in the sessions of a host.
 #[derive(Debug)]
-pub(crate) struct Buffers(Mutex<Inner>);
+pub(crate) struct Buffers {
+    agents: Mutex<Inner>,
+    /// Of connections whose agents are not known yet.
+    sources: Mutex<Inner>,
+}
 
 #[derive(Debug)]
 struct Inner {
     quota: Quota<Holder>,
-    /// The sessions in which bytes wait.
+    /// The sessions in which bytes wait, by agent or source.
     agents: BTreeMap<Agent, BTreeMap<u64, Buffered>>,
     paused: BTreeSet<(Agent, u64)>,
 }
@@ -36,12 +42,25 @@ struct Buffered {
 /// A session with fewer bytes is not paused: it hardly adds to what waits.
 const FEW: usize = 64 * 1024;
 
+/// A part of so many is what connections may have whose agents are not known yet.
+const SOURCES: usize = 16;
+
 /// The limits of what waits. A part of it is for the operator's own commands.
 pub(crate) const fn limits(total: usize, per_agent: usize) -> Limits {
     Limits {
         total,
         per_holder: per_agent,
         reserved: total / 16,
+    }
+}
+
+/// The limits of what waits in connections whose agents are not known yet, beside those of agents.
+const fn source_limits(limits: &Limits) -> Limits {
+    let total = limits.total / SOURCES;
+    Limits {
+        total,
+        per_holder: total / 4,
+        reserved: 0,
     }
 }
 
@@ -52,16 +71,17 @@ const fn soft(limit: usize) -> usize {
 
 impl Buffers {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self(Mutex::new(Inner {
-            quota: Quota::new(limits),
-            agents: BTreeMap::new(),
-            paused: BTreeSet::new(),
-        }))
+        Self {
+            sources: Mutex::new(Inner::new(source_limits(&limits))),
+            agents: Mutex::new(Inner::new(limits)),
+        }
     }
 
     /// Applies other limits from now on.
     pub(crate) fn set_limits(&self, limits: Limits) {
-        self.0.lock().quota.set_limits(limits);
+        let sources = source_limits(&limits);
+        self.sources.lock().quota.set_limits(sources);
+        self.agents.lock().quota.set_limits(limits);
     }
 
     /// Sets how many bytes wait in a session.
@@ -72,7 +92,11 @@ impl Buffers {
         signal: &Arc<Signal>,
         bytes: usize,
     ) {
-        let mut inner = self.0.lock();
+        let inner = match holder {
+            Holder::Source(_) => &self.sources,
+            Holder::Agent(_) => &self.agents,
+        };
+        let mut inner = inner.lock();
         let agent = (class, holder.clone());
         let before = inner.take(&agent, number);
         // One that has ended counts no longer.
@@ -90,7 +114,7 @@ impl Buffers {
     /// Counts bytes for an agent that wait in none of its sessions, unless three quarters of a limit would
     /// be exceeded. Returns whether they are counted.
     pub(crate) fn take(&self, (holder, class): (&Holder, Class), bytes: usize) -> bool {
-        let mut inner = self.0.lock();
+        let mut inner = self.agents.lock();
         let quota = &mut inner.quota;
         let Limits {
             total, per_holder, ..
@@ -103,18 +127,27 @@ impl Buffers {
 
     /// Bytes that were counted so wait no longer.
     pub(crate) fn give_back(&self, (holder, class): (&Holder, Class), bytes: usize) {
-        let mut inner = self.0.lock();
+        let mut inner = self.agents.lock();
         inner.quota.give_back(holder, class, bytes);
         inner.resume();
     }
 
-    /// Bytes that wait for all agents.
+    /// Bytes that wait for all agents, and before handshakes.
     pub(crate) fn total(&self) -> usize {
-        self.0.lock().quota.total()
+        let sources = self.sources.lock().quota.total();
+        sources.saturating_add(self.agents.lock().quota.total())
     }
 }
 
 impl Inner {
+    const fn new(limits: Limits) -> Self {
+        Self {
+            quota: Quota::new(limits),
+            agents: BTreeMap::new(),
+            paused: BTreeSet::new(),
+        }
+    }
+
     /// Takes a session out; returns how many bytes waited in it.
     fn take(&mut self, agent: &Agent, number: u64) -> usize {
         let Some(sessions) = self.agents.get_mut(agent) else {
@@ -241,12 +274,16 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{Identity, Source};
+    use crate::auth::{Counted, Identity, Source};
 
     const KIB: usize = 1024;
 
     fn holder(agent: &str) -> Holder {
         Holder::of(&Identity::named(agent), Source::Own, true).0
+    }
+
+    fn source(address: &str) -> Holder {
+        Holder::Source(Counted::of(Source::Address(address.parse().unwrap())))
     }
 
     /// A session of an agent.
@@ -385,5 +422,35 @@ mod tests {
                     .into_iter()
                     .any(Session::has_ended)
         );
+    }
+
+    /// However many sources there are, what waits in their connections pauses and ends no session of an
+    /// agent. Each source has a part of it, and its heaviest connection ends past that.
+    #[test]
+    fn connections_without_agents_have_bytes_of_their_own() {
+        let buffers = Buffers::new(limits(6400 * KIB, 6000 * KIB));
+        let agent = Session::of(&buffers, "a", 0);
+        agent.set(4000 * KIB);
+        let of = |address: &str, number| Session {
+            holder: source(address),
+            ..Session::of(&buffers, "", number)
+        };
+        let heavy = of("192.0.2.1", 1);
+        heavy.set(60 * KIB);
+        let light = of("192.0.2.1", 2);
+        light.set(40 * KIB);
+        assert!(!heavy.has_ended() && !light.has_ended(), "at it");
+        light.set(41 * KIB);
+        assert!(heavy.has_ended() && !light.has_ended());
+        let others: Vec<_> = (1..100_u64)
+            .map(|number| of(&format!("198.51.100.{number}"), 2 + number))
+            .collect();
+        for other in &others {
+            other.set(50 * KIB);
+        }
+        let left = others.iter().filter(|other| !other.has_ended()).count();
+        assert_eq!(left, 7, "400 KiB in all");
+        assert_eq!(buffers.total(), (4000 + 41 + 350) * KIB);
+        assert!(!agent.has_ended() && !agent.signal.is_paused());
     }
 }

@@ -230,7 +230,7 @@ impl Request {
             }
             return Err(failure);
         }
-        let _slot = match host.inner.in_flight.begin(asked.agent(), namespace) {
+        let _slot = match host.inner.in_flight.begin(session.at().bytes.holder(), namespace) {
             Ok(slot) => slot,
             Err(failure) => {
                 if let Some(log) = &host.inner.audit {

@@ -5,6 +5,8 @@ use a2e_session::Failure;
 use a2e_wire::{ErrorCode, Namespace};
 use base::{Budget, Charge, Class, Limits};
 
+use crate::slots::Holder;
+
 /// Half of the threads for blocking work, and a sixteenth of the slots of the audit log.
 pub(crate) const MAX_REQUESTS_PER_AGENT: usize = 256;
 
@@ -14,7 +16,7 @@ pub(crate) const AGENT_LIMIT: &str = "agent_limit";
 /// Counts requests. Cheap to clone; all clones count together.
 #[derive(Debug, Clone)]
 pub(crate) struct InFlight {
-    requests: Budget<String>,
+    requests: Budget<Holder>,
     most: usize,
 }
 
@@ -39,10 +41,10 @@ impl InFlight {
     /// If the agent has as many as it may.
     pub(crate) fn begin(
         &self,
-        agent: &str,
+        agent: &Holder,
         namespace: Namespace,
-    ) -> Result<Charge<String>, Failure> {
-        let slot = self.requests.charge(agent.to_owned(), Class::Known, 1);
+    ) -> Result<Charge<Holder>, Failure> {
+        let slot = self.requests.charge(agent.clone(), Class::Known, 1);
         slot.map_err(|_| {
             let text = format!(
                 "this agent has {} requests under way, which is as many as it may; wait for one of \
@@ -59,19 +61,28 @@ impl InFlight {
 
 #[cfg(test)]
 mod tests {
+    use policy::TrustLevel;
+
     use super::*;
+    use crate::auth::{Identity, Source};
 
     #[test]
     fn each_agent_has_so_many_requests_under_way() {
         let requests = InFlight::new(2);
-        let begin = |agent: &str| requests.begin(agent, Namespace::Tool);
-        let first = begin("ada").unwrap();
-        let _second = begin("ada").unwrap();
-        let refused = begin("ada").unwrap_err();
+        let begin = |identity: &Identity| {
+            let (holder, _) = Holder::of(identity, Source::Own, true);
+            requests.begin(&holder, Namespace::Tool)
+        };
+        let ada = Identity::named("ada");
+        let first = begin(&ada).unwrap();
+        let _second = begin(&ada).unwrap();
+        let refused = begin(&ada).unwrap_err();
         assert!(refused.retryable);
         assert!(refused.message.contains("has 2 requests under way"));
-        let _other = begin("bob").unwrap();
+        let _other = begin(&Identity::named("bob")).unwrap();
+        // A DID is another agent than a token of the same name.
+        begin(&Identity::proven("ada", "did:key:z6Mk", TrustLevel::Own)).unwrap();
         drop(first);
-        begin("ada").unwrap();
+        begin(&ada).unwrap();
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct At {
     pub(crate) retention: Retention,
     /// That of its identity.
     pub(crate) access: Access,
-    /// Where bytes are counted that wait for its agent.
+    /// Where bytes are counted that wait for its agent, and for whom its requests are counted.
     pub(crate) bytes: ByteAccount,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Slots(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    table: Mutex<Table<Holder, u64, Arc<Signal>>>,
+    table: Mutex<SlotTable>,
     buffers: Buffers,
     last: AtomicU64,
     /// Sessions that have not ended, those that were evicted included.
@@ -44,13 +44,15 @@ pub(crate) struct Slot {
     signal: Arc<Signal>,
 }
 
-/// Whose sessions are counted together.
+/// Whose sessions, connections, requests and bytes are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Holder {
-    /// A connection whose agent is not known yet, by the number of its slot.
-    Connection(u64),
+    /// The connections of a source whose agents are not known yet; this process is no source.
+    Source(Option<Counted>),
     Agent(Arc<AgentHolder>),
 }
+
+type SlotTable = Table<(Holder, u64), u64, Arc<Signal>>;
 
 /// An agent; on a host that does not authenticate agents, a source.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,12 +97,22 @@ pub(crate) fn limits(max_sessions: usize, max_sessions_per_agent: usize) -> Limi
     Limits {
         total: max_sessions,
         per_holder: max_sessions_per_agent,
-        reserved: RESERVED.min(max_sessions / 4),
+        reserved: reserved(max_sessions),
+    }
+}
+
+/// How much of something is reserved for the operator's own commands.
+pub(crate) const fn reserved(total: usize) -> usize {
+    let quarter = total / 4;
+    if quarter < RESERVED {
+        quarter
+    } else {
+        RESERVED
     }
 }
 
 /// The class of a connection whose agent is not known yet.
-fn class_of(source: Source) -> Class {
+pub(crate) fn class_of(source: Source) -> Class {
     match source.is_operator() {
         true => Class::Known,
         false => Class::Stranger,
@@ -121,12 +133,21 @@ impl Holder {
         let holder = AgentHolder { agent, did, source };
         (Self::Agent(Arc::new(holder)), class)
     }
+
+    /// Who holds the slot of a session. A session without an agent counts for nobody else: how many of them a
+    /// source may have is limited before.
+    fn of_slot(&self, number: u64) -> (Self, u64) {
+        match self {
+            Self::Source(_) => (self.clone(), number),
+            Self::Agent(_) => (self.clone(), 0),
+        }
+    }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connection(_) => f.write_str("-"),
+            Self::Source(_) => f.write_str("-"),
             Self::Agent(holder) => f.write_str(&holder.agent),
         }
     }
@@ -167,7 +188,7 @@ impl Slots {
     /// A slot for a connection whose agent is not known yet. It ends no session of an agent.
     pub(crate) fn admit(&self, source: Source) -> Option<Slot> {
         let number = self.next();
-        let (holder, class) = (Holder::Connection(number), class_of(source));
+        let (holder, class) = (Holder::Source(Counted::of(source)), class_of(source));
         let may_evict = class == Class::Known;
         self.take(number, holder, class, may_evict).ok()
     }
@@ -209,9 +230,9 @@ impl Slots {
         let signal = Arc::new(Signal::default());
         let mut table = self.0.table.lock();
         if !may_evict {
-            table.check(&holder, class)?;
+            table.check(&holder.of_slot(number), class)?;
         }
-        insert(&mut table, holder.clone(), class, number, &signal)?;
+        insert(&mut table, &holder, class, number, &signal)?;
         drop(table);
         self.0.running.fetch_add(1, Ordering::AcqRel);
         Ok(Slot {
@@ -228,12 +249,13 @@ impl Slots {
 
 /// Adds a session that is connected, and ends what gives way to it.
 fn insert(
-    table: &mut Table<Holder, u64, Arc<Signal>>,
-    holder: Holder,
+    table: &mut SlotTable,
+    holder: &Holder,
     class: Class,
     number: u64,
     signal: &Arc<Signal>,
 ) -> Result<(), Exceeded> {
+    let holder = holder.of_slot(number);
     // More than one only if the limits have been lowered.
     while let Err(exceeded) = table.check(&holder, class) {
         let evicted = table.evict(&holder, class, exceeded);
@@ -261,13 +283,13 @@ impl Slot {
         if table.remove(&self.number).is_none() {
             return Err(Exceeded::Total);
         }
-        let taken = insert(&mut table, holder.clone(), class, self.number, &self.signal);
+        let taken = insert(&mut table, &holder, class, self.number, &self.signal);
         match taken {
             Ok(()) => (self.holder, self.class) = (holder, class),
             Err(_) => {
                 // Its own slot was free a moment ago.
-                let before = self.holder.clone();
-                let _ = insert(&mut table, before, self.class, self.number, &self.signal);
+                let before = (&self.holder, self.class);
+                let _ = insert(&mut table, before.0, before.1, self.number, &self.signal);
             }
         }
         drop(table);
@@ -280,7 +302,7 @@ impl Slot {
     /// that has waited longest first. Returns whether this one has not.
     pub(crate) fn set_attached(&mut self, is_attached: bool) -> bool {
         let was_attached = std::mem::replace(&mut self.is_attached, is_attached);
-        if was_attached == is_attached || matches!(self.holder, Holder::Connection(_)) {
+        if was_attached == is_attached || matches!(self.holder, Holder::Source(_)) {
             return self.signal.end.get().is_none();
         }
         let mut table = self.slots.0.table.lock();
@@ -338,6 +360,11 @@ impl Drop for Slot {
 }
 
 impl ByteAccount {
+    /// The agent.
+    pub(crate) const fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
     /// Counts bytes until the charge is dropped. None if so much waits that what sends them must pause.
     pub(crate) fn charge(&self, bytes: usize) -> Option<ByteCharge> {
         let holder = (&self.holder, self.class);

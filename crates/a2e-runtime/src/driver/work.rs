@@ -28,6 +28,7 @@ use crate::plugin::{Asker, BoxFuture, Context, SendError};
 use crate::registry::only_reads;
 use crate::resolution::{Resolution, normalize, open_selector};
 use crate::session::Session;
+use crate::slots::Holder;
 use crate::snapshot::SnapshotMode;
 
 /// Requests that cannot be recorded.
@@ -67,7 +68,7 @@ pub(super) struct Work {
     /// What will be put on record of it.
     pub(super) note: Option<Box<Note>>,
     /// What it takes of the agent's requests.
-    slot: Option<Charge<String>>,
+    slot: Option<Charge<Holder>>,
 }
 
 /// How the work on a request ended: what the agent is sent now, and what a retry gets.
@@ -128,7 +129,7 @@ impl Driver {
         let (session, unresolved) = (Arc::clone(&known.session), Resolution::default());
         let asked = Asked::new(&session, &request.message, &request.line, &unresolved);
         // Also what is sent again counts: its answer may be large.
-        match self.count_request(asked) {
+        match self.count_request(known.session.at().bytes.holder(), asked) {
             Ok(slot) => work.slot = Some(slot),
             Err(failure) => return self.end_work(token, Some(work), Finished::refused(failure)),
         }
@@ -168,12 +169,12 @@ impl Driver {
     }
 
     /// Counts a request: by the rate of its agent, and among those that the agent has under way.
-    fn count_request(&self, asked: Asked<'_>) -> Result<Charge<String>, Failure> {
+    fn count_request(&self, holder: &Holder, asked: Asked<'_>) -> Result<Charge<Holder>, Failure> {
         let (inner, agent) = (&self.host.inner, asked.agent());
         let policies = self.host.policies();
         let counted = inner.counters.count(policies.of(agent), self.now, asked);
         counted.inspect_err(|_| self.count_refusal(agent, RATE_LIMITED))?;
-        let begun = inner.in_flight.begin(agent, asked.namespace());
+        let begun = inner.in_flight.begin(holder, asked.namespace());
         begun.inspect_err(|_| self.count_refusal(agent, AGENT_LIMIT))
     }
 

@@ -287,6 +287,30 @@ async fn the_heaviest_agent_gives_way_when_all_have_too_much() {
     assert_eq!(honest.hear().await.unwrap()["type"], RESPONSE);
 }
 
+/// What connections have sent before their handshake, from however many sources, neither pauses nor ends
+/// the session of an agent.
+#[tokio::test(start_paused = true)]
+async fn connections_without_a_handshake_take_nothing_from_agents() {
+    let (host, other) = host(1600 * KIB, MIB);
+    let host = host.build();
+    let mut honest = Unread::begin(&host, &other).await;
+    honest.ask_for(600 * KIB).await;
+    buffered(&host, |bytes| bytes > 550 * KIB).await;
+    let mut silent = Vec::new();
+    for number in 0..32_u8 {
+        let (mut ours, theirs) = tokio::io::duplex(KIB);
+        let (host, source) = (host.clone(), [192, 0, 2, number].into());
+        tokio::spawn(async move { host.serve(theirs, Source::Address(source)).await });
+        // One that has to give way is cut off.
+        let _ = ours.write_all(&[b' '; 60 * KIB]).await;
+        silent.push(ours);
+    }
+    assert!(host.buffered_bytes() < 800 * KIB);
+    assert_eq!(honest.hear().await.unwrap()["type"], RESPONSE);
+    honest.say(&json!({"type": "ping", "id": "p"})).await;
+    assert_eq!(honest.hear().await.unwrap()["type"], "pong");
+}
+
 /// Over every kind of connection what waits is counted while it does, and no longer.
 #[tokio::test]
 async fn what_waits_is_counted_over_every_connection() {

@@ -149,6 +149,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
     ("Where sessions are kept:", &["sessions_survive_a_crash", "memory_keeps_records"]),
     ("What is kept: what the host", &["what_a_plugin_keeps"]),
     ("In bytes: the longest message,", &["a_line_that_is_much_too_long", "a_slow_reader", "what_is_no_longer_kept_is_named"]),
+    ("Beside them a sixteenth is for", &["connections_without_agents_have_bytes_of_their_own"]),
     ("Requests of one session that run at once, and that", &["requests_start_in_order_and_no_more_at_once_than_agreed", "the_queue_at_its_limit_and_past_it"]),
     ("Connections of one address", &["connections_that_say_nothing", "a_long_line_behind_the_handshake"]),
     ("Requests that tools make", &["one_host_is_asked_so_often_at_once"]),
