@@ -230,7 +230,8 @@ impl Request {
             }
             return Err(failure);
         }
-        let _slot = match host.inner.in_flight.begin(session.at().bytes.holder(), namespace) {
+        let holder = session.at().bytes.holder();
+        let _slot = match host.inner.in_flight.begin(holder, namespace) {
             Ok(slot) => slot,
             Err(failure) => {
                 if let Some(log) = &host.inner.audit {

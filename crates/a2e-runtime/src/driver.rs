@@ -319,6 +319,9 @@ impl Driver {
         let Some(mut link) = self.link.take() else {
             return Poll::Pending;
         };
+        if link.poll_evicted(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
         let mut happened = false;
         if self.unsent
             && let Poll::Ready(sent) = link.poll_flush(cx)
@@ -408,14 +411,14 @@ impl Driver {
     /// Gives the link what the session has written.
     fn transmit(&mut self) {
         let now = self.now;
+        let known = self.known.as_ref().filter(|_| self.greets);
+        let agent = known.map(|known| self.holder(known.session.identity()));
         let Some(link) = &mut self.link else {
             return;
         };
-        if std::mem::take(&mut self.greets)
-            && let Some(known) = &self.known
-        {
-            let agent = &known.session.identity().agent;
-            link.welcome(agent, self.settings.max_line);
+        if let Some((agent, class)) = agent {
+            self.greets = false;
+            link.welcome((&agent, class), self.settings.max_line);
         }
         let mut bytes = 0_u64;
         while link.has_room() {
@@ -501,6 +504,9 @@ impl Driver {
         if let Some(mut link) = self.link.take() {
             let now = self.host.inner.clock.now();
             let close = std::future::poll_fn(|cx| {
+                if link.poll_evicted(cx).is_ready() {
+                    return Poll::Ready(Ok(()));
+                }
                 loop {
                     while link.has_room() {
                         let Some(message) = self.session.poll_transmit(now) else {

@@ -1,6 +1,6 @@
 //! A host: its plugins, its limits, and the connections it serves.
 
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use a2e_session::{Failure, HostSession, Limits, failures};
@@ -15,7 +15,7 @@ use crate::approvals::Approvals;
 use crate::auth::{Authenticator, Open, Owner, Source};
 use crate::buffers;
 use crate::clock::{Clock, system_random};
-use crate::connections::{ConnectionSlot, Connections, EXTRA_CONNECTIONS};
+use crate::connections::{ConnectionSlot, Connections, EXTRA_CONNECTIONS, LinkSlot};
 use crate::decision::Counters;
 use crate::driver::{Command, Driver};
 use crate::idempotency::IdempotencyCaches;
@@ -346,7 +346,7 @@ impl Host {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         source: Source,
     ) -> std::io::Result<()> {
-        self.serve_accepted(stream, source, Weak::new()).await
+        self.serve_accepted(stream, source, None).await
     }
 
     /// Serves a connection that a listener has accepted, if there is a slot, and its session.
@@ -354,8 +354,13 @@ impl Host {
         &self,
         mut stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         source: Source,
-        slot: Weak<ConnectionSlot>,
+        slot: Option<Arc<ConnectionSlot>>,
     ) -> std::io::Result<()> {
+        if let Some(slot) = &slot
+            && slot.serve(std::future::ready(())).await.is_none()
+        {
+            return Ok(());
+        }
         let admission = match self.admit(source) {
             Ok(admission) => admission,
             Err(full) => {
@@ -369,7 +374,7 @@ impl Host {
             }
         };
         let settings = self.settings();
-        let link = Bytes::new(stream, settings.max_line_before(), slot);
+        let link = Bytes::new(stream, settings.max_line_before(), LinkSlot::new(slot));
         let span = session_span(source);
         let driver = self.driver(settings, source, admission);
         driver.run(Some(Box::new(link))).instrument(span).await

@@ -16,8 +16,9 @@ use std::time::Duration;
 use a2e_wire::LineTooLong;
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -132,52 +133,67 @@ impl HttpServer {
         let service = service_fn(|request: Request<Incoming>| {
             let visitor = &visitor;
             Box::pin(async move {
-                let is_last = !visitor.is_admitted || is_chunked(&request);
+                let (parts, mut body) = request.into_parts();
+                let is_last = !visitor.is_admitted || is_chunked(&parts.headers);
                 let mut response = match visitor.is_admitted {
-                    true => self.answer(request, visitor).await?,
+                    true => self.answer(parts, &mut body, visitor).await?,
                     false => refuse(Full::Source),
                 };
-                if is_last {
+                if is_last || !body.is_end_stream() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
                 }
                 Ok::<_, hyper::Error>(response)
             })
         });
-        http1::Builder::new()
+        let mut connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD)
             .max_headers(64)
             .max_buf_size(16 * 1024)
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades()
-            .await
+            .serve_connection(TokioIo::new(stream), service);
+        let ended = (&mut connection).await;
+        let http1::Parts { io, read_buf, .. } = connection.into_parts();
+        let mut stream = io.into_inner();
+        let source = Source::Address(visitor.connection.peer.ip());
+        // Boxed, so that a connection that has not ended does not keep the space.
+        match (&ended, visitor.into_websocket()) {
+            (Ok(()), Some(session)) => {
+                let stream = (stream, read_buf);
+                Box::pin(ws::serve(&self.host, stream, source, session)).await;
+            }
+            // It had its time.
+            (Err(error), _) if error.is_timeout() => {}
+            _ => Box::pin(net::close(&mut stream, net::DiscardLimits::default())).await,
+        }
+        ended
     }
 
     async fn answer(
         &self,
-        request: Request<Incoming>,
+        parts: Parts,
+        body: &mut Incoming,
         visitor: &Visitor,
     ) -> Result<Response<Answer>, hyper::Error> {
         let connection = visitor.connection;
         let allowed = {
             let guard = self.guard.read().unwrap_or_else(PoisonError::into_inner);
-            guard.check(request.headers(), connection.local)
+            guard.check(&parts.headers, connection.local)
         };
         if let Err(refusal) = allowed {
             return Ok(refusal.response());
         }
-        if let Some(route) = self.route_of(request.uri().path()) {
-            return self.take_route(route, request, visitor).await;
+        if let Some(route) = self.route_of(parts.uri.path()) {
+            return self.take_route(route, (parts, body), visitor).await;
         }
         let source = Source::Address(connection.peer.ip());
-        let known = match (request.method(), request.uri().path()) {
+        let headers = &parts.headers;
+        let known = match (&parts.method, parts.uri.path()) {
             (&Method::POST, "/session") => return Ok(self.new_session(source)),
-            (&Method::POST, "/send") => return self.send(request, visitor).await,
-            (&Method::GET, "/stream") => return Ok(self.stream(request.headers(), visitor)),
+            (&Method::POST, "/send") => return self.send(headers, body, visitor).await,
+            (&Method::GET, "/stream") => return Ok(self.stream(headers, visitor)),
             (&Method::GET, "/ws") => {
-                let slot = visitor.visit.slot();
-                return Ok(ws::upgrade(&self.host, request, source, slot));
+                return Ok(ws::upgrade(&self.host, headers, source, visitor));
             }
             (&Method::GET | &Method::HEAD, "/health") => {
                 return Ok(json(StatusCode::OK, r#"{"status":"ok"}"#));
@@ -185,7 +201,7 @@ impl HttpServer {
             (&Method::GET | &Method::HEAD, "/healthz") => return Ok(text("ok\n")),
             (&Method::GET | &Method::HEAD, "/readyz") => return Ok(self.ready()),
             (&Method::GET | &Method::HEAD, "/metrics") => {
-                return Ok(self.metrics(&request, connection).await);
+                return Ok(self.metrics(headers, connection).await);
             }
             (_, path) => PATHS.contains(&path),
         };
@@ -218,17 +234,18 @@ impl HttpServer {
 
     async fn send(
         &self,
-        request: Request<Incoming>,
+        headers: &HeaderMap,
+        body: &mut Incoming,
         visitor: &Visitor,
     ) -> Result<Response<Answer>, hyper::Error> {
-        let mailbox = match self.mailbox(request.headers()) {
+        let mailbox = match self.mailbox(headers) {
             Ok(mailbox) => mailbox,
             Err(missing) => return Ok(missing.response()),
         };
         mailbox.visited(&visitor.visit);
         let limit = mailbox.max_line();
         let mut arriving = Arc::clone(&mailbox).receive();
-        let line = read(request.into_body(), limit, |bytes| arriving.add(bytes));
+        let line = read(body, limit, |bytes| arriving.add(bytes));
         let Ok(line) = tokio::time::timeout(BODY, line).await else {
             let text = "the body did not come in time";
             return Ok(detail(StatusCode::REQUEST_TIMEOUT, text));
@@ -301,8 +318,8 @@ impl Missing {
 
 /// Whether a request says its length by chunks. It may have said it twice (RFC 9112 §6.1), to make what
 /// is behind it look like another request, so it is the last of its connection.
-fn is_chunked(request: &Request<Incoming>) -> bool {
-    request.headers().contains_key(header::TRANSFER_ENCODING)
+fn is_chunked(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::TRANSFER_ENCODING)
 }
 
 impl Mailboxes {
@@ -321,7 +338,7 @@ const PATHS: [&str; 8] = [
 
 /// Reads a body: a line, or that it is too long; nothing if it goes on and on. What is kept of it is counted.
 async fn read(
-    mut body: Incoming,
+    body: &mut Incoming,
     limit: usize,
     mut count: impl FnMut(usize),
 ) -> Result<Option<Result<Bytes, LineTooLong>>, hyper::Error> {
@@ -331,7 +348,7 @@ async fn read(
         let Ok(data) = frame?.into_data() else {
             continue;
         };
-        let is_whole = line.is_empty() && hyper::body::Body::is_end_stream(&body);
+        let is_whole = line.is_empty() && body.is_end_stream();
         size = size.saturating_add(data.len());
         if is_whole && size <= limit {
             count(data.len());

@@ -8,8 +8,10 @@ use std::task::{Context, Poll};
 
 use a2e_session::Transmit;
 use a2e_wire::LineTooLong;
+use base::Class;
 
 use crate::auth::Source;
+use crate::slots::Holder;
 
 pub(crate) use bytes::Bytes;
 pub(crate) use local::Local;
@@ -45,8 +47,13 @@ pub(crate) trait Link: Send {
     /// Whether it takes more messages now.
     fn has_room(&self) -> bool;
 
+    /// Waits until its connection has to give way to another.
+    fn poll_evicted(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
     /// The peer has shaken hands as this agent: its lines may be so long from now on.
-    fn welcome(&mut self, agent: &str, max_line: usize);
+    fn welcome(&mut self, agent: (&Holder, Class), max_line: usize);
 
     /// Sends what was taken; ready when all of it is sent.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;

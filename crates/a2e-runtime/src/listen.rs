@@ -11,7 +11,7 @@ use base::LogLimit;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::auth::Source;
-use crate::connections::{ConnectionSlot, Connections, Evictable};
+use crate::connections::{ConnectionSlot, Connections};
 use crate::host::Host;
 use crate::http::{Connection, HttpServer};
 use crate::link::Local;
@@ -25,6 +25,12 @@ const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// What is spoken, for peers that speak HTTP without TLS.
+const HTTP: &str = "This port speaks A2E over TLS. Use https:// or wss://.\n";
+const NDJSON: &str = "This port speaks A2E as NDJSON over TLS, not HTTP.\n";
+
+type TlsStream = tokio_rustls::server::TlsStream<TcpStream>;
+
 /// Connections that cannot be accepted, and those that are closed.
 static REFUSED: LogLimit = LogLimit::new(1, Duration::from_secs(10));
 static CLOSED: LogLimit = LogLimit::new(1, Duration::from_secs(10));
@@ -37,11 +43,10 @@ pub async fn serve_tcp(host: Host, listener: TcpListener, tls: Option<Tls>) {
         let (host, tls) = (host.clone(), tls.clone());
         tokio::spawn(async move {
             stream.set_nodelay(true)?;
-            let (stream, slot) = Evictable::new(stream, slot);
             match tls {
                 // Boxed, so that a connection without TLS does not take the space of one with it.
                 Some(tls) => Box::pin(serve_secure(host, stream, tls, (source, slot))).await,
-                None => host.serve_accepted(stream, source, slot).await,
+                None => host.serve_accepted(stream, source, Some(slot)).await,
             }
         });
     }
@@ -49,17 +54,20 @@ pub async fn serve_tcp(host: Host, listener: TcpListener, tls: Option<Tls>) {
 
 async fn serve_secure(
     host: Host,
-    stream: Evictable<TcpStream>,
+    stream: TcpStream,
     tls: Tls,
-    (source, slot): (Source, Weak<ConnectionSlot>),
+    (source, slot): (Source, Arc<ConnectionSlot>),
 ) -> io::Result<()> {
     // Shaking hands for TLS counts as what it is on the way to.
     let Some(newcomer) = host.newcomer(source) else {
         return Ok(());
     };
-    let stream = secure(&tls, stream).await?;
+    let secured = slot.serve(secure(&tls, stream, NDJSON)).await;
     drop(newcomer);
-    host.serve_accepted(stream, source, slot).await
+    match secured.transpose()?.flatten() {
+        Some(stream) => host.serve_accepted(stream, source, Some(slot)).await,
+        None => Ok(()),
+    }
 }
 
 /// Serves NDJSON over a Unix socket. It does not end by itself.
@@ -69,8 +77,8 @@ pub async fn serve_unix(host: Host, listener: UnixListener) {
         let (stream, source, slot) = accepted.await;
         let host = host.clone();
         tokio::spawn(async move {
-            let (stream, slot) = Evictable::new(Local::new(stream)?, slot);
-            host.serve_accepted(stream, source, slot).await
+            let stream = Local::new(stream)?;
+            host.serve_accepted(stream, source, Some(slot)).await
         });
     }
 }
@@ -87,7 +95,9 @@ pub async fn serve_http(server: HttpServer, listener: TcpListener, tls: Option<T
         }
         let (server, tls) = (server.clone(), tls.clone());
         tokio::spawn(async move {
-            if let Err(error) = serve_one(&server, (stream, slot), tls, newcomer).await {
+            let counted = (newcomer, Arc::downgrade(&slot));
+            let served = slot.serve(serve_one(&server, stream, tls, counted));
+            if let Some(Err(error)) = served.await {
                 tracing::debug!(%error, "an HTTP connection broke");
             }
         });
@@ -131,34 +141,44 @@ fn is_socket(path: &Path) -> bool {
 
 async fn serve_one(
     server: &HttpServer,
-    (stream, slot): (TcpStream, Arc<ConnectionSlot>),
+    stream: TcpStream,
     tls: Option<Tls>,
-    newcomer: Option<Newcomer>,
+    counted: (Option<Newcomer>, Weak<ConnectionSlot>),
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
     let connection = Connection {
         peer: stream.peer_addr()?,
         local: stream.local_addr()?,
     };
-    let (stream, slot) = Evictable::new(stream, slot);
-    let counted = (newcomer, slot);
     match tls {
+        // Boxed, so that a connection without TLS does not take the space of one with it.
         Some(tls) => {
-            let stream = secure(&tls, stream).await?;
-            server.serve_accepted(stream, connection, counted).await?;
+            if let Some(stream) = Box::pin(secure(&tls, stream, HTTP)).await? {
+                Box::pin(server.serve_accepted(stream, connection, counted)).await?;
+            }
         }
         None => server.serve_accepted(stream, connection, counted).await?,
     }
     Ok(())
 }
 
-async fn secure(
-    tls: &Tls,
-    stream: Evictable<TcpStream>,
-) -> io::Result<tokio_rustls::server::TlsStream<Evictable<TcpStream>>> {
+/// Shakes hands for TLS; with a peer that speaks HTTP without it, nothing comes of that but an answer.
+async fn secure(tls: &Tls, stream: TcpStream, text: &str) -> io::Result<Option<TlsStream>> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    let accepted = tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream));
-    accepted.await.map_err(late)?
+    let accepted = async {
+        match net::is_plain_http(&stream).await? {
+            true => Ok(Err(stream)),
+            false => tls.accept(stream).await.map(Ok),
+        }
+    };
+    let accepted = tokio::time::timeout(TLS_HANDSHAKE, accepted);
+    match accepted.await.map_err(late)?? {
+        Ok(stream) => Ok(Some(stream)),
+        Err(plain) => {
+            net::refuse_plain_http(plain, text, net::DiscardLimits::default()).await;
+            Ok(None)
+        }
+    }
 }
 
 async fn accept_tcp(listener: &TcpListener) -> io::Result<(TcpStream, Source)> {
@@ -193,7 +213,7 @@ async fn accept<T, F: Future<Output = io::Result<(T, Source)>>>(
                 continue;
             }
         };
-        if let Some(slot) = connections.admit(source).await {
+        if let Some(slot) = connections.admit(source) {
             return (connection, source, slot);
         }
         if let Some(more) = CLOSED.admit(Instant::now()) {

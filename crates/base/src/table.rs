@@ -162,6 +162,13 @@ impl<H: Ord + Clone, K: Ord + Clone, V> Table<H, K, V> {
         self.quota.held(holder, class)
     }
 
+    /// How many entries the holder of a class has that has the most of those that may be evicted.
+    #[must_use]
+    pub fn most_evictable(&self, class: Class) -> usize {
+        let heaviest = self.heaviest.get(&class).and_then(BTreeSet::last);
+        heaviest.map_or(0, |(most, ..)| *most)
+    }
+
     /// Which entry gives way to a new one.
     fn victim(&self, holder: &H, class: Class, exceeded: Exceeded) -> Option<K> {
         match exceeded {
@@ -351,8 +358,10 @@ mod tests {
         let full =
             |table: &mut Table<u8, u32, ()>| table.evict(&9, Class::Stranger, Exceeded::Total);
         assert_eq!(full(&mut table), Some((2, ())));
+        assert_eq!(table.most_evictable(Class::Stranger), 1);
         table.set_in_use(&1, true);
         assert_eq!(full(&mut table), Some((3, ())));
+        assert_eq!(table.most_evictable(Class::Stranger), 0);
         assert_eq!(full(&mut table), None);
         assert_eq!(keys(&table), [1, 4]);
     }

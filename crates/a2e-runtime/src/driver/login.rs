@@ -105,7 +105,7 @@ impl Driver {
     }
 
     /// Who holds the session of an agent.
-    fn holder(&self, identity: &Identity) -> (Holder, Class) {
+    pub(super) fn holder(&self, identity: &Identity) -> (Holder, Class) {
         let is_required = self.settings.authenticator.required();
         Holder::of(identity, self.source, is_required)
     }
@@ -383,7 +383,10 @@ const LAST_WORD: Duration = Duration::from_secs(10);
 /// Writes what a link has taken and closes it, without anybody waiting for that.
 fn close(mut link: Box<dyn Link>) {
     tokio::spawn(async move {
-        let close = std::future::poll_fn(|cx| link.poll_close(cx));
+        let close = std::future::poll_fn(|cx| match link.poll_evicted(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => link.poll_close(cx),
+        });
         let _ = tokio::time::timeout(LAST_WORD, close).await;
     });
 }

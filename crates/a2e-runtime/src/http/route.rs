@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 
 use super::body::Answer;
@@ -14,6 +15,7 @@ use super::visit::Visitor;
 use super::{BODY, HttpServer, bearer, detail, read};
 use crate::auth::{Identity, Login, Source};
 use crate::plugin::BoxFuture;
+use crate::slots::Holder;
 
 /// Serves a path beside A2E's own, as another protocol's endpoint.
 ///
@@ -76,21 +78,22 @@ impl HttpServer {
     pub(super) async fn take_route(
         &self,
         route: &dyn Route,
-        request: Request<Incoming>,
+        (parts, body): (Parts, &mut Incoming),
         visitor: &Visitor,
     ) -> Result<Response<Answer>, hyper::Error> {
         let source = Source::Address(visitor.connection.peer.ip());
         let login = Login {
             agent_id: "http".into(),
-            auth_token: bearer(request.headers()).unwrap_or_default().to_owned(),
+            auth_token: bearer(&parts.headers).unwrap_or_default().to_owned(),
             resume: None,
         };
         let settings = self.host.settings();
         let Ok(identity) = settings.authenticator.authenticate(&login, source).await else {
             return Ok(unauthorized());
         };
-        visitor.visit.assign(&identity.agent);
-        let (parts, body) = request.into_parts();
+        let is_required = settings.authenticator.required();
+        let (agent, class) = Holder::of(&identity, source, is_required);
+        visitor.visit.assign(&agent, class);
         let Ok(body) = tokio::time::timeout(BODY, read(body, settings.max_line, |_| {})).await
         else {
             let text = "the body did not come in time";

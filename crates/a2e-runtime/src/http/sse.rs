@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use a2e_session::Transmit;
 use a2e_wire::LineTooLong;
+use base::Class;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
@@ -17,6 +18,7 @@ use super::Mailboxes;
 use super::visit::Visit;
 use crate::auth::Source;
 use crate::link::{Link, Reader, Received};
+use crate::slots::Holder;
 
 /// What HTTP requests and the session's task share.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ pub(super) struct Mailbox {
     /// The longest line that is taken.
     max_line: AtomicUsize,
     /// The agent, when it is known; set under the lock of `outbound`.
-    agent: OnceLock<String>,
+    agent: OnceLock<(Holder, Class)>,
 }
 
 /// Lines on their way to the session.
@@ -160,14 +162,14 @@ impl Mailbox {
     /// A connection serves the session, and is a newcomer's no longer than that is.
     pub(super) fn visited(&self, visit: &Visit) {
         match self.agent.get() {
-            Some(agent) => visit.assign(agent),
+            Some((agent, class)) => visit.assign(agent, *class),
             None => self.count(&mut self.lock(), visit),
         }
     }
 
     fn count(&self, outbound: &mut Outbound, visit: &Visit) {
-        if let Some(agent) = self.agent.get() {
-            visit.assign(agent);
+        if let Some((agent, class)) = self.agent.get() {
+            visit.assign(agent, *class);
         } else if outbound.visits.len() < VISITS && !outbound.visits.contains(visit) {
             outbound.visits.push(visit.clone());
         }
@@ -309,13 +311,13 @@ impl Link for SseLink {
         }
     }
 
-    fn welcome(&mut self, agent: &str, max_line: usize) {
+    fn welcome(&mut self, (agent, class): (&Holder, Class), max_line: usize) {
         self.mailbox.max_line.store(max_line, Ordering::Relaxed);
         let mut outbound = self.mailbox.lock();
         for visit in std::mem::take(&mut outbound.visits) {
-            visit.assign(agent);
+            visit.assign(agent, class);
         }
-        let _ = self.mailbox.agent.set(agent.to_owned());
+        let _ = self.mailbox.agent.set((agent.clone(), class));
     }
 
     fn bytes(&self) -> usize {

@@ -1,10 +1,14 @@
 //! Who asks over an HTTP connection.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use base::Class;
 
 use super::Connection;
-use crate::connections::ConnectionSlot;
+use crate::connections::{ConnectionSlot, LinkSlot};
+use crate::host::Admission;
 use crate::newcomers::Newcomer;
+use crate::slots::Holder;
 
 /// A connection, which counts as a newcomer's until it serves a session whose agent is known.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +27,8 @@ pub(super) struct Visitor {
     /// Whether there was a place for it; nothing is answered otherwise.
     pub(super) is_admitted: bool,
     pub(super) visit: Visit,
+    /// The session that begins over the connection when it has become a WebSocket.
+    websocket: OnceLock<Admission>,
 }
 
 impl Visitor {
@@ -39,7 +45,20 @@ impl Visitor {
                 newcomer: Mutex::new(newcomer),
                 slot,
             })),
+            websocket: OnceLock::new(),
         }
+    }
+
+    /// The connection becomes a WebSocket once this request is answered.
+    pub(super) fn upgrade(&self, admission: Admission) {
+        let _ = self.websocket.set(admission);
+    }
+
+    /// The session to begin, if the connection has become a WebSocket.
+    pub(super) fn into_websocket(self) -> Option<(Admission, LinkSlot)> {
+        let slot = self.visit.0.slot.upgrade();
+        let admission = self.websocket.into_inner()?;
+        Some((admission, LinkSlot::new(slot)))
     }
 }
 
@@ -51,16 +70,11 @@ impl PartialEq for Visit {
 
 impl Visit {
     /// It is an agent's, and a newcomer's no longer.
-    pub(super) fn assign(&self, agent: &str) {
+    pub(super) fn assign(&self, agent: &Holder, class: Class) {
         let newcomer = self.0.newcomer.lock();
         *newcomer.unwrap_or_else(PoisonError::into_inner) = None;
         if let Some(slot) = self.0.slot.upgrade() {
-            slot.assign(agent);
+            slot.assign(agent, class);
         }
-    }
-
-    /// The slot of the connection, if a listener has accepted it.
-    pub(super) fn slot(&self) -> Weak<ConnectionSlot> {
-        Weak::clone(&self.0.slot)
     }
 }

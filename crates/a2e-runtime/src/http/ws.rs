@@ -3,17 +3,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::Weak;
 use std::task::{Context, Poll, ready};
 
 use a2e_session::Transmit;
 use a2e_wire::LineTooLong;
+use base::Class;
 use futures_util::{Sink, Stream};
-use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::upgrade::Upgraded;
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::CapacityError;
@@ -22,18 +19,19 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, Utf8Bytes};
 
 use super::body::Answer;
+use super::visit::Visitor;
 use super::{detail, refuse};
 use crate::auth::Source;
-use crate::connections::ConnectionSlot;
+use crate::connections::LinkSlot;
 use crate::host::{Admission, Host};
 use crate::link::{Link, Reader, Received};
+use crate::slots::Holder;
 
 /// Messages over a WebSocket.
-struct WsLink {
-    socket: WebSocketStream<Rationed<TokioIo<Upgraded>>>,
+struct WsLink<S> {
+    socket: WebSocketStream<Rationed<S>>,
     max_line: usize,
-    /// The slot of the connection, if a listener has accepted it.
-    slot: Weak<ConnectionSlot>,
+    slot: LinkSlot,
     queued: VecDeque<Utf8Bytes>,
     queued_bytes: usize,
     /// Bytes that the library may not have written.
@@ -46,14 +44,13 @@ struct WsLink {
 /// How much is gathered before it is written.
 const CHUNK: usize = 16 * 1024;
 
-/// Answers a request to speak WebSocket, and begins a session over it.
+/// Answers a request to speak WebSocket; a session begins over it once the answer is sent.
 pub(super) fn upgrade(
     host: &Host,
-    mut request: Request<Incoming>,
+    headers: &HeaderMap,
     source: Source,
-    slot: Weak<ConnectionSlot>,
+    visitor: &Visitor,
 ) -> Response<Answer> {
-    let headers = request.headers();
     let is_upgrade = has_word(headers, header::CONNECTION, "upgrade")
         && has_word(headers, header::UPGRADE, "websocket");
     let version = headers.get(header::SEC_WEBSOCKET_VERSION);
@@ -81,14 +78,7 @@ pub(super) fn upgrade(
         Ok(admission) => admission,
         Err(full) => return refuse(full),
     };
-    let upgraded = hyper::upgrade::on(&mut request);
-    let host = host.clone();
-    tokio::spawn(async move {
-        match upgraded.await {
-            Ok(upgraded) => serve(&host, upgraded, (source, slot), admission).await,
-            Err(error) => tracing::debug!(%error, "a WebSocket did not come about"),
-        }
-    });
+    visitor.upgrade(admission);
     let mut response = Response::new(Answer::whole(String::new()));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
@@ -98,11 +88,12 @@ pub(super) fn upgrade(
     response
 }
 
-async fn serve(
+/// Begins a session over a connection that has become a WebSocket, of which these bytes are read.
+pub(super) async fn serve(
     host: &Host,
-    upgraded: Upgraded,
-    (source, slot): (Source, Weak<ConnectionSlot>),
-    admission: Admission,
+    (stream, read): (impl AsyncRead + AsyncWrite + Send + Unpin + 'static, Bytes),
+    source: Source,
+    (admission, slot): (Admission, LinkSlot),
 ) {
     let settings = host.settings();
     let max_line = settings.max_line;
@@ -115,11 +106,12 @@ async fn serve(
         .max_frame_size(Some(most));
     let max_line = settings.max_line_before();
     let stream = Rationed {
-        stream: TokioIo::new(upgraded),
+        stream,
         left: Some(ration(max_line)),
         unread: 0,
     };
-    let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+    let socket =
+        WebSocketStream::from_partially_read(stream, read.into(), Role::Server, Some(config)).await;
     let link = WsLink {
         socket,
         max_line,
@@ -138,7 +130,7 @@ const fn ration(max_line: usize) -> usize {
     max_line.saturating_mul(2).saturating_add(CHUNK)
 }
 
-impl WsLink {
+impl<S: AsyncRead + AsyncWrite + Unpin> WsLink<S> {
     fn take(&mut self, text: &[u8], reader: &mut dyn Reader) {
         let limit = self.max_line;
         let left = &mut self.socket.get_mut().left;
@@ -149,7 +141,7 @@ impl WsLink {
     }
 }
 
-impl Link for WsLink {
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for WsLink<S> {
     fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
@@ -216,10 +208,12 @@ impl Link for WsLink {
         }
     }
 
-    fn welcome(&mut self, agent: &str, max_line: usize) {
-        if let Some(slot) = self.slot.upgrade() {
-            slot.assign(agent);
-        }
+    fn poll_evicted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.slot.poll_evicted(cx)
+    }
+
+    fn welcome(&mut self, (agent, class): (&Holder, Class), max_line: usize) {
+        self.slot.assign(agent, class);
         self.max_line = max_line;
         self.socket.get_mut().left = None;
     }

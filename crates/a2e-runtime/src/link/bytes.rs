@@ -3,24 +3,24 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::sync::Weak;
 use std::task::{Context, Poll, ready};
 
 use a2e_session::Transmit;
 use a2e_wire::Framer;
+use base::Class;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Link, Reader, Received};
 use crate::auth::Source;
-use crate::connections::ConnectionSlot;
+use crate::connections::LinkSlot;
+use crate::slots::Holder;
 
 /// Lines over a stream of bytes.
 #[derive(Debug)]
 pub(crate) struct Bytes<S> {
     stream: S,
     framer: Framer,
-    /// The slot of the connection, if a listener has accepted it.
-    slot: Weak<ConnectionSlot>,
+    slot: LinkSlot,
     output: Vec<u8>,
     /// How much of `output` is written.
     written: usize,
@@ -35,7 +35,7 @@ const CHUNK: usize = 16 * 1024;
 const GATHERED: usize = 64 * 1024;
 
 impl<S> Bytes<S> {
-    pub(crate) const fn new(stream: S, max_line: usize, slot: Weak<ConnectionSlot>) -> Self {
+    pub(crate) const fn new(stream: S, max_line: usize, slot: LinkSlot) -> Self {
         Self {
             stream,
             framer: Framer::new(max_line),
@@ -85,11 +85,13 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Link for Bytes<S> {
         self.output.push(b'\n');
     }
 
-    fn welcome(&mut self, agent: &str, max_line: usize) {
+    fn poll_evicted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.slot.poll_evicted(cx)
+    }
+
+    fn welcome(&mut self, (agent, class): (&Holder, Class), max_line: usize) {
         self.framer.set_max_line(max_line);
-        if let Some(slot) = self.slot.upgrade() {
-            slot.assign(agent);
-        }
+        self.slot.assign(agent, class);
     }
 
     fn transport(&self, source: Source) -> &'static str {

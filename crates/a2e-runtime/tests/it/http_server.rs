@@ -1,16 +1,23 @@
 //! What is particular to the host's HTTP side, by peers that speak bytes.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use a2e_runtime::{Guard, Host, HttpServer, serve_http};
+use a2e_runtime::demo::Demo;
+use a2e_runtime::{BoxFuture, Guard, Guest, Host, HttpServer, Route, serve_http, serve_tcp};
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
+use http_body_util::combinators::BoxBody;
+use hyper::{Request, Response};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use crate::support::{demo, handshake};
+use crate::support::{certificate, demo, handshake};
 
 async fn connect(host: &Host) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -144,5 +151,142 @@ async fn two_lengths() {
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(answer.contains("connection: close"), "{answer}");
+    }
+}
+
+/// Answers nothing, and says when it is asked.
+struct Silent(mpsc::UnboundedSender<()>);
+
+impl Route for Silent {
+    fn path(&self) -> &'static str {
+        "/silent"
+    }
+
+    fn answer(
+        &self,
+        _: Request<Bytes>,
+        _: Guest,
+    ) -> BoxFuture<'_, Response<BoxBody<Bytes, Infallible>>> {
+        self.0.send(()).unwrap();
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A connection that gives way ends, even if nothing is read from it or written to it: a byte of the next
+/// request has come, and this one is not answered yet.
+#[tokio::test]
+async fn an_evicted_connection_ends_while_its_request_is_served() {
+    let (asked, mut arrived) = mpsc::unbounded_channel();
+    let host = Host::builder()
+        .plugin(Demo::default())
+        .max_connections(4)
+        .build();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = HttpServer::new(host, Guard::default()).route(Arc::new(Silent(asked)));
+    tokio::spawn(serve_http(server, listener, None));
+    let mut all = Vec::new();
+    // Half of the connections are this agent's.
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /silent HTTP/1.1\r\nHost: {address}\r\n\r\nG");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        arrived.recv().await.unwrap();
+        all.push(stream);
+    }
+    let mut answer = Vec::new();
+    let _ = all[0].read_to_end(&mut answer).await;
+    assert_eq!(answer, b"");
+}
+
+/// A peer that writes its whole body before it reads, reads why it is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_body_first_reads_the_refusal() {
+    const MIB: usize = 1024 * 1024;
+    let host = demo().max_line(1024).build();
+    let to = "POST /send HTTP/1.1\r\nX-Session-Id: none\r\n";
+    for (head, bytes, status) in [
+        ("POST /none HTTP/1.1\r\n", MIB, "404"),
+        ("POST /health HTTP/1.1\r\n", 12 * MIB, "405"),
+        ("POST /send HTTP/1.1\r\n", MIB, "400"),
+        (to, MIB, "404"),
+        (
+            "POST /send HTTP/1.1\r\nOrigin: http://evil.example\r\n",
+            MIB,
+            "403",
+        ),
+    ] {
+        // A reset comes only sometimes before the response is read.
+        for _ in 0..20 {
+            let mut stream = connect(&host).await;
+            let name = stream.peer_addr().unwrap();
+            let head = format!("{head}Host: {name}\r\nContent-Length: {bytes}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.write_all(&vec![b'7'; bytes]).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status}")),
+                "{answer}"
+            );
+            assert!(answer.contains("connection: close"), "{answer}");
+        }
+    }
+}
+
+/// Of a line that is far too long not all is read before it is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn far_too_long_a_line_is_refused() {
+    const BYTES: usize = 72 * 1024 * 1024;
+    let mut stream = connect(&demo().build()).await;
+    let name = stream.peer_addr().unwrap();
+    let begin = format!("POST /session HTTP/1.1\r\nHost: {name}\r\nContent-Length: 0\r\n\r\n");
+    stream.write_all(begin.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\"}") {
+        answer.push(stream.read_u8().await.unwrap());
+    }
+    let answer = String::from_utf8(answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let session: Value = serde_json::from_str(body).unwrap();
+    let id = session["session_id"].as_str().unwrap();
+    let send = format!(
+        "POST /send HTTP/1.1\r\nHost: {name}\r\nX-Session-Id: {id}\r\nContent-Length: {BYTES}\r\n\r\n"
+    );
+    stream.write_all(send.as_bytes()).await.unwrap();
+    stream.write_all(&vec![b'7'; BYTES]).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+/// Where TLS is spoken a peer that speaks HTTP without it learns what is.
+#[tokio::test]
+async fn plain_http_learns_that_tls_is_spoken() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tls, _) = certificate(folder.path());
+    let host = demo().build();
+    for is_http in [true, false] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (host, tls) = (host.clone(), Some(tls.clone()));
+        let said = match is_http {
+            true => {
+                let server = HttpServer::new(host, Guard::default());
+                tokio::spawn(serve_http(server, listener, tls));
+                "This port speaks A2E over TLS"
+            }
+            false => {
+                tokio::spawn(serve_tcp(host, listener, tls));
+                "This port speaks A2E as NDJSON over TLS"
+            }
+        };
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /health HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+        assert!(answer.contains(said), "{answer}");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, TOKEN, TRANSPORTS, Wire, demo, handshake};
+use crate::support::{Place, TOKEN, TRANSPORTS, Transport, Wire, demo, handshake};
 
 /// A connection on which a handshake was answered.
 async fn begin(place: &Place, hello: &Value) -> (Wire, Value) {
@@ -77,5 +77,33 @@ async fn detached_sessions_give_way_to_new_ones_of_their_agent() {
         assert_eq!(answer["resumed"], true, "{transport:?}");
         let ping = json!({"type": "ping", "id": "p"});
         assert_eq!(connected.ask(&ping).await["type"], "pong", "{transport:?}");
+    }
+}
+
+/// Past its share of the connections an agent's oldest ends, and its session can be resumed.
+#[tokio::test]
+async fn an_agents_oldest_connection_gives_way_to_its_newest() {
+    for transport in [
+        Transport::Tcp,
+        Transport::Tls,
+        Transport::Unix,
+        Transport::WebSocket,
+    ] {
+        // Half of them are one agent's.
+        let place = transport.place(&demo().max_connections(4).build()).await;
+        let (mut oldest, first) = begin(&place, &handshake()).await;
+        let (mut second, _) = begin(&place, &handshake()).await;
+        let (mut newest, _) = begin(&place, &handshake()).await;
+        assert!(
+            !matches!(oldest.0.next().await, Ok(Some(_))),
+            "{transport:?}"
+        );
+        let ping = json!({"type": "ping", "id": "p"});
+        for wire in [&mut second, &mut newest] {
+            assert_eq!(wire.ask(&ping).await["type"], "pong", "{transport:?}");
+        }
+        drop(second);
+        let (_, answer) = begin(&place, &resume(&first["session_id"])).await;
+        assert_eq!(answer["resumed"], true, "{transport:?} {answer}");
     }
 }

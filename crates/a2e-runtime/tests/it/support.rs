@@ -195,7 +195,7 @@ pub(crate) fn handshake() -> Value {
 }
 
 /// A certificate for this machine, and the trust in it.
-fn certificate(folder: &std::path::Path) -> (Tls, Roots) {
+pub(crate) fn certificate(folder: &std::path::Path) -> (Tls, Roots) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".into()]).unwrap();
     let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
     std::fs::write(&certificate, made.cert.pem()).unwrap();

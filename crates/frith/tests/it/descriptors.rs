@@ -76,6 +76,45 @@ fn silent_connections_leave_descriptors_to_the_operator_and_to_agents() {
     drop(all);
 }
 
+/// Agents have filled the table with connections over which they have shaken hands. The operator gets in over
+/// each listener, and so does another agent.
+#[test]
+fn connections_of_agents_leave_room_for_the_operator_and_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start_with_open_files(folder.path(), CONFIG, OPEN_FILES);
+    let token = |agent: &str| {
+        let (status, token, error) = at(&node, &["token", "new", agent]);
+        assert_eq!(status, 0, "{error}");
+        token.trim().to_owned()
+    };
+    let mut all = Vec::new();
+    for agent in ["ada", "bob", "eve"] {
+        let token = token(agent);
+        for _ in 0..6 {
+            let mut wire = node.wire();
+            let hello = json!({"type": "handshake/req", "id": "h", "agent_caps": ["tools"], "auth_token": token});
+            wire.say(&hello);
+            // The connection of an agent that has as many as each other is closed.
+            if let Some(answer) = wire.hear_of_killed() {
+                assert_eq!(answer["ok"], true);
+            }
+            all.push(wire);
+        }
+    }
+    let (status, out, error) = at(&node, &["status"]);
+    assert_eq!(status, 0, "{out}{error}");
+    let joe = token("joe");
+    for token in [&node.token, &joe] {
+        for host in [node.at("unix"), node.at("tcp"), node.at("http")] {
+            let call = ["call", "echo", r#"{"text":"hi"}"#, "--host", host];
+            let token = ["--token", token];
+            let (status, out, error) = at(&node, &[call.as_slice(), &token].concat());
+            assert_eq!(status, 0, "{host}: {out}{error}");
+        }
+    }
+    drop(all);
+}
+
 /// Processes of agents take descriptors that no limit of connections counts.
 #[test]
 fn the_operator_is_answered_while_processes_have_all_descriptors() {

@@ -44,6 +44,41 @@ fn curl_over_http() {
     agent(&["curl", node.at("http"), &node.token]);
 }
 
+/// Python's `http.client`, `requests` and curl write a whole body before they read. They learn why it is
+/// refused: without a credential, and at a path where there is nothing.
+#[test]
+fn clients_that_write_first_read_the_refusal() {
+    const MIB: usize = 1024 * 1024;
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "global_limits: {max_line: 1024}\n");
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'7'; 4 * MIB]).unwrap();
+    let script = testkit::workspace().join("conformance/oversize.py");
+    for (path, tries, bytes, status, word) in [
+        ("mcp", 20, 4 * MIB, "401", "Bearer"),
+        ("none", 20, 4 * MIB, "404", "nothing at this path"),
+    ] {
+        let url = format!("{}/{path}", node.at("http"));
+        let output = Command::new(testkit::python())
+            .arg(&script)
+            .args([&tries.to_string(), &bytes.to_string(), status, word, &url])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{path}: {output:?}");
+        for _ in 0..tries {
+            let output = Command::new("curl")
+                .args(["--silent", "--show-error", "--write-out", "%{http_code}"])
+                .args(["--header", "Expect:", "--data-binary"])
+                .arg(format!("@{}", body.display()))
+                .arg(&url)
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.ends_with(status), "{path}: {output:?}");
+        }
+    }
+}
+
 #[test]
 fn python_over_a_websocket() {
     let folder = tempfile::tempdir().unwrap();
