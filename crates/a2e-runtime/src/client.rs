@@ -30,7 +30,8 @@ use std::time::Duration;
 use a2e_session::{AgentConfig, AgentSession};
 use a2e_wire::messages::base::{AcceptedCapability, Ping};
 use a2e_wire::{
-    Body, Capability, Charset, DecodeError, Decoder, Message, MessageKind, Sender, SessionId,
+    Body, Capability, Charset, DecodeError, Decoder, Message, MessageId, MessageKind, Sender,
+    SessionId,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
@@ -49,7 +50,7 @@ pub(crate) use self::backpressure::PausedReading;
 
 use self::driver::Driver;
 use self::handlers::{Handlers, RequestHandler};
-use self::shared::{Open, Shared};
+use self::shared::Shared;
 use crate::clock::{Clock, system_random};
 use crate::plugin::BoxFuture;
 
@@ -239,16 +240,19 @@ impl Client {
         body: impl Into<Body<'static>>,
         options: CallOptions,
     ) -> Result<Message<'static>, ClientError> {
-        self.open(body.into(), options).await?.await
+        self.rpc_noted(body.into(), options, |_| ()).await
     }
 
-    /// Sends a request; awaited, what is returned waits for its response.
-    pub(crate) async fn open(
+    /// The same; `on_sent` is called with the id of the request before anything can come back, and must
+    /// not use the client.
+    pub(crate) async fn rpc_noted(
         &self,
         body: Body<'static>,
         options: CallOptions,
-    ) -> Result<Open<'_>, ClientError> {
-        self.handle.shared.call(body, options).await
+        on_sent: impl FnOnce(MessageId<'static>),
+    ) -> Result<Message<'static>, ClientError> {
+        let shared = &self.handle.shared;
+        shared.call(body, options, on_sent).await?.await
     }
 
     /// Asks whether the host is there; returns how long the answer took.

@@ -426,13 +426,11 @@ impl Mounted {
         let own_type = tag.is_none().then(|| request.type_name().to_owned());
         // A process has its stream by itself.
         let remembered = (tag != Some(Tag::ProcSpawnRequest)).then_some(&connection.late);
-        let call = async {
-            let open = client.open(request.body, options).await?;
+        let call = client.rpc_noted(request.body, options, |id| {
             if let Some(late) = remembered {
-                late.remember(open.id(), &context);
+                late.remember(id, &context);
             }
-            open.await
-        };
+        });
         tokio::pin!(call);
         // Polled once, it is on its way.
         let sent = std::future::poll_fn(|cx| {

@@ -52,7 +52,7 @@ struct Slot {
 }
 
 /// A call under way. Dropping it withdraws the call.
-pub(crate) struct Open<'s> {
+pub(super) struct Open<'s> {
     shared: &'s Shared,
     call: Call,
     timeout: Duration,
@@ -91,14 +91,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a request, as soon as there is room for it.
+    /// Sends a request, as soon as there is room for it. `on_sent` is called with its id before anything
+    /// can come back, and must not use the client.
     pub(super) async fn call(
         &self,
         body: Body<'static>,
         options: CallOptions,
+        on_sent: impl FnOnce(MessageId<'static>),
     ) -> Result<Open<'_>, ClientError> {
         let timeout = options.timeout;
-        let mut request = Some((body, options));
+        let mut request = Some((body, options, on_sent));
         loop {
             if let Some(open) = self.try_call(&mut request)? {
                 return Ok(open);
@@ -110,16 +112,18 @@ impl Shared {
     /// Sends a request, unless there is no room for it now.
     fn try_call(
         &self,
-        request: &mut Option<(Body<'static>, CallOptions)>,
+        request: &mut Option<(Body<'static>, CallOptions, impl FnOnce(MessageId<'static>))>,
     ) -> Result<Option<Open<'_>>, Refused> {
         let mut state = self.lock();
         if state.is_full() {
             return Ok(None);
         }
-        match request.take() {
-            Some((body, options)) => state.call(self, body, options).map(Some),
-            None => Ok(None),
-        }
+        let Some((body, options, on_sent)) = request.take() else {
+            return Ok(None);
+        };
+        let open = state.call(self, body, options)?;
+        on_sent(state.session.request_id(open.call));
+        Ok(Some(open))
     }
 
     pub(super) async fn notify(&self, body: Body<'static>) -> Result<(), ClientError> {
@@ -302,13 +306,6 @@ fn withdrawn() -> Body<'static> {
 /// Whether a process runs now.
 fn is_started(response: &Message<'_>) -> bool {
     matches!(&response.body, Body::ProcSpawnResponse(response) if response.ok)
-}
-
-impl Open<'_> {
-    /// The id of the request.
-    pub(crate) fn id(&self) -> MessageId<'static> {
-        self.shared.lock().session.request_id(self.call)
-    }
 }
 
 impl Future for Open<'_> {
