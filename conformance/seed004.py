@@ -1,4 +1,4 @@
-"""An A2A peer that knows the A2A Protocol Specification v1.0 and nothing else: client and server, for did:key.
+"""An A2A peer that knows the A2A Protocol Specification v1.0 and nothing else: client and server. Who it speaks to is a did:key.
 
 It takes the specification's text literally (its section numbers are in the comments) and shares nothing with the Rust code. Ed25519 is
 `cryptography`'s; all else is Python's own library. `seed004_wire.py` carries the messages.
@@ -31,7 +31,7 @@ class Refused(Exception):
 
     def __init__(self, code, text="", details=None):
         super().__init__(f"{code}: {text}")
-        self.code, self.text, self.details = code, text, details or {}
+        self.code, self.text, self.details, self.signed = code, text, details or {}, False
 
 
 def demand(condition, code, text):
@@ -84,9 +84,10 @@ def key_of_did(did):
 
 
 def keys_of(agent_did, public_keys):
-    """The keys by kid; one of them must be the DID's."""
-    keys = {key["kid"]: unb64(key["key"]) for key in public_keys}
-    demand(key_of_did(agent_did) in keys.values(), "UNVERIFIED_AGENT", "the key does not match the DID")
+    """The keys by kid that match the DID. §4: no other is derived from it, and none is asked for over the network."""
+    own = key_of_did(agent_did)
+    keys = {key["kid"]: unb64(key["key"]) for key in public_keys if unb64(key["key"]) == own}
+    demand(keys, "UNVERIFIED_AGENT", "no key matches the DID")
     return keys
 
 
@@ -105,12 +106,10 @@ def verify(jws, keys):
 
 def verify_manifest(manifest):
     """§4, Manifest Signature."""
-    keys = keys_of(manifest["agent_did"], manifest["public_keys"])
-    root = {kid: key for kid, key in keys.items() if key == key_of_did(manifest["agent_did"])}
-    payload = verify(manifest["manifest_signature"], root)
+    payload = verify(manifest["manifest_signature"], keys_of(manifest["agent_did"], manifest["public_keys"]))
+    canonical_manifest = sort_keys({name: value for name, value in manifest.items() if name != "manifest_signature"})
     demand(payload["issuer"] == manifest["agent_did"], "INVALID_MANIFEST", "signed by another agent")
-    demand(payload["manifest_hash"] == sha256(sort_keys(payload["manifest"])), "INVALID_MANIFEST", "the hash differs")
-    demand(all(manifest[name] == value for name, value in payload["manifest"].items()), "INVALID_MANIFEST", "another manifest was signed")
+    demand(payload["manifest_hash"] == sha256(canonical_manifest) == sha256(sort_keys(payload["manifest"])), "INVALID_MANIFEST", "the hash differs")
     return payload["manifest_hash"]
 
 
@@ -126,17 +125,20 @@ def commitment(nonce_a, nonce_b, policy_hash):
 class Agent:
     """A key, its DID and its manifest."""
 
-    def __init__(self, agent_id, endpoint="https://127.0.0.1/a2a/handshake", bare_did=False, with_kid=False, clock=time.time):
+    def __init__(self, agent_id, endpoint="https://127.0.0.1/a2a/handshake", bare_did=False, with_kid=False, did_web=None, clock=time.time):
         self.private = Ed25519PrivateKey.generate()
         public = self.private.public_key().public_bytes_raw()
-        self.did = "did:key:z" + base58(public if bare_did else b"\xed\x01" + public)
+        self.did = did_web or "did:key:z" + base58(public if bare_did else b"\xed\x01" + public)
+        if did_web:
+            endpoint = f"https://{did_web.split(':')[2]}/a2a/handshake"
         self.agent_id, self.kid, self.clock = agent_id, "sig-2024-01", clock
         self.header = {"alg": "EdDSA", "kid": self.kid} if with_kid else {"alg": "EdDSA"}
         self.public_keys = [{"kid": self.kid, "kty": "EC", "alg": "EdDSA", "key": b64(public)}]
         self.publish(endpoint)
 
     def publish(self, endpoint):
-        """Makes and signs the manifest (§4)."""
+        """Makes and signs the manifest (§4), and the document that a did:web has instead."""
+        self.document = {"agent_did": self.did, "public_keys": self.public_keys, "endpoints": [{"type": "handshake", "url": endpoint}]}
         manifest = {
             "manifest_version": "1.0", "agent_did": self.did, "agent_id": self.agent_id, "public_keys": self.public_keys,
             "endpoints": [{"type": "handshake", "url": endpoint, "transport": "http"}],
@@ -209,7 +211,9 @@ class Client(Agent):
 
 def expect(kind, message):
     if message.get("type") == "error":
-        raise Refused(message["error_code"], message.get("error_message", ""), message.get("details"))
+        refused = Refused(message["error_code"], message.get("error_message", ""), message.get("details"))
+        refused.signed = "error_jws" in message
+        raise refused
     demand(message.get("type") == kind, "HANDSHAKE_FAILED", f"{message.get('type')} instead of {kind}")
     return message
 

@@ -118,6 +118,7 @@ class Server(Agent):
                 "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock())), "event_type": "request_received",
                 "session_id": session_header, "remote_agent_did": session and session["did"], "request_id": message.get("request_id"),
                 "intent_goal": intent.get("goal") if isinstance(intent, dict) else None, "policy_checks": checks,
+                "intent_domain": intent.get("domain") if isinstance(intent, dict) else None,
                 "result": "approved" if status == "success" else "rejected", "response_status": status,
                 "processing_time_ms": int((time.monotonic() - began) * 1000),
             })

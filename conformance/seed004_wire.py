@@ -6,6 +6,7 @@ usage: seed004_wire.py serve FOLDER             HTTPS on a free port of 127.0.0.
 options: --did DID      (call) the agent that must answer
          --bare-did     its own DID spelled as in the specification's pseudo-code, without 0xed01
          --kid          names the key in what it signs
+         --did-web DID  is this agent, which publishes nothing but its did.json
          --policy JSON  (serve, lines server) members of its policy
          --time SECONDS (lines) the time that it always is
 """
@@ -148,7 +149,7 @@ def call(options, client):
 
 
 def failure(refused):
-    return {"error": refused.code, "text": refused.text, "details": refused.details}
+    return {"error": refused.code, "text": refused.text, "details": refused.details, "signed": refused.signed}
 
 
 def show(value):
@@ -162,7 +163,7 @@ def questions():
 def lines_server(server):
     for question in questions():
         if question.get("ask") == "agent":
-            show({"did": server.did, "manifest": server.manifest})
+            show({"did": server.did, "manifest": server.manifest, "document": server.document})
         elif question.get("ask") == "audit":
             show({"audit": server.audit})
         else:
@@ -174,6 +175,9 @@ def lines_client(client):
     """`{"ask":"handshake"}` and `{"ask":"request","intent":…}` begin; each answer is a message to carry, or what came of it all."""
     session, steps, shaking = None, None, False
     for question in questions():
+        if question.get("ask") == "agent":
+            show({"did": client.did, "document": client.document})
+            continue
         try:
             shaking = question.get("ask", "handshake" if shaking else None) == "handshake"
             if question.get("ask") == "handshake":
@@ -202,10 +206,11 @@ def main():
     parser.add_argument("--policy", type=json.loads)
     parser.add_argument("--bare-did", action="store_true")
     parser.add_argument("--kid", action="store_true")
+    parser.add_argument("--did-web")
     parser.add_argument("--time", type=int)
     options = parser.parse_intermixed_args()
     clock = (lambda: options.time) if options.time else time.time
-    own = {"bare_did": options.bare_did, "with_kid": options.kid, "clock": clock}
+    own = {"bare_did": options.bare_did, "with_kid": options.kid, "did_web": options.did_web, "clock": clock}
     if options.what == "call":
         options.url, options.roots, *options.intents = options.words
         try:

@@ -86,7 +86,10 @@ impl DidDocument {
 fn owner(object: &Object<'_>) -> Result<Did, DocumentError> {
     let mut found = None;
     for name in ["agent_did", "id"] {
-        let Some(value) = object.get(name) else {
+        let Some(value) = object
+            .get(name)
+            .filter(|value| !matches!(value, Value::Null))
+        else {
             continue;
         };
         let text = value.as_str().ok_or(DocumentError::NoDid)?;
@@ -109,8 +112,10 @@ fn base_document(object: &Object<'_>, keys: &Value<'_>) -> Result<DidDocument, D
     };
     let keys = Vec::<PublicKey>::read(keys).map_err(|error| within("public_keys", error))?;
     let endpoints = match object.get("endpoints") {
-        Some(list) => Vec::<Endpoint>::read(list).map_err(|error| within("endpoints", error))?,
-        None => Vec::new(),
+        Some(list) if !matches!(list, Value::Null) => {
+            Vec::<Endpoint>::read(list).map_err(|error| within("endpoints", error))?
+        }
+        Some(_) | None => Vec::new(),
     };
     Ok(DidDocument {
         keys: KeySet::read(&keys, None)?,

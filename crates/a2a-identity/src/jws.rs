@@ -358,7 +358,7 @@ impl Header {
             return Err(JwsError::Header("its alg is not `EdDSA`"));
         }
         let text = |name: &str| match object.get(name) {
-            None => Ok(None),
+            None | Some(Value::Null) => Ok(None),
             Some(value) => value
                 .as_str()
                 .map(Some)

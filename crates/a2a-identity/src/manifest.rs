@@ -5,7 +5,7 @@ mod summary;
 
 use a2a_wire::{
     DidText, FieldError, Kid, Manifest, ManifestPayload, NOT_HASHED, Read as _, UnixSeconds,
-    Write as _, limits, parse_document,
+    limits, parse_document,
 };
 use canonical::{Digest, Object, Value};
 
@@ -216,7 +216,7 @@ impl std::fmt::Debug for VerifiedManifest {
     }
 }
 
-/// Signs a manifest: sets its `manifest_hash` and `manifest_signature`, all else stays.
+/// Signs a manifest: sets its `manifest_signature`, all else stays. Returns the hash that is signed.
 ///
 /// # Errors
 /// If it has no `agent_did`.
@@ -237,7 +237,6 @@ pub fn sign_manifest(
         manifest: Some(tree.clone()),
         manifest_hash: hash,
     };
-    tree.insert("manifest_hash", hash.write());
     let jws = sign(&payload, kid, key);
     tree.insert("manifest_signature", Value::String(jws.into()));
     Ok(hash)
@@ -292,7 +291,7 @@ fn verify(
         .as_object()
         .map(|tree| tree.digest_without(NOT_HASHED));
     let hash = hash.unwrap_or_else(|| value.digest());
-    check_hashes(hash, payload, &manifest)?;
+    check_hashes(hash, payload)?;
     check_root_hash(hash, root)?;
     check_time(hash, payload.timestamp, rules)?;
     let signer = signed.key().clone();
@@ -372,16 +371,9 @@ fn check_signature(
     Ok((verified, listed, is_profile))
 }
 
-fn check_hashes(
-    hash: Digest,
-    payload: &ManifestPayload,
-    manifest: &Manifest,
-) -> Result<(), ManifestError> {
+fn check_hashes(hash: Digest, payload: &ManifestPayload) -> Result<(), ManifestError> {
     if payload.manifest_hash != hash {
         return Err(ManifestError::Hash("the signed manifest_hash"));
-    }
-    if manifest.manifest_hash.is_some_and(|stated| stated != hash) {
-        return Err(ManifestError::Hash("its own manifest_hash"));
     }
     let signed = payload.manifest.as_ref();
     if signed.is_some_and(|signed| signed.digest_without(NOT_HASHED) != hash) {

@@ -9,6 +9,7 @@ pub(crate) mod grpc;
 mod http;
 mod limits;
 mod message_budget;
+pub(crate) mod oversized;
 pub(crate) mod peek;
 mod refusal;
 #[cfg(test)]

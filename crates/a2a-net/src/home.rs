@@ -36,6 +36,18 @@ impl Identity {
             manifest: Bytes::from(bytes),
         })
     }
+
+    /// The same, with the key of its did:key if another signs in its place: see [`Own::with_root`].
+    ///
+    /// # Errors
+    /// If it is not that key, or the manifest does not list it.
+    pub fn with_root(self, kid: Kid, key: SigningKey) -> Result<Self, OwnError> {
+        let own = Arc::into_inner(self.own).ok_or(OwnError::Key)?;
+        Ok(Self {
+            own: Arc::new(own.with_root(kid, key)?),
+            ..self
+        })
+    }
 }
 
 /// What a node is made of.

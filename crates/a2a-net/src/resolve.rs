@@ -29,7 +29,7 @@ use a2a_identity::{
     time_to_live, verify_manifest,
 };
 use a2a_session::{Directory as _, Facts, Found, Freshness, Holder, Need};
-use a2a_wire::{Digest, Manifest, limits, parse_document};
+use a2a_wire::{Digest, Manifest, Read as _, limits, parse_document};
 use base::Limits;
 use futures_util::future::join_all;
 
@@ -197,12 +197,13 @@ impl Resolver {
         &self,
         did: &Did,
         holder: Holder,
+        freshness: Freshness,
     ) -> Result<Facts, ResolveError> {
         let query = Query {
             is_kept: true,
             ..self.query(did, Want::Manifest, Asker::Peer(holder))
         };
-        self.answer(&query, Freshness::Any).await
+        self.answer(&query, freshness).await
     }
 
     /// A question about an agent. One that the operator knows is counted for itself, whoever asks.
@@ -254,18 +255,20 @@ impl Resolver {
     /// # Errors
     /// Why it is not believed.
     pub async fn manifest_at(&self, url: &str) -> Result<Box<VerifiedManifest>, ResolveError> {
-        let unusable = || ResolveError::Unusable {
+        let unusable = |cause: String| ResolveError::Unusable {
             url: url.to_owned(),
-            cause: "it has no manifest with an `agent_did`".to_owned(),
+            cause,
         };
         let holder = Holder::Agent(Digest::of(url.as_bytes()));
         let answer = self.0.fetch(holder, url, Document::Manifest).await;
         let bytes = answer.into_body(url)?;
         let did = {
-            let tree = parse_document(&bytes, limits::MANIFEST).map_err(|_| unusable())?;
-            let tree = tree.as_object().ok_or_else(unusable)?;
-            let manifest = Manifest::from_object(tree).map_err(|_| unusable())?;
-            Did::parse(manifest.agent_did.as_str(), Peer::Baseline).map_err(|_| unusable())?
+            let tree = parse_document(&bytes, limits::MANIFEST);
+            let tree = tree.map_err(|error| unusable(error.to_string()))?;
+            let manifest = Manifest::read(&tree);
+            let manifest = manifest.map_err(|error| unusable(format!("no manifest: {error}")))?;
+            let did = Did::parse(manifest.agent_did.as_str(), Peer::Baseline);
+            did.map_err(|error| unusable(format!("`agent_did`: {error}")))?
         };
         let query = Query {
             place: None,

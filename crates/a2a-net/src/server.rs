@@ -17,15 +17,16 @@ pub use self::chunks::{ChunkRefused, Chunks};
 pub use self::handler::{Call, Handler, HandlerError, Handling, PeerView};
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use a2a_identity::{Anchor, Did};
 use a2a_session::{
-    AgentLimits, Agents, Directory as _, EndReason, Failure, Host, ServerConfig, SessionLimits,
-    Sources,
+    AgentLimits, Agents, Binding, Directory as _, EndReason, Failure, Host, ServerConfig,
+    SessionLimits, Sources,
 };
-use a2a_wire::{UnixSeconds, WrongForm};
+use a2a_wire::{Phase, UnixSeconds, WrongForm};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use canonical::Value;
@@ -42,7 +43,7 @@ use self::work::{Joins, Unsaved};
 use crate::home::{Home, Identity};
 use crate::metrics::Present;
 use crate::standing::{Rules, lock};
-use crate::transport::{Answer, Arrived, Place, Service};
+use crate::transport::{Answer, Arrived, Oversized, Place, Service};
 
 /// What a server is told.
 #[derive(Debug, Clone)]
@@ -249,7 +250,7 @@ impl Service for Server {
             Place::Handshake => &home.metrics.handshakes,
             Place::Request | Place::Any => &home.metrics.requests,
         };
-        let answer = match (self.0.check_source(&arrived), arrived.place) {
+        let answer = match (self.0.check_source(arrived.source.ip()), arrived.place) {
             (Err(failure), _) => self.0.unsigned(&failure),
             (Ok(()), Place::Handshake) => self.0.handshake(&arrived).await,
             (Ok(()), Place::Request | Place::Any) => self.0.request(&arrived).await,
@@ -262,6 +263,13 @@ impl Service for Server {
         let took = home.clock.now().monotonic.saturating_sub(began);
         counts.ended(failed, took);
         answer
+    }
+
+    async fn refuse_oversized(&self, oversized: Oversized) -> Answer {
+        match self.0.check_source(oversized.source.ip()) {
+            Ok(()) => self.0.refuse_oversized(&oversized).await,
+            Err(failure) => self.0.unsigned(&failure),
+        }
     }
 
     fn request_bytes(&self) -> usize {
@@ -329,8 +337,7 @@ impl Inner {
     }
 
     /// Before anything of a message is looked at: how often its source comes.
-    fn check_source(&self, arrived: &Arrived) -> Result<(), Failure> {
-        let address = arrived.source.ip();
+    fn check_source(&self, address: IpAddr) -> Result<(), Failure> {
         let cause = "the source sends too many messages";
         let rate = self.settings.source_rate;
         let now = self.home.clock.now();
@@ -338,11 +345,18 @@ impl Inner {
         taken.inspect_err(|failure| self.home.recorder.reject(Some(address), None, failure))
     }
 
-    /// An error that nobody can sign.
+    /// An error that nobody can sign, with a code that every peer knows.
     fn unsigned(&self, failure: &Failure) -> Answer {
+        self.unsigned_to(Binding::Baseline, failure)
+    }
+
+    fn unsigned_to(&self, binding: Binding, failure: &Failure) -> Answer {
         Answer::Error {
-            code: failure.code.clone(),
-            message: Bytes::from(failure.to_unsigned(None, None)),
+            code: match binding {
+                Binding::Profile => failure.code.clone(),
+                Binding::Baseline => failure.code.for_baseline(Phase::Session),
+            },
+            message: Bytes::from(failure.to_unsigned(binding, None, None)),
             retry_after: retry_after(failure, self.home.clock.now().unix),
         }
     }

@@ -65,6 +65,34 @@ pub struct Arrived {
     pub patience: Option<Duration>,
 }
 
+/// A message that is too large to be read.
+#[derive(Debug)]
+pub struct Oversized {
+    /// What carried it.
+    pub carrier: Carrier,
+    /// Where it was sent to.
+    pub place: Place,
+    /// Who sent it.
+    pub source: SocketAddr,
+    /// `X-Session-ID`, or gRPC's `x-session-id`.
+    pub session_hint: Option<Box<str>>,
+    /// The ids it has, if it has come to its end.
+    pub ids: Option<Ids>,
+    /// Bytes that it may have.
+    pub limit: usize,
+    /// Bytes that it has, if it said so.
+    pub size: Option<usize>,
+}
+
+/// What a message says it belongs to. It proves nothing.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Ids {
+    /// The session.
+    pub session_id: Option<String>,
+    /// The attempt.
+    pub request_id: Option<String>,
+}
+
 /// What is answered.
 #[derive(Debug)]
 pub enum Answer {
@@ -91,6 +119,9 @@ pub enum Answer {
 pub trait Service: Send + Sync + 'static {
     /// Handles one message.
     fn handle(&self, arrived: Arrived) -> impl Future<Output = Answer> + Send;
+
+    /// Refuses a message of more bytes than are read.
+    fn refuse_oversized(&self, oversized: Oversized) -> impl Future<Output = Answer> + Send;
 
     /// Bytes that a message of a session may have. What the session itself has agreed on may be less.
     fn request_bytes(&self) -> usize;

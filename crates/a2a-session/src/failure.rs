@@ -24,6 +24,7 @@ pub struct Failure {
     /// The precise cause. It has no payload data and no secrets, and never leaves the node.
     pub cause: Cow<'static, str>,
     figures: Vec<(&'static str, Value<'static>)>,
+    is_unknown_key: bool,
 }
 
 impl Failure {
@@ -34,6 +35,7 @@ impl Failure {
             reason: None,
             cause: cause.into(),
             figures: Vec::new(),
+            is_unknown_key: false,
         }
     }
 
@@ -56,6 +58,19 @@ impl Failure {
         let failure = Self::new(ErrorCode::RateLimitExceeded, cause).with_text("scope", "agent");
         match reset_at {
             Some(at) => failure.with_number("reset_at", at),
+            None => failure,
+        }
+    }
+
+    /// More bytes than are read.
+    #[must_use]
+    pub fn too_large(limit: usize, size: Option<usize>) -> Self {
+        let cause = "the message is larger than any that is read";
+        let figure = |figure: usize| u64::try_from(figure).unwrap_or(u64::MAX);
+        let failure = Self::new(ErrorCode::PayloadTooLarge, cause);
+        let failure = failure.with_number("limit", figure(limit));
+        match size {
+            Some(size) => failure.with_number("size", figure(size)),
             None => failure,
         }
     }
@@ -107,6 +122,12 @@ impl Failure {
     pub fn retry_after(self, wait: Duration) -> Self {
         let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self.with_number("retry_after_ms", millis)
+    }
+
+    /// Whether a signature names a key that its signer is not known to have: it may have a new one.
+    #[must_use]
+    pub const fn is_unknown_key(&self) -> bool {
+        self.is_unknown_key
     }
 
     /// The same, for a listed reason.
@@ -175,14 +196,15 @@ impl Failure {
         }
     }
 
-    /// The bytes of an unsigned error in a session: nobody is known to sign it for.
+    /// The bytes of an unsigned error in a session, as it goes to a peer of this kind.
     #[must_use]
     pub fn to_unsigned(
         &self,
+        binding: Binding,
         session_id: Option<&Unparsed<SessionId>>,
         request_id: Option<&Unparsed<RequestId>>,
     ) -> Vec<u8> {
-        let mut message = self.to_message(Binding::Profile, Phase::Session);
+        let mut message = self.to_message(binding, Phase::Session);
         message.session_id = session_id.cloned();
         message.request_id = request_id.cloned();
         bytes(Message::Error(message))
@@ -258,7 +280,10 @@ impl From<JwsError> for Failure {
             | JwsError::BadSignature
             | JwsError::Payload(_) => Reason::VerificationFailed,
         };
-        Self::new(error.code(), error.to_string()).because(reason)
+        Self {
+            is_unknown_key: error == JwsError::UnknownKey,
+            ..Self::new(error.code(), error.to_string()).because(reason)
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use a2a_identity::seal::EphemeralKey;
 use a2a_wire::{Extensions, Kind, Payload, Transcript, Word, message_hash};
 use canonical::{Digest, Object, Value};
 
-use crate::failure::timed_out;
+use crate::failure::{Binding, timed_out};
 use crate::{Failure, Now, Own, times};
 
 /// Names of `features`, in their order.
@@ -60,11 +60,11 @@ pub(crate) fn sign_message<T: Payload>(
     kind: Kind,
     mut tree: Object<'static>,
     transcript: &mut Transcript,
-    own: &Own,
+    (own, to): (&Own, Binding),
     payload: impl FnOnce(Digest) -> T,
 ) -> Vec<u8> {
     let hash = message_hash(kind, &tree);
-    let jws = own.sign(payload(transcript.hash_with(&hash)));
+    let jws = own.sign(to, payload(transcript.hash_with(&hash)));
     transcript.add(&hash, Some(&jws));
     tree.insert(T::PLACE.member(), Value::String(jws.into()));
     Value::Object(tree).to_canonical()

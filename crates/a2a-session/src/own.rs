@@ -6,6 +6,8 @@ use a2a_wire::{
 };
 use canonical::Object;
 
+use crate::failure::Binding;
+
 /// One's own side of every handshake. A session keeps the one it began with, since its peer knows
 /// those keys.
 pub struct Own {
@@ -17,6 +19,8 @@ pub struct Own {
     public_keys: Vec<PublicKey>,
     kid: Kid,
     key: SigningKey,
+    /// The key of a did:key itself, once another signs in its place.
+    root: Option<(Kid, SigningKey)>,
     placeholder: JwsText,
     version: Version,
 }
@@ -48,11 +52,9 @@ impl Own {
         let did = Did::parse(read.agent_did.as_str(), Peer::Profile)?;
         let keys =
             a2a_identity::KeySet::read(&read.public_keys, None).map_err(|_| OwnError::Key)?;
-        let listed = keys.get(kid.as_str());
-        if !listed.is_some_and(|listed| listed.key == key.verifying_key()) {
-            return Err(OwnError::Key);
-        }
+        check_listed(&keys, &kid, &key)?;
         Ok(Self {
+            root: None,
             did_text: did.to_text().unwrap_or(read.agent_did),
             did,
             agent_id: read.agent_id.ok_or(OwnError::Name)?,
@@ -64,6 +66,22 @@ impl Own {
             placeholder: "-".parse().map_err(|_| OwnError::Key)?,
             version: "1.0".parse().map_err(|_| OwnError::Key)?,
         })
+    }
+
+    /// The same, with the key of its did:key, which goes on signing for baseline peers: these know no other.
+    ///
+    /// # Errors
+    /// If it is not that key, or the manifest does not list it.
+    pub fn with_root(mut self, kid: Kid, key: SigningKey) -> Result<Self, OwnError> {
+        let keys = a2a_identity::KeySet::read(&self.public_keys, None);
+        check_listed(&keys.map_err(|_| OwnError::Key)?, &kid, &key)?;
+        match &self.did {
+            Did::Key(did) if *did.key() == key.verifying_key() => {
+                self.root = Some((kid, key));
+                Ok(self)
+            }
+            Did::Key(_) | Did::Web(_) | Did::Github(_) => Err(OwnError::Key),
+        }
     }
 
     /// Who.
@@ -110,8 +128,20 @@ impl Own {
         self.version.clone()
     }
 
-    pub(crate) fn sign<T: Payload>(&self, payload: T) -> String {
-        sign_owned(payload, &self.kid, &self.key)
+    pub(crate) fn sign<T: Payload>(&self, to: Binding, payload: T) -> String {
+        match (to, &self.root) {
+            (Binding::Baseline, Some((kid, key))) => sign_owned(payload, kid, key),
+            (Binding::Baseline, None) | (Binding::Profile, _) => {
+                sign_owned(payload, &self.kid, &self.key)
+            }
+        }
+    }
+}
+
+fn check_listed(keys: &a2a_identity::KeySet, kid: &Kid, key: &SigningKey) -> Result<(), OwnError> {
+    match keys.get(kid.as_str()) {
+        Some(listed) if listed.key == key.verifying_key() => Ok(()),
+        Some(_) | None => Err(OwnError::Key),
     }
 }
 

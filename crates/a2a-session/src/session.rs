@@ -44,7 +44,7 @@ impl<P> Established<P> {
         payload: impl FnOnce(Digest) -> T,
     ) -> (Vec<u8>, Digest) {
         let hash = message_hash(kind, &tree);
-        let jws = self.own.sign(payload(hash));
+        let jws = self.own.sign(self.binding, payload(hash));
         tree.insert(T::PLACE.member(), Value::String(jws.into()));
         (self.seal(kind, tree, seq), hash)
     }

@@ -53,7 +53,7 @@ pub use handshake::{
 };
 pub use manifest::{
     Capability, CapabilityDetail, Endorsement, Endpoint, Manifest, NOT_HASHED, Policy, PrivatePart,
-    PublicKey,
+    PublicKey, TrustChain,
 };
 pub use message::{Kind, Message, Received, message_hash, parse_document};
 pub use read::{Count, Nullable, Read, UnixSeconds, Write};

@@ -3,14 +3,14 @@
 use canonical::{Object, Value};
 
 use crate::limits;
-use crate::read::{object, record, text};
+use crate::read::{list, object, record, text};
 use crate::{
     AgentId, Count, DidText, Digest, FieldError, JwsText, Kid, Nullable, Read, Text, UnixSeconds,
     Url, Word, Write,
 };
 
 /// The members a manifest's hash leaves out, at its top level alone.
-pub const NOT_HASHED: &[&str] = &["manifest_hash", "manifest_signature"];
+pub const NOT_HASHED: &[&str] = &["manifest_signature"];
 
 record! {
     /// An agent's description of itself. What it says counts only after `a2a-identity` verified it.
@@ -30,7 +30,7 @@ record! {
         /// What the agent demands; its values are a matter of the `policy` crate.
         policy: Option<Policy>,
         /// Who vouches for the agent.
-        trust_chain: Option<Vec<Endorsement>>,
+        trust_chain: Option<TrustChain>,
         /// Anything else.
         metadata: Option<Object<'static>>,
         /// A name for people.
@@ -41,8 +41,6 @@ record! {
         published_at: Option<UnixSeconds>,
         /// When it ends.
         expires_at: Option<Nullable<UnixSeconds>>,
-        /// The hash of the content.
-        manifest_hash: Option<Digest>,
         /// The signature.
         manifest_signature: Option<JwsText>,
     }
@@ -180,6 +178,32 @@ record! {
     }
 }
 
+/// The entries of a trust chain that have the form of one. Others have no meaning here.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TrustChain(pub Vec<Endorsement>);
+
+impl std::ops::Deref for TrustChain {
+    type Target = [Endorsement];
+
+    fn deref(&self) -> &[Endorsement] {
+        &self.0
+    }
+}
+
+impl Read for TrustChain {
+    fn read(value: &Value<'_>) -> Result<Self, FieldError> {
+        let entries = list(value)?.iter();
+        let known = entries.filter_map(|entry| Endorsement::read(entry).ok());
+        Ok(Self(known.collect()))
+    }
+}
+
+impl Write for TrustChain {
+    fn write(&self) -> Value<'static> {
+        self.0.write()
+    }
+}
+
 /// A policy as it came: a tree of at most [`limits::POLICY`] bytes whose members have the right
 /// types. Ranges, patterns and meaning are a matter of the `policy` crate; the hash is that of
 /// the tree.
@@ -225,6 +249,7 @@ impl Write for Policy {
 
 fn policy_member(name: &str, value: &Value<'_>) -> Result<(), FieldError> {
     match name {
+        _ if matches!(value, Value::Null) => Ok(()),
         "rate_limit"
         | "rate_period"
         | "session_timeout"

@@ -56,7 +56,12 @@ impl<T: Read + Write> Member for T {
 impl<T: Read + Write> Member for Option<T> {
     fn take(object: &Object<'_>, name: &str) -> Result<Self, FieldError> {
         let read = |value| T::read(value).map_err(|error| error.within(name));
-        object.get(name).map(read).transpose()
+        match object.get(name) {
+            // Some libraries write `null` for what they leave out.
+            Some(Value::Null) => Ok(T::read(&Value::Null).ok()),
+            Some(value) => read(value).map(Some),
+            None => Ok(None),
+        }
     }
 
     fn put(&self, object: &mut Object<'static>, name: &'static str) {
@@ -149,6 +154,16 @@ pub(crate) fn text<'v>(value: &'v Value<'_>) -> Result<&'v str, FieldError> {
     value
         .as_str()
         .ok_or_else(|| FieldError::mistyped("a string", value))
+}
+
+pub(crate) fn list<'v, 'a>(value: &'v Value<'a>) -> Result<&'v [Value<'a>], FieldError> {
+    let Value::Array(list) = value else {
+        return Err(FieldError::mistyped("an array", value));
+    };
+    match list.len() > limits::LIST {
+        true => Err(FieldError::form("a list of at most 1024 elements")),
+        false => Ok(list),
+    }
 }
 
 fn integer(value: &Value<'_>) -> Result<i64, FieldError> {
@@ -279,16 +294,10 @@ impl<T: Write> Write for Nullable<T> {
 
 impl<T: Read> Read for Vec<T> {
     fn read(value: &Value<'_>) -> Result<Self, FieldError> {
-        let Value::Array(list) = value else {
-            return Err(FieldError::mistyped("an array", value));
-        };
-        if list.len() > limits::LIST {
-            return Err(FieldError::form("a list of at most 1024 elements"));
-        }
         let read = |(index, item)| {
             T::read(item).map_err(|error: FieldError| error.within(&format!("[{index}]")))
         };
-        list.iter().enumerate().map(read).collect()
+        list(value)?.iter().enumerate().map(read).collect()
     }
 }
 

@@ -25,6 +25,8 @@ pub struct PeerRequest {
     pub did: String,
     /// For what: the canonical name of an intent.
     pub intent: String,
+    /// The part of this name that is sent as its domain; by default all labels before the last.
+    pub domain: Option<String>,
     /// With what.
     pub inputs: Object<'static>,
     /// How long it may take, everything included.

@@ -11,6 +11,7 @@ use a2e_runtime::{BoxFuture, Failure, PeerAnswer, PeerRequest, Peers, TraceConte
 use a2e_wire::messages::base::Event;
 use a2e_wire::{ErrorCode, Namespace};
 use canonical::{Object, Value};
+use policy::IntentName;
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
@@ -80,7 +81,11 @@ impl<C: Couriers> Outbound<C> {
             error = tracing::field::Empty,
         );
         let mut intent = Object::default();
-        intent.insert("goal", Value::String(asked.intent.into()));
+        let (domain, goal) = IntentName::split(&asked.intent, asked.domain.as_deref());
+        intent.insert("goal", Value::String(goal.to_owned().into()));
+        if !domain.is_empty() {
+            intent.insert("domain", Value::String(domain.to_owned().into()));
+        }
         intent.insert("inputs", inputs);
         if let Some(trace) = &trace {
             intent.insert("extensions", trace::extensions(trace));

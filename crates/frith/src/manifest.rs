@@ -5,9 +5,12 @@ pub(crate) mod load;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use a2a_identity::{Did, ManifestCheck, Peer, Pins, WebUrl, sign_manifest, verify_manifest};
+use a2a_identity::{
+    Did, ManifestCheck, Peer, Pins, Signed, WebUrl, sign_manifest, verify_manifest,
+};
 use a2a_wire::{
-    Manifest, NOT_HASHED, PROFILE, Read as _, UnixSeconds, Write as _, limits, parse_document,
+    Manifest, ManifestPayload, NOT_HASHED, PROFILE, Read as _, UnixSeconds, Write as _, limits,
+    parse_document,
 };
 use anyhow::{Context, Result, bail};
 use canonical::{Digest, Object, Value};
@@ -245,12 +248,13 @@ fn sign(file: &Path, name: &str, store: &Store, as_json: bool) -> Result<Outcome
 
 /// Signs with the keys the identity has now. Content that changed is published anew.
 pub(crate) fn sign_with(tree: &mut Object<'static>, stored: &Stored, store: &Store) -> Result<()> {
-    let stated = tree
-        .get("manifest_hash")
-        .and_then(Value::as_str)
-        .map(str::to_owned);
+    let signature = tree.get("manifest_signature").and_then(Value::as_str);
+    let signed = signature
+        .and_then(|jws| Signed::parse_within(jws, Peer::Profile, limits::JWS_PAYLOAD).ok())
+        .and_then(|signed: Signed<ManifestPayload>| signed.read_unverified().ok());
     tree.insert("public_keys", stored.identity.public_keys().write());
-    let unchanged = stated == Some(tree.digest_without(NOT_HASHED).to_string());
+    let hash = tree.digest_without(NOT_HASHED);
+    let unchanged = signed.is_some_and(|signed| signed.manifest_hash == hash);
     // Others take what is signed in the same second for something older.
     let before = tree.get("published_at").map(UnixSeconds::read);
     let next = before.and_then(Result::ok).map(|before| before.plus(1));
@@ -292,17 +296,14 @@ fn write(file: &Path, tree: &Object<'static>, stored: &Stored) -> Result<()> {
 }
 
 fn told(file: &Path, tree: &Object<'static>, stored: &Stored, as_json: bool) -> Result<Outcome> {
-    let hash = tree
-        .get("manifest_hash")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let hash = tree.digest_without(NOT_HASHED);
     let mut out = std::io::stdout().lock();
     let did = stored.identity.did();
     match as_json {
         true => writeln!(
             out,
             "{}",
-            json!({"file": file, "did": did.to_string(), "manifest_hash": hash})
+            json!({"file": file, "did": did.to_string(), "manifest_hash": hash.to_string()})
         )?,
         false => writeln!(out, "signed {} as {did}\n  hash {hash}", shown(file))?,
     }
@@ -336,7 +337,7 @@ fn show(file: &Path, as_json: bool) -> Result<Outcome> {
     for capability in manifest.capabilities.iter().flatten() {
         writeln!(out, "  {:12} {}", "can", plain(&capability.name))?;
     }
-    for entry in manifest.trust_chain.iter().flatten() {
+    for entry in manifest.trust_chain.as_deref().unwrap_or_default() {
         writeln!(
             out,
             "  {:12} {} as {}",

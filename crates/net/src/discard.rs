@@ -76,19 +76,29 @@ impl StreamDiscard {
     /// Reads the rest of a request whose response needs no more of it. Says whether the connection has
     /// bytes left for the next one.
     pub async fn rest(&self, mut body: Incoming) -> bool {
-        let discarded = async {
+        let _ = self.read(&mut body, |_| ()).await;
+        self.left.load(Relaxed) > 0
+    }
+
+    /// Reads the rest of a request as it comes. Says whether it has come to its end.
+    pub async fn read(&self, body: &mut Incoming, mut take: impl FnMut(&Bytes)) -> bool {
+        let reading = async {
             while self.left.load(Relaxed) > 0 {
                 match timeout(SILENCE, body.frame()).await {
                     Ok(Some(Ok(frame))) => {
-                        let read = frame.data_ref().map_or(0, Bytes::len);
-                        let less = |left: usize| Some(left.saturating_sub(read));
+                        let Some(data) = frame.data_ref() else {
+                            continue;
+                        };
+                        let less = |left: usize| Some(left.saturating_sub(data.len()));
                         let _ = self.left.fetch_update(Relaxed, Relaxed, less);
+                        take(data);
                     }
-                    _ => return,
+                    Ok(None) => return true,
+                    Ok(Some(Err(_))) | Err(_) => return false,
                 }
             }
+            false
         };
-        let _ = timeout(self.time, discarded).await;
-        self.left.load(Relaxed) > 0
+        timeout(self.time, reading).await.unwrap_or(false)
     }
 }

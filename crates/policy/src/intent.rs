@@ -70,6 +70,34 @@ impl IntentName {
         offered.max_by(|a, b| compare_versions(a.version(), b.version()))
     }
 
+    /// Splits a name into the domain and the goal that it is sent as. Without a domain all labels before
+    /// the last one are it; a version belongs to the goal. An empty domain leaves the name to the goal.
+    ///
+    /// ```
+    /// use policy::IntentName;
+    ///
+    /// assert_eq!(IntentName::split("nlp.translate.v2", None), ("nlp", "translate.v2"));
+    /// assert_eq!(IntentName::split("com.example.nlp.translate", None), ("com.example.nlp", "translate"));
+    /// assert_eq!(IntentName::split("com.example.nlp.translate", Some("com.example")), ("com.example", "nlp.translate"));
+    /// assert_eq!(IntentName::split("translate", Some("nlp")), ("nlp", "translate"));
+    /// assert_eq!(IntentName::split("nlp.translate", Some("")), ("", "nlp.translate"));
+    /// ```
+    #[must_use]
+    pub fn split<'a>(name: &'a str, domain: Option<&'a str>) -> (&'a str, &'a str) {
+        let Some(domain) = domain else {
+            let base = base_length(name).unwrap_or(name.len());
+            let labels = name.get(..base).unwrap_or(name);
+            let Some((domain, _)) = labels.rsplit_once('.') else {
+                return ("", name);
+            };
+            return Self::split(name, Some(domain));
+        };
+        let rest = name.split_at_checked(domain.len());
+        let rest = rest.filter(|(start, _)| start.eq_ignore_ascii_case(domain));
+        let goal = rest.and_then(|(_, rest)| rest.strip_prefix('.'));
+        (domain, goal.unwrap_or(name))
+    }
+
     /// The whole name.
     #[must_use]
     pub fn as_str(&self) -> &str {

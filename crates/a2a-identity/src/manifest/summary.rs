@@ -1,6 +1,6 @@
 //! Manifests that wait: what they prove, without their text.
 
-use a2a_wire::{Endorsement, Manifest, PROFILE};
+use a2a_wire::{Endorsement, Manifest, PROFILE, TrustChain};
 use canonical::{Digest, Object, Value};
 
 use super::{
@@ -163,14 +163,14 @@ fn summary(manifest: VerifiedManifest) -> VerifiedManifest {
         metadata
     });
     // One more than count says that there are more.
-    let chain = manifest.trust_chain.unwrap_or_default().into_iter();
+    let chain = manifest.trust_chain.unwrap_or_default().0.into_iter();
     let chain: Vec<Endorsement> = chain.take(MAX_ENTRIES.saturating_add(1)).collect();
     let manifest = Manifest {
         public_keys: Vec::new(),
         endpoints: Vec::new(),
         capabilities: None,
         policy: None,
-        trust_chain: Some(chain).filter(|chain| !chain.is_empty()),
+        trust_chain: Some(TrustChain(chain)).filter(|chain| !chain.is_empty()),
         metadata,
         name: None,
         description: None,
@@ -181,7 +181,12 @@ fn summary(manifest: VerifiedManifest) -> VerifiedManifest {
 }
 
 fn size(manifest: &VerifiedManifest) -> usize {
-    let chain = manifest.manifest().trust_chain.iter().flatten();
+    let chain = manifest
+        .manifest()
+        .trust_chain
+        .as_deref()
+        .unwrap_or_default()
+        .iter();
     let sizes = chain.map(|entry| {
         let texts = [
             entry.issuer.as_str(),

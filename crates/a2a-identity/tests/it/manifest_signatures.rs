@@ -20,7 +20,7 @@ fn threat_71_hashes() {
     let zeros = format!("sha256:{}", "0".repeat(64));
     assert_eq!(
         tampered(|m| m["manifest_hash"] = json!(zeros)),
-        ManifestError::Hash("its own manifest_hash")
+        ManifestError::Hash("the signed manifest_hash")
     );
     let inside = |change: &dyn Fn(&mut Value)| {
         let mut manifest = signed(&draft(1), 1);

@@ -1,7 +1,7 @@
 //! Profile §5, the members of a manifest: which must be there, and each way one can be wrong.
 
 use a2a_identity::{KeyProblem, KeySetError, ManifestError, VerifiedManifest};
-use a2a_wire::{ErrorCode, Reason};
+use a2a_wire::{ErrorCode, Reason, TrustChain};
 use serde_json::{Value, json};
 
 use crate::{NOW, did_key, draft, signed, verify};
@@ -91,13 +91,13 @@ fn wrong_members_are_named() {
         ),
         (
             "policy",
-            json!({"rate_limit": null}),
-            "`policy.rate_limit` must be an integer, not null",
+            json!({"rate_limit": "5"}),
+            "`policy.rate_limit` must be an integer, not a string",
         ),
         (
             "trust_chain",
-            json!([{}]),
-            "`trust_chain[0].issuer` is missing",
+            json!({}),
+            "`trust_chain` must be an array, not an object",
         ),
         (
             "metadata",
@@ -115,15 +115,81 @@ fn wrong_members_are_named() {
             "`expires_at` must be an integer, not a string",
         ),
         ("name", json!(7), "`name` must be a string, not a number"),
-        (
-            "manifest_hash",
-            json!("sha256:00"),
-            "`manifest_hash` must be `sha256:` and 64 lower-case hexadecimal digits",
-        ),
     ] {
         let error = tampered(|m| m[name] = wrong);
         assert_eq!(error.to_string(), text);
         assert_eq!(error.code(), ErrorCode::InvalidManifest);
+    }
+}
+
+/// Document 004, §4: "canonical_manifest = sort_keys(manifest, exclude=["manifest_signature"])". No other
+/// member is left out, so one of that name counts like any other.
+/// Proves A-4-17.
+#[test]
+fn hash_leaves_out_the_signature_alone() {
+    let manifest = signed(&draft(1), 1);
+    assert_eq!(manifest.get("manifest_hash"), None);
+    let verified = verify(&manifest, 1).unwrap();
+    let mut content = manifest;
+    content
+        .as_object_mut()
+        .unwrap()
+        .remove("manifest_signature");
+    let content = canonical::Value::from_serialize(&content).unwrap();
+    assert_eq!(verified.hash(), content.digest());
+
+    let hash = json!(content.digest().to_string());
+    assert!(made(|m| m["manifest_hash"] = hash.clone()).is_ok());
+    let error = tampered(|m| m["manifest_hash"] = hash);
+    assert_eq!(error, ManifestError::Hash("the signed manifest_hash"));
+}
+
+/// Document 004, §2: a manifest may hold a trust chain, whose entries it does not describe. What is no
+/// entry of the profile has no meaning here.
+#[test]
+fn unknown_entries_of_a_trust_chain_are_passed_over() {
+    let chain = json!([
+        {}, 7, null, "did:web:registry.example.com", ["x"], {"issuer": "did:web:a.example.com", "jws": "x"},
+    ]);
+    let verified = made(|m| m["trust_chain"] = chain.clone()).unwrap();
+    assert_eq!(verified.manifest().trust_chain, Some(TrustChain::default()));
+    assert!(made(|m| m["trust_chain"] = json!(vec![0; 1024])).is_ok());
+    assert!(made(|m| m["trust_chain"] = json!(vec![0; 1025])).is_err());
+}
+
+/// Document 004, §4: what is optional may be `null`, as languages write it that have no other way to
+/// leave a member out.
+#[test]
+fn null_is_as_if_an_optional_member_were_missing() {
+    let names = [
+        "agent_id",
+        "capabilities",
+        "policy",
+        "trust_chain",
+        "metadata",
+        "name",
+        "description",
+        "published_at",
+        "expires_at",
+    ];
+    let verified = made(|m| {
+        for name in names {
+            m[name] = Value::Null;
+        }
+        m["endpoints"][0]["transport"] = Value::Null;
+        for name in ["kty", "use", "crv", "x", "status", "expires_at"] {
+            m["public_keys"][0][name] = Value::Null;
+        }
+    });
+    let verified = verified.unwrap();
+    let manifest = verified.manifest();
+    assert_eq!(
+        (&manifest.agent_id, &manifest.policy, &manifest.trust_chain),
+        (&None, &None, &None)
+    );
+    for name in ["manifest_version", "agent_did", "public_keys", "endpoints"] {
+        let error = tampered(|m| m[name] = Value::Null).to_string();
+        assert!(error.starts_with(&format!("`{name}` must be ")), "{error}");
     }
 }
 

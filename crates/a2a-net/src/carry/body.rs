@@ -19,17 +19,35 @@ use super::watch::{Busy, Offer};
 /// Bytes that are kept ready for a body which says that it has more.
 const FIRST: usize = 64 * 1024;
 
-/// Reads a body: refused before it is read if it says that it is too large, cut off if it gets so, given up if it comes too slowly or there is no room for more.
+/// What a body is.
+pub(super) enum Read {
+    /// A message.
+    Whole(Bytes, MessageCharge),
+    /// Too large to be one.
+    TooLarge(TooLarge),
+}
+
+/// A body with more bytes than a message may have.
+pub(super) struct TooLarge {
+    /// Bytes that it has, if it said so.
+    pub(super) size: Option<usize>,
+    /// What was read of it.
+    pub(super) begun: BytesMut,
+}
+
+/// Reads a body: not at all if it says that it is too large, no further if it gets so, given up if it comes too slowly or there is no room for more.
 pub(super) async fn read(
     body: &mut Incoming,
     limit: usize,
     limits: &Limits,
     mut charge: MessageCharge,
-) -> Result<(Bytes, MessageCharge), Refusal> {
+) -> Result<Read, Refusal> {
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > limit {
-        let size = Some(declared);
-        return Err(Refusal::TooLarge { limit, size });
+        return Ok(Read::TooLarge(TooLarge {
+            size: Some(declared),
+            begun: BytesMut::new(),
+        }));
     }
     let mut slow = Slow {
         limits,
@@ -45,7 +63,7 @@ pub(super) async fn read(
             () = slow.wait() => return Err(Refusal::Late),
         };
         let data = match frame {
-            None => return Ok((whole.freeze(), charge)),
+            None => return Ok(Read::Whole(whole.freeze(), charge)),
             Some(Err(_)) => return Err(Refusal::Cut),
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => data,
@@ -54,7 +72,11 @@ pub(super) async fn read(
         };
         slow.received = slow.received.saturating_add(data.len());
         if slow.received > limit {
-            return Err(Refusal::TooLarge { limit, size: None });
+            whole.extend_from_slice(&data);
+            return Ok(Read::TooLarge(TooLarge {
+                size: None,
+                begun: whole,
+            }));
         }
         let is_all = whole.is_empty() && body.is_end_stream();
         let kept = match is_all {
@@ -63,7 +85,7 @@ pub(super) async fn read(
         };
         charge.resize(kept).map_err(|_| Refusal::Crowded)?;
         if is_all {
-            return Ok((data, charge));
+            return Ok(Read::Whole(data, charge));
         }
         if whole.is_empty() {
             whole.reserve(kept);

@@ -14,15 +14,16 @@ use memchr::memmem;
 use net::StreamDiscard;
 use tokio_util::sync::CancellationToken;
 
-use super::body::{self, Answered, Body};
+use super::body::{self, Answered, Body, Read, TooLarge};
 use super::grpc::{self, Bad};
 use super::limits::Limits;
-use super::message_budget::{MessageBudget, MessageCharge};
+use super::message_budget::MessageBudget;
+use super::oversized;
 use super::peek::peek;
 use super::refusal::Refusal;
 use super::watch::{Busy, Pace};
 use super::{HANDSHAKE, REQUEST, WEBSOCKET, ws};
-use crate::transport::{Answer, Arrived, Carrier, Place, Service};
+use crate::transport::{Answer, Arrived, Carrier, Oversized, Place, Service};
 
 /// What all requests of a connection share.
 pub(super) struct Exchange<S> {
@@ -131,7 +132,19 @@ impl<S: Service> Exchange<S> {
             return Err(Refusal::MediaType);
         }
         let session_hint = session_hint(headers)?;
-        let (message, charge) = self.read(request, limit).await?;
+        let (message, charge) = match self.read(request, limit).await? {
+            Read::Whole(message, charge) => (message, charge),
+            Read::TooLarge(message) => {
+                let to = (self.carrier, place);
+                let answer = self.too_large(request, to, session_hint, (limit, message));
+                let mut response = respond(answer.await);
+                if self.carrier == Carrier::Http1 {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(header::CONNECTION, close);
+                }
+                return Ok(response);
+            }
+        };
         if is_json_rpc(&message) {
             return Err(Refusal::JsonRpc);
         }
@@ -146,13 +159,39 @@ impl<S: Service> Exchange<S> {
         Ok(respond(answer.await))
     }
 
-    async fn read(
-        &self,
-        request: &mut Request<Incoming>,
-        limit: usize,
-    ) -> Result<(Bytes, MessageCharge), Refusal> {
+    async fn read(&self, request: &mut Request<Incoming>, limit: usize) -> Result<Read, Refusal> {
         let charge = self.budget.begin();
         body::read(request.body_mut(), limit, &self.limits, charge).await
+    }
+
+    /// Has a message refused that is too large to be kept. One whose head names a session is read to its
+    /// end first, unless its sender waits to be asked for it.
+    async fn too_large(
+        &self,
+        request: &mut Request<Incoming>,
+        (carrier, place): (Carrier, Place),
+        session_hint: Option<Box<str>>,
+        (limit, message): (usize, TooLarge),
+    ) -> Answer {
+        let is_waiting = request.headers().contains_key(header::EXPECT);
+        let ids = match place {
+            Place::Request | Place::Any if session_hint.is_some() && !is_waiting => {
+                let is_grpc = carrier == Carrier::Grpc;
+                let discard = (&self.discard, self.limits.discard.bytes);
+                oversized::ids(message.begun, is_grpc, request.body_mut(), discard).await
+            }
+            Place::Handshake | Place::Request | Place::Any => None,
+        };
+        let oversized = Oversized {
+            carrier,
+            place,
+            source: self.source,
+            session_hint,
+            ids,
+            limit,
+            size: message.size,
+        };
+        self.service.refuse_oversized(oversized).await
     }
 
     /// A call of gRPC. Whatever becomes of it, the status of HTTP is 200.
@@ -196,12 +235,27 @@ impl<S: Service> Exchange<S> {
         let patience = patience(headers)?;
         let limit = self.service.request_bytes();
         let most = limit.saturating_add(grpc::AROUND);
-        let (body, charge) = self.read(request, most).await?;
-        let message = grpc::only(body, limit).map_err(|bad| match bad {
-            Bad::Malformed => Refusal::Malformed,
-            Bad::Compressed => Refusal::MediaType,
-            Bad::TooLong => Refusal::TooLarge { limit, size: None },
-        })?;
+        let to = (Carrier::Grpc, Place::Any);
+        let (body, charge) = match self.read(request, most).await? {
+            Read::Whole(body, charge) => (body, charge),
+            Read::TooLarge(message) => {
+                let refused = self.too_large(request, to, session_hint, (limit, message));
+                return Ok(refused.await);
+            }
+        };
+        let message = match grpc::only(body.clone(), limit) {
+            Ok(message) => message,
+            Err(Bad::Malformed) => return Err(Refusal::Malformed),
+            Err(Bad::Compressed) => return Err(Refusal::MediaType),
+            Err(Bad::TooLong) => {
+                let message = TooLarge {
+                    size: None,
+                    begun: body.into(),
+                };
+                let refused = self.too_large(request, to, session_hint, (limit, message));
+                return Ok(refused.await);
+            }
+        };
         if message.is_empty() {
             return Err(Refusal::Malformed);
         }

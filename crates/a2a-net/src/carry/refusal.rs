@@ -31,8 +31,6 @@ pub(super) enum Refusal {
     Ambiguous,
     /// A frame of gRPC that is none.
     Malformed,
-    /// More bytes than are read.
-    TooLarge { limit: usize, size: Option<usize> },
     /// The body did not come in time.
     Late,
     /// The body ended before it was whole.
@@ -64,7 +62,6 @@ impl Refusal {
             | Self::Cut
             | Self::NoStream
             | Self::Subprotocol => ErrorCode::InvalidMessage,
-            Self::TooLarge { .. } => ErrorCode::PayloadTooLarge,
             Self::Late | Self::Timeout => ErrorCode::Timeout,
             Self::Origin => ErrorCode::PolicyViolation,
             Self::TooMany { .. } => ErrorCode::RateLimitExceeded,
@@ -84,7 +81,6 @@ impl Refusal {
             | Self::Cut
             | Self::NoStream
             | Self::Subprotocol => StatusCode::BAD_REQUEST,
-            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Late => StatusCode::REQUEST_TIMEOUT,
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Self::Origin => StatusCode::FORBIDDEN,
@@ -101,7 +97,6 @@ impl Refusal {
             Self::Ambiguous | Self::Malformed | Self::Cut => Some(Reason::Malformed),
             Self::NoSuchPath
             | Self::Method(_)
-            | Self::TooLarge { .. }
             | Self::Late
             | Self::Crowded
             | Self::Origin
@@ -153,9 +148,8 @@ impl Refusal {
         if let Some(reason) = self.reason() {
             details.insert("reason", Value::String(reason.as_str().into()));
         }
-        let (limit, size) = match self {
-            Self::TooLarge { limit, size } => (Some(limit), size),
-            Self::TooMany { limit } => (Some(limit), None),
+        let limit = match self {
+            Self::TooMany { limit } => Some(limit),
             Self::NoSuchPath
             | Self::JsonRpc
             | Self::Method(_)
@@ -169,12 +163,10 @@ impl Refusal {
             | Self::Origin
             | Self::Subprotocol
             | Self::NoStream
-            | Self::Timeout => (None, None),
+            | Self::Timeout => None,
         };
-        for (name, figure) in [("limit", limit), ("size", size)] {
-            if let Some(number) = figure.and_then(number) {
-                details.insert(name, number);
-            }
+        if let Some(number) = limit.and_then(number) {
+            details.insert("limit", number);
         }
         let is_empty = details.iter().len() == 0;
         (!is_empty).then_some(details)

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Limits, Visit, serve, shared_budget};
-use crate::transport::{Answer, Arrived, Carrier, Service};
+use crate::transport::{Answer, Arrived, Carrier, Oversized, Service};
 
 /// What [`Echo`] takes.
 const REQUEST_BYTES: usize = 1024 * 1024;
@@ -48,6 +48,21 @@ impl Service for Echo {
             }
         }
         Answer::Message(arrived.message)
+    }
+
+    async fn refuse_oversized(&self, oversized: Oversized) -> Answer {
+        let code = ErrorCode::PayloadTooLarge;
+        let ids = oversized.ids.unwrap_or_default();
+        let message = serde_json::json!({
+            "type": "error", "error_code": code.as_str(), "session_id": ids.session_id,
+            "request_id": ids.request_id, "hint": oversized.session_hint,
+            "details": {"limit": oversized.limit, "size": oversized.size},
+        });
+        Answer::Error {
+            code,
+            message: message.to_string().into(),
+            retry_after: None,
+        }
     }
 
     fn request_bytes(&self) -> usize {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use a2a_identity::{Did, NoRandomness, ResolveError};
 use a2a_session::Failure;
-use a2a_wire::{ErrorCode, UnixSeconds};
+use a2a_wire::{ErrorCode, Received, UnixSeconds};
 use canonical::Value;
 
 use super::retry::Fault;
@@ -91,6 +91,8 @@ pub struct Told {
     pub failure: Failure,
     /// Whether the peer has signed it; else it is a hint.
     pub signed: bool,
+    /// Whether the peer did not write it at all: a proxy on the way did.
+    pub is_proxy: bool,
     /// The status of the transport.
     pub status: u16,
     /// When the peer's transport says to come again.
@@ -171,6 +173,10 @@ impl CallError {
     pub(super) fn fault(&self, now: UnixSeconds) -> Fault<'_> {
         match self {
             Self::Carry(error) => Fault::Carry(error),
+            Self::Refused(told) if told.is_proxy => Fault::Proxy {
+                code: &told.failure.code,
+                wait: told.wait(now),
+            },
             Self::Refused(told) => Fault::Told {
                 code: &told.failure.code,
                 signed: told.signed,
@@ -211,19 +217,24 @@ impl CallError {
 }
 
 impl Told {
-    /// What the status of an answer means that the agent itself did not write: a proxy on the way is
-    /// busy, or does not reach it. That proves nothing.
-    pub(super) fn by_proxy(status: u16, retry_after: Option<u64>) -> Option<Self> {
+    /// Returns what the status of an answer means that the agent itself did not write: a proxy on the
+    /// way is busy, or does not reach it. That proves nothing. A message of A2A is never a proxy's: what
+    /// is wrong with it must be reported, whatever its status.
+    pub(super) fn by_proxy(message: &[u8], status: u16, retry_after: Option<u64>) -> Option<Self> {
         let code = match status {
             429 => ErrorCode::RateLimitExceeded,
             502 | 503 => ErrorCode::ServiceUnavailable,
             504 => ErrorCode::Timeout,
             _ => return None,
         };
+        if Received::parse(message, usize::MAX).is_ok() {
+            return None;
+        }
         let cause = format!("status {status}, which the agent itself did not send");
         Some(Self {
             failure: Failure::new(code, cause),
             signed: false,
+            is_proxy: true,
             status,
             retry_after,
         })

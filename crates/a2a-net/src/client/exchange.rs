@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use a2a_session::{ClientEvent, Failure, Now};
+use a2a_identity::Want;
+use a2a_session::{ClientEvent, Directory as _, Failure, Found, Freshness, Need, Now};
 use a2a_wire::{ErrorCode, RequestId};
 use bytes::Bytes;
 use canonical::Value;
@@ -13,6 +14,7 @@ use super::error::{CallError, Told};
 use super::pool::Held;
 use super::{Couriers, Inner, Provisional};
 use crate::record::Room;
+use crate::resolve::Asker;
 use crate::standing::lock;
 use crate::transport::{CarryError, Courier, Place, Reply};
 
@@ -45,7 +47,7 @@ impl<C: Couriers> Inner<C> {
                 status,
                 retry_after,
             }) => {
-                let event = self.event(held, &message, (status, retry_after));
+                let event = self.heard(held, &message, (status, retry_after)).await;
                 event.unwrap_or_else(|_| not_believed("a part is not an answer"))
             }
             Ok(Reply::Stream(parts)) => {
@@ -68,7 +70,7 @@ impl<C: Couriers> Inner<C> {
                 Ok(message) => message,
                 Err(error) => return Outcome::Error(error.into(), None),
             };
-            let (id, index, data) = match self.event(held, &message, (200, None)) {
+            let (id, index, data) = match self.heard(held, &message, (200, None)).await {
                 Ok(outcome) => return outcome,
                 Err(chunk) => chunk,
             };
@@ -88,6 +90,46 @@ impl<C: Couriers> Inner<C> {
         not_believed("the answer has no end")
     }
 
+    /// What a message of the server means. If it is signed with a key that the server is not known to
+    /// have, its keys are looked up again first.
+    async fn heard(
+        &self,
+        held: &Held<C::Courier>,
+        message: &[u8],
+        told: (u16, Option<u64>),
+    ) -> Result<Outcome, (String, u64, Value<'static>)> {
+        let event = self.event(held, message, told);
+        if let Ok(Outcome::Error(CallError::NotBelieved(failure), _)) = &event
+            && failure.is_unknown_key()
+            && self.renew_keys(held).await
+        {
+            return self.event(held, message, told);
+        }
+        event
+    }
+
+    /// Looks up the keys of a server; returns whether its session goes on with them.
+    async fn renew_keys(&self, held: &Held<C::Courier>) -> bool {
+        let home = &self.home;
+        let did = lock(&held.session).established().peer().did().clone();
+        let pins = home.standing.pins(&did);
+        let need = Need::Peer {
+            did,
+            want: Want::Manifest,
+            freshness: Freshness::Newer,
+            shown: None,
+        };
+        let found = home.resolver.find(&need, Asker::Node(Some(&held.url)));
+        let Found::Peer(Ok(facts)) = found.await else {
+            return false;
+        };
+        let session = &mut lock(&held.session);
+        let keys = session.established().renewed_keys(&facts, &pins);
+        let is_renewed = keys.is_some();
+        keys.into_iter().for_each(|keys| session.renew_keys(keys));
+        is_renewed
+    }
+
     /// What a message of the server means: an outcome, or else a part of an answer.
     fn event(
         &self,
@@ -100,6 +142,7 @@ impl<C: Couriers> Inner<C> {
             CallError::Refused(Told {
                 failure,
                 signed,
+                is_proxy: false,
                 status,
                 retry_after,
             })
@@ -126,7 +169,7 @@ impl<C: Couriers> Inner<C> {
                 data,
             }) => return Err((request_id, index, data)),
             Err(dropped) => {
-                let error = match Told::by_proxy(status, retry_after) {
+                let error = match Told::by_proxy(message, status, retry_after) {
                     Some(told) => CallError::Refused(told),
                     None => CallError::NotBelieved(dropped.failure),
                 };
@@ -164,6 +207,7 @@ impl<C: Couriers> Drop for Question<'_, C> {
                 CallError::Refused(Told {
                     failure,
                     signed: false,
+                    is_proxy: false,
                     status: 0,
                     retry_after: None,
                 }),

@@ -155,7 +155,7 @@ impl<C: Couriers> Inner<C> {
         self.accept(&established, &route, began).await?;
         let now = self.home.clock.now();
         let session = ClientSession::new(now, *established);
-        let held = Held::new(now, session, courier, route.carrier);
+        let held = Held::new(now, session, courier, &route);
         Ok((held, route))
     }
 
@@ -332,6 +332,9 @@ impl<C: Couriers> Shaking<'_, C> {
             return Err(CallError::Handshake(failure));
         };
         (self.status, self.retry_after) = (status, retry_after);
+        if let Some(told) = Told::by_proxy(&message, status, retry_after) {
+            return Err(CallError::Refused(told));
+        }
         self.said.push(Said {
             by: Speaker::Server,
             message: message.clone(),
@@ -358,13 +361,11 @@ impl<C: Couriers> Shaking<'_, C> {
             true => CallError::Refused(Told {
                 failure: aborted.failure,
                 signed: false,
+                is_proxy: false,
                 status,
                 retry_after,
             }),
-            false => match Told::by_proxy(status, retry_after) {
-                Some(told) => CallError::Refused(told),
-                None => CallError::Handshake(aborted.failure),
-            },
+            false => CallError::Handshake(aborted.failure),
         }
     }
 }

@@ -9,9 +9,9 @@ use a2a_session::{ClientSession, Now};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Encrypt, SessionView};
+use super::{Encrypt, Route, SessionView};
 use crate::standing::lock;
-use crate::transport::{Carrier, Courier, Place, Reply};
+use crate::transport::{Courier, Place, Reply};
 
 /// Servers that are remembered at once.
 const SERVERS: usize = 4096;
@@ -23,6 +23,8 @@ const RENEWED: (u32, Duration) = (10, Duration::from_secs(60));
 pub(super) struct Held<T> {
     pub(super) session: Mutex<ClientSession>,
     pub(super) courier: T,
+    /// Where its handshakes are.
+    pub(super) url: String,
     pub(super) view: SessionView,
     /// From then on there should be another.
     renew_at: Duration,
@@ -98,7 +100,7 @@ impl<T: Courier> Pool<T> {
 }
 
 impl<T: Courier> Held<T> {
-    pub(super) fn new(now: Now, session: ClientSession, courier: T, carrier: Carrier) -> Self {
+    pub(super) fn new(now: Now, session: ClientSession, courier: T, route: &Route) -> Self {
         let established = session.established();
         let peer = established.peer();
         let life = established.expires_at().0.saturating_sub(now.unix.0);
@@ -114,8 +116,9 @@ impl<T: Courier> Held<T> {
                 binding: established.binding(),
                 encrypted: established.is_encrypted(),
                 policy_hash: established.policy().hash(),
-                carrier,
+                carrier: route.carrier,
             },
+            url: route.handshake.clone(),
             renew_at: now.monotonic.saturating_add(life.saturating_sub(left)),
             session: Mutex::new(session),
             courier,

@@ -34,6 +34,13 @@ pub(super) enum Fault<'a> {
         /// When it may be tried again.
         wait: Option<Duration>,
     },
+    /// A proxy on the way says so.
+    Proxy {
+        /// What its status means.
+        code: &'a ErrorCode,
+        /// When it may be tried again.
+        wait: Option<Duration>,
+    },
     /// The session was over before anything was sent.
     Over,
     /// We would ask more often than was agreed.
@@ -125,6 +132,7 @@ pub(super) fn may_have_run(fault: &Fault<'_>, sent: Sent) -> bool {
             signed,
             ..
         } => !signed,
+        Fault::Proxy { code, .. } => **code != ErrorCode::RateLimitExceeded,
         Fault::Told { code, .. } => matches!(
             code,
             ErrorCode::Timeout
@@ -145,6 +153,11 @@ fn class(fault: &Fault<'_>, sent: Sent) -> Class {
             | (CarryError::Tls(_) | CarryError::NotSpoken(_) | CarryError::Foreign(_), _) => {
                 Class::Never
             }
+        },
+        Fault::Proxy { wait, .. } => match (may_have_run(fault, sent), sent) {
+            // A server of the base specification may do it again, although it has an `intent_id`.
+            (true, Sent::Correlated) | (_, Sent::Unnamed) => Class::Never,
+            (true, Sent::Nothing | Sent::Named) | (false, _) => Class::Wait(*wait),
         },
         Fault::Over => Class::OneNewHandshake,
         Fault::Limited(wait) => Class::Wait(Some(*wait)),
@@ -221,10 +234,10 @@ mod tests {
         }
     }
 
-    /// §8: TIMEOUT is retried; so is what a proxy on the way answers.
+    /// §8: TIMEOUT is retried; so is what a proxy on the way answers, unless the work may be done twice.
     /// Proves A-8-10, A-8-12, A-8-16.
     #[test]
-    fn timeouts_and_proxies_are_retried_at_servers_of_the_base_specification() {
+    fn timeouts_and_proxies_are_retried_where_nothing_is_done_twice() {
         let all = [1.0, 2.0, 4.0, 8.0, 16.0];
         let timeout = ErrorCode::Timeout;
         assert_eq!(waits(&told_by(&timeout, None), Sent::Correlated, 0.0), all);
@@ -237,14 +250,29 @@ mod tests {
             (503, ErrorCode::ServiceUnavailable),
             (504, ErrorCode::Timeout),
         ] {
-            let told = crate::client::error::Told::by_proxy(status, None).unwrap();
+            let told = crate::client::error::Told::by_proxy(b"", status, None).unwrap();
             assert_eq!((&told.failure.code, told.signed), (&code, false));
             let error = crate::client::error::CallError::Refused(told);
             let fault = error.fault(a2a_wire::UnixSeconds(0));
+            assert_eq!(waits(&fault, Sent::Nothing, 0.0), all, "{status}");
             assert_eq!(waits(&fault, Sent::Named, 0.0), all, "{status}");
-            assert_eq!(waits(&fault, Sent::Correlated, 0.0), all, "{status}");
             assert!(waits(&fault, Sent::Unnamed, 0.0).is_empty(), "{status}");
+            // What may have reached a server that need not know `intent_id` again is not repeated.
+            let repeated = waits(&fault, Sent::Correlated, 0.0);
+            match status {
+                429 => assert_eq!(repeated, all),
+                _ => assert!(repeated.is_empty(), "{status}"),
+            }
         }
+        // What a server of the base specification says itself is as its table has it, signed or not.
+        let unavailable = ErrorCode::ServiceUnavailable;
+        let hint = Fault::Told {
+            code: &unavailable,
+            signed: false,
+            status: 503,
+            wait: None,
+        };
+        assert_eq!(waits(&hint, Sent::Correlated, 0.0), all);
         // A connection that broke says nothing, and the server may do it twice.
         let broken = Fault::Carry(&CarryError::Broken);
         assert!(waits(&broken, Sent::Correlated, 0.0).is_empty());

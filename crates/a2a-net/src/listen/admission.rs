@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::transport::{Answer, Arrived, Service};
+use crate::transport::{Answer, Arrived, Oversized, Service};
 
 /// Counts connections. When there are as many as may be, an idle one of the source with the most is
 /// closed for a new one.
@@ -154,6 +154,10 @@ impl<S: Service> Service for Tracked<S> {
     async fn handle(&self, arrived: Arrived) -> Answer {
         let _working = self.place.work();
         self.service.handle(arrived).await
+    }
+
+    async fn refuse_oversized(&self, oversized: Oversized) -> Answer {
+        self.service.refuse_oversized(oversized).await
     }
 
     fn document(&self, name: &str) -> Option<Bytes> {

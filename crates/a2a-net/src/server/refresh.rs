@@ -8,9 +8,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use a2a_identity::{Did, ResolveError};
-use a2a_session::Holder;
+use a2a_session::{Directory as _, Freshness, Holder};
 
 use super::Inner;
+use super::live::Live;
 use crate::standing::lock;
 
 /// How often it is looked whether what is known of an agent still holds.
@@ -90,12 +91,40 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Looks up the keys of a session's peer, which has signed with one that is not known: at most once
+    /// a minute for an agent, as the resolver has it.
+    pub(super) async fn renew_keys(self: &Arc<Self>, live: &Arc<Live>) {
+        let (did, holder) = {
+            let inside = lock(&live.inside);
+            let established = inside.session.established();
+            (established.peer().did().clone(), established.holder())
+        };
+        let resolver = &self.home.resolver;
+        let facts = resolver.session_facts(&did, holder, Freshness::Newer).await;
+        let Ok(facts) = facts else {
+            return;
+        };
+        let pins = self.home.standing.pins(&did);
+        let over = {
+            let session = &mut lock(&live.inside).session;
+            if let Some(keys) = session.established().renewed_keys(&facts, &pins) {
+                session.renew_keys(keys);
+            }
+            session.is_over()
+        };
+        if let Some(reason) = over {
+            self.end(live, reason);
+        }
+    }
+}
+
 async fn look_again(inner: Weak<Inner>, (did, holder): (Did, Holder)) {
     let Some(resolver) = inner.upgrade().map(|inner| inner.home.resolver.clone()) else {
         return;
     };
     // If a manifest is fetched for it, the server is told as of any other.
-    let facts = resolver.session_facts(&did, holder).await;
+    let facts = resolver.session_facts(&did, holder, Freshness::Any).await;
     let Some(inner) = inner.upgrade() else {
         return;
     };

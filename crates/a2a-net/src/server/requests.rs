@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_session::{Ended, Failure, Handled, Incoming, Now, Refusal, Start, Token, Work};
+use a2a_session::{Binding, Ended, Failure, Handled, Incoming, Now, Refusal, Start, Token, Work};
 use a2a_wire::{ErrorCode, Phase, Reason};
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
@@ -11,9 +11,10 @@ use tokio_util::sync::CancellationToken;
 use super::live::{Inside, Live, ReplyTo, Running};
 use super::work::{Job, Joining};
 use super::{Inner, retry_after};
+use crate::carry::oversized::ids_of;
 use crate::record::{Room, Way, Written};
 use crate::standing::lock;
-use crate::transport::{Answer, Arrived, Place};
+use crate::transport::{Answer, Arrived, Ids, Oversized, Place};
 
 /// What a message came to.
 enum Admitted {
@@ -26,6 +27,15 @@ enum Admitted {
     },
     /// It does.
     Start { job: Box<Job>, from: Awaited },
+    /// It is signed with a key that its sender is not known to have.
+    UnknownKey(Arc<Live>),
+}
+
+/// Whether the keys of a peer may be looked up again for a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    AsKnown,
+    LookUp,
 }
 
 /// Where the answer comes from.
@@ -57,7 +67,15 @@ impl Inner {
             carrier: arrived.carrier,
             source: arrived.source.ip(),
         };
-        match self.admit(arrived, way) {
+        let mut admitted = self.admit(arrived, way, Keys::LookUp);
+        if let Ok(Admitted::UnknownKey(live)) = &admitted {
+            self.renew_keys(live).await;
+            admitted = self.admit(arrived, way, Keys::AsKnown);
+        }
+        match admitted {
+            Ok(Admitted::UnknownKey(_)) => {
+                self.unsigned(&Failure::unavailable("the keys were looked up"))
+            }
             Ok(Admitted::Start { job, from }) => self.answer_of(job, from).await,
             Ok(Admitted::Answer {
                 live,
@@ -90,26 +108,27 @@ impl Inner {
     }
 
     /// Steps 0 to 6a. No lock is held while a signature is verified.
-    fn admit(self: &Arc<Self>, arrived: &Arrived, way: Way) -> Result<Admitted, Refusing> {
+    fn admit(
+        self: &Arc<Self>,
+        arrived: &Arrived,
+        way: Way,
+        keys: Keys,
+    ) -> Result<Admitted, Refusing> {
         let now = self.home.clock.now();
         let limit = self.home.standing.rules().request_bytes();
         let hint = arrived.session_hint.as_deref();
-        let incoming = Incoming::read(now, &arrived.message, limit, hint)?;
+        let incoming = Incoming::read(now, &arrived.message, limit, hint);
+        let incoming = incoming.map_err(|refusal| self.unread(now, arrived, refusal))?;
         let live = self.sessions.get(incoming.session_id());
         let live = live.ok_or_else(|| incoming.no_session(now))?;
-        // The session is known, so that the refusal is on record by itself, as far as its rate goes.
-        let recorded = |refusal| {
-            let is_recorded = lock(&live.inside).session.may_record_refusal(now);
-            let room = is_recorded.then(|| self.home.recorder.reserve().ok());
-            Refusing {
-                refusal,
-                room: room.flatten(),
-            }
-        };
+        let recorded = |refusal| self.recorded(now, &live, refusal);
         let look = lock(&live.inside).session.look(now, &incoming);
         let look = look.map_err(recorded)?;
         let refuse = |failure| lock(&live.inside).session.refuse(now, &incoming, failure);
         let signed = look.verify(now, &incoming);
+        if keys == Keys::LookUp && signed.as_ref().is_err_and(Failure::is_unknown_key) {
+            return Ok(Admitted::UnknownKey(live));
+        }
         let signed = signed.map_err(|failure| recorded(refuse(failure)))?;
         if self.stopping.is_cancelled() {
             return Err(refuse(Failure::unavailable("the node is stopping")).into());
@@ -147,6 +166,74 @@ impl Inner {
                 refusal,
                 room: Some(room),
             }),
+        }
+    }
+
+    /// A refusal in a session that is known, so that it is on record by itself, as far as the session's
+    /// rate goes.
+    fn recorded(&self, now: Now, live: &Live, refusal: Box<Refusal>) -> Refusing {
+        let is_recorded = lock(&live.inside).session.may_record_refusal(now);
+        let room = is_recorded.then(|| self.home.recorder.reserve().ok());
+        Refusing {
+            refusal,
+            room: room.flatten(),
+        }
+    }
+
+    /// A message that could not be read. A baseline peer that is known by the session it names gets a
+    /// signed answer with a code that it knows.
+    fn unread(&self, now: Now, arrived: &Arrived, refusal: Box<Refusal>) -> Refusing {
+        let reason = refusal.failure.reason;
+        if matches!(reason, Some(Reason::UnknownType | Reason::HeaderMismatch)) {
+            return refusal.into();
+        }
+        let ids = ids_of(&arrived.message);
+        let live = self.session_named(arrived.session_hint.as_deref(), Some(&ids));
+        let live = live.filter(|live| live.peer.binding == Binding::Baseline);
+        let refused = live.and_then(|live| {
+            let failure = refusal.failure.clone();
+            let refused = refuse_unread(now, &live, &ids, failure)?;
+            Some(self.recorded(now, &live, refused))
+        });
+        refused.unwrap_or_else(|| refusal.into())
+    }
+
+    /// Refuses a message that is too large to be read: on record and, to a baseline peer, signed, if its
+    /// session is known and it has come to its end.
+    pub(super) async fn refuse_oversized(&self, oversized: &Oversized) -> Answer {
+        let now = self.home.clock.now();
+        let failure = Failure::too_large(oversized.limit, oversized.size);
+        let live = match oversized.place {
+            Place::Handshake => None,
+            Place::Request | Place::Any => {
+                let hint = oversized.session_hint.as_deref();
+                self.session_named(hint, oversized.ids.as_ref())
+            }
+        };
+        let refused = live.as_ref().zip(oversized.ids.as_ref());
+        let refused =
+            refused.and_then(|(live, ids)| refuse_unread(now, live, ids, failure.clone()));
+        let source = oversized.source.ip();
+        if let (Some(live), Some(refused)) = (&live, refused) {
+            let way = Way {
+                carrier: oversized.carrier,
+                source,
+            };
+            return self.refuse(self.recorded(now, live, refused), way).await;
+        }
+        let peer = live.as_ref().map(|live| &live.peer);
+        let agent = peer.map(|peer| peer.did.as_str());
+        self.home.recorder.reject(Some(source), agent, &failure);
+        let binding = peer.map_or(Binding::Baseline, |peer| peer.binding);
+        self.unsigned_to(binding, &failure)
+    }
+
+    /// The session that a message and its head name, if they do not name two.
+    fn session_named(&self, hint: Option<&str>, ids: Option<&Ids>) -> Option<Arc<Live>> {
+        let named = ids.and_then(|ids| ids.session_id.as_deref());
+        match (hint, named) {
+            (Some(hint), Some(named)) if hint != named => None,
+            (hint, named) => self.sessions.get(hint.or(named)?),
         }
     }
 
@@ -306,8 +393,8 @@ impl Inner {
         }
         Answer::Error {
             code: match record.binding {
-                Some(a2a_session::Binding::Baseline) => failure.code.for_baseline(Phase::Session),
-                Some(a2a_session::Binding::Profile) | None => failure.code.clone(),
+                Some(Binding::Baseline) => failure.code.for_baseline(Phase::Session),
+                Some(Binding::Profile) | None => failure.code.clone(),
             },
             retry_after: retry_after(&failure, self.home.clock.now().unix),
             message: Bytes::from(message),
@@ -322,6 +409,12 @@ impl Inner {
             Work::Do(None) | Work::Done(_) => None,
         }
     }
+}
+
+fn refuse_unread(now: Now, live: &Live, ids: &Ids, failure: Failure) -> Option<Box<Refusal>> {
+    let request_id = ids.request_id.as_ref().and_then(|id| id.parse().ok());
+    let session = &mut lock(&live.inside).session;
+    session.refuse_unread(now, request_id, failure)
 }
 
 /// Somebody who waits for an answer. If it goes, work without a name is over.
@@ -353,8 +446,8 @@ pub(super) fn finished(answer: a2a_session::Answer) -> Answer {
     let code = ErrorCode::from(status.as_str());
     Answer::Error {
         code: match answer.record.binding {
-            Some(a2a_session::Binding::Baseline) => code.for_baseline(Phase::Session),
-            Some(a2a_session::Binding::Profile) | None => code,
+            Some(Binding::Baseline) => code.for_baseline(Phase::Session),
+            Some(Binding::Profile) | None => code,
         },
         message,
         retry_after: None,

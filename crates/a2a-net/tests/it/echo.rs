@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use a2a_net::courier::{Pool, Post, Reach, Remote};
 use a2a_net::listen::{Limits, Listeners};
 use a2a_net::tls::{Certificate, ClientTls, DevelopmentCa, Roots};
-use a2a_net::transport::{Answer, Arrived, Carrier, Courier, Place, Reply, Service};
+use a2a_net::transport::{Answer, Arrived, Carrier, Courier, Oversized, Place, Reply, Service};
 use a2a_wire::ErrorCode;
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -91,6 +91,21 @@ impl Service for Arced {
             "nothing" => Answer::Nothing,
             "stream" => stream(Arc::clone(echo), &message),
             _ => Answer::Message(Bytes::from(answer.to_string())),
+        }
+    }
+
+    async fn refuse_oversized(&self, oversized: Oversized) -> Answer {
+        let code = ErrorCode::PayloadTooLarge;
+        let ids = oversized.ids.unwrap_or_default();
+        let message = serde_json::json!({
+            "type": "error", "error_code": code.as_str(), "session_id": ids.session_id,
+            "request_id": ids.request_id, "hint": oversized.session_hint,
+            "details": {"limit": oversized.limit, "size": oversized.size},
+        });
+        Answer::Error {
+            code,
+            message: message.to_string().into(),
+            retry_after: None,
         }
     }
 

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use a2a_identity::{Anchor, Answer as Fetched, Pins, TrustLevel, endorse, sign_manifest};
-use a2a_net::transport::Place;
+use a2a_net::transport::{Answer, Place, Reply, Service as _};
 use a2a_net::*;
 use a2a_session::{Own, TrustRules};
 use a2a_wire::{EndorsementPayload, UnixSeconds, Write as _};
+use bytes::Bytes;
 use canonical::{Digest, Object, Value};
 use policy::EffectivePolicy;
 use serde_json::json;
@@ -271,6 +272,138 @@ async fn threat_55_a_key_revoked_where_manifests_are_published() {
     let asked = node.spy.asked().len();
     tokio::time::sleep(Duration::from_secs(8000)).await;
     assert_eq!(node.spy.asked().len(), asked);
+}
+
+/// The key that the owner of the did:web adds later.
+const LATER: u8 = 51;
+
+/// The manifest of the did:web with a third key.
+fn with_a_later_key(at: i64) -> Object<'static> {
+    let mut tree = web_manifest(at, "active");
+    let keys = json!([jwk("k", CLIENT), jwk("d", DELEGATE), jwk("e", LATER)]);
+    tree.insert("public_keys", value(&keys));
+    let kid = "k".parse().unwrap();
+    sign_manifest(&mut tree, &kid, &key(CLIENT), UnixSeconds(at)).unwrap();
+    tree
+}
+
+/// The same message, signed with the later key.
+fn by_later_key<T: a2a_wire::Payload>(message: &[u8], member: &str) -> Vec<u8> {
+    let mut message: serde_json::Value = serde_json::from_slice(message).unwrap();
+    let jws = message[member].as_str().unwrap().parse().unwrap();
+    let signed = a2a_identity::Signed::<T>::parse(&jws, a2a_identity::Peer::Profile).unwrap();
+    let payload = signed.read_unverified().unwrap();
+    let jws = a2a_identity::sign(&payload, &"e".parse().unwrap(), &key(LATER));
+    message[member] = json!(jws);
+    message.to_string().into_bytes()
+}
+
+/// Document 004, §9, "Key Rotation": "Accept any key with valid `kid` in agent's manifest" and "Refresh on
+/// signature verification failure", once, also within a session.
+/// Proves A-9-15, A-9-17.
+#[tokio::test(start_paused = true)]
+async fn unknown_kid_of_a_request_refreshes_the_manifest_once() {
+    let node = Made::of(SERVER).node().await;
+    let server = Server::start(Arc::clone(&node.home), ServerSettings::new().unwrap());
+    let client = Made::of(CLIENT).node().await;
+    publish(&node.spy, web_manifest(UNIX - 100, "active"));
+    let mut hand = Hand::of(&server, client.home.standing(), delegated(UNIX - 100)).await;
+    // A session that is never used ends.
+    let request = hand.request(&json!({"goal": "frith.ping"}));
+    assert_eq!(code_of(&hand.send(request).await), "none");
+    let mut later = async || {
+        let request = hand.request(&json!({"goal": "frith.ping"}));
+        let request = by_later_key::<a2a_wire::RequestPayload>(&request, "request_jws");
+        code_of(&hand.send(request).await)
+    };
+    assert_eq!(node.spy.count(), 1);
+    // It is not in the manifest, and nobody looks again for a minute.
+    assert_eq!(later().await, "UNVERIFIED_AGENT");
+    assert_eq!(node.spy.count(), 2);
+    publish(&node.spy, with_a_later_key(UNIX - 50));
+    assert_eq!(later().await, "UNVERIFIED_AGENT");
+    assert_eq!(node.spy.count(), 2);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(later().await, "none");
+    assert_eq!(later().await, "none");
+    assert_eq!(node.spy.count(), 3);
+}
+
+/// The keys of an agent whose manifest is pinned are not replaced within a session.
+#[tokio::test(start_paused = true)]
+async fn unknown_kid_of_a_pinned_agent_is_refused() {
+    let mut made = Made::of(SERVER);
+    let manifest = web_manifest(UNIX - 100, "active");
+    let pins = Pins {
+        manifest: Some(manifest.digest_without(a2a_wire::NOT_HASHED)),
+        keys: Vec::new(),
+    };
+    let did = format!("did:web:{HOST_OF_ADA}");
+    made.rules.pins.insert(did, pins);
+    let node = made.node().await;
+    let server = Server::start(Arc::clone(&node.home), ServerSettings::new().unwrap());
+    let client = Made::of(CLIENT).node().await;
+    publish(&node.spy, manifest);
+    let mut hand = Hand::of(&server, client.home.standing(), delegated(UNIX - 100)).await;
+    publish(&node.spy, with_a_later_key(UNIX - 50));
+    let request = hand.request(&json!({"goal": "frith.ping"}));
+    let request = by_later_key::<a2a_wire::RequestPayload>(&request, "request_jws");
+    assert_eq!(code_of(&hand.send(request).await), "UNVERIFIED_AGENT");
+}
+
+/// The same for the answer of a server.
+/// Proves A-9-15, A-9-17.
+#[tokio::test(start_paused = true)]
+async fn unknown_kid_of_an_answer_refreshes_the_manifest_once() {
+    let made = Made {
+        identity: Identity::new(
+            web_manifest(UNIX - 100, "active"),
+            "d".parse().unwrap(),
+            key(DELEGATE),
+        )
+        .unwrap(),
+        ..Made::of(SERVER)
+    };
+    let home = made.node().await.home;
+    let server = Server::start(home, ServerSettings::new().unwrap());
+    let link = InMemory::open(&server).await;
+    let node = Made::of(CLIENT).node().await;
+    publish(&node.spy, web_manifest(UNIX - 100, "active"));
+    // So that what is sent can be signed anew.
+    let settings = ClientSettings {
+        sealing: a2a_session::Sealing::IfRequired,
+        ..ClientSettings::default()
+    };
+    let home = Arc::clone(&node.home);
+    let client = Client::new(home, settings, link.couriers(), link.guard());
+    let did = format!("did:web:{HOST_OF_ADA}").parse().unwrap();
+    // Work without a name is done at once.
+    let options = CallOptions {
+        name_work: NameWork::No,
+        ..CallOptions::default()
+    };
+    let ping = || value(&json!({"goal": "frith.ping"}));
+    client.call(&did, ping(), &options).await.unwrap();
+    let asked = node.spy.count();
+    link.intercept(move |place, message| {
+        let message = Bytes::copy_from_slice(message);
+        let handled = server.handle(arrived(place, None, message));
+        let handled = futures_util::FutureExt::now_or_never(handled);
+        let Some(Answer::Message(message)) = handled else {
+            panic!("an answer at once");
+        };
+        let message = by_later_key::<a2a_wire::ResponsePayload>(&message, "response_jws");
+        Some(Ok(Reply::Message {
+            message: message.into(),
+            status: 200,
+            retry_after: None,
+        }))
+    });
+    publish(&node.spy, with_a_later_key(UNIX - 50));
+    for _ in 0..2 {
+        client.call(&did, ping(), &options).await.unwrap();
+        assert_eq!(node.spy.count(), asked + 1);
+    }
 }
 
 /// There was no room to look again at what an agent publishes, since another's host is slow: it is tried

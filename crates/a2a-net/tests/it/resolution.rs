@@ -209,6 +209,32 @@ async fn forged_manifests_are_rejected_at_any_address() {
     }
 }
 
+/// Document 004, §4: what is published is a manifest of this form, or the operator is told what is wrong.
+#[tokio::test]
+async fn error_of_a_manifest_at_an_address_names_the_fault() {
+    let address = "https://other.example.com/.well-known/agent-manifest.json";
+    for (body, cause) in [
+        ("[]", "no manifest: it must be an object, not an array"),
+        ("{}", "no manifest: `manifest_version` is missing"),
+        (
+            r#"{"manifest_version":"1.0","agent_did":"did:web:a.example.com","public_keys":[],"endpoints":[{}]}"#,
+            "no manifest: `endpoints[0].type` is missing",
+        ),
+        (
+            r#"{"manifest_version":"1.0","agent_did":"x","public_keys":[],"endpoints":[]}"#,
+            "`agent_did`: ",
+        ),
+        ("<html>", ""),
+    ] {
+        let node = Made::of(CLIENT).node().await;
+        let body = Fetched::Body(body.as_bytes().to_vec());
+        node.spy.publish(address, body);
+        let error = node.home.resolver().manifest_at(address).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{address}: {cause}")), "{error}");
+    }
+}
+
 /// A key that the agent has given up, and with it an older manifest that the agent signed itself. The DID
 /// document does not know the key, so only the published manifest says that it is not good any more.
 #[tokio::test]

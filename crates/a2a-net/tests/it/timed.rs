@@ -23,7 +23,11 @@ fn ping() -> canonical::Value<'static> {
 fn hint(code: ErrorCode, retry_after: Option<u64>) -> Option<Result<Reply, CarryError>> {
     let status = code.http().unwrap();
     let session_id: Option<&Unparsed<SessionId>> = None;
-    let message = Failure::new(code, "as the test says").to_unsigned(session_id, None);
+    let message = Failure::new(code, "as the test says").to_unsigned(
+        a2a_session::Binding::Profile,
+        session_id,
+        None,
+    );
     Some(Ok(Reply::Message {
         message: Bytes::from(message),
         status,

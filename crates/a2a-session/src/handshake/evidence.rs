@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_identity::seal::Channel;
-use a2a_identity::{Anchor, Did, Key, KeySet, Pins, Seen, TrustLevel, Voucher};
+use a2a_identity::{Anchor, Did, Key, KeySet, Pins, RootKeys, Seen, TrustLevel, Voucher};
 use a2a_wire::{DidText, Digest, SessionId, UnixSeconds};
 use base::Class;
 
 use super::Features;
 use super::slots::{SessionSlot, agent_key};
-use crate::{Baseline, Binding, Holder, Own, Source};
+use crate::{Baseline, Binding, Facts, Holder, Own, Source};
 
 /// That a peer is who it says: its DID was resolved, its manifest verified, its keys compared, and
 /// its trust level decided.
@@ -172,6 +172,24 @@ impl<P> Established<P> {
     #[must_use]
     pub const fn holder(&self) -> Holder {
         self.holder
+    }
+
+    /// The keys that the peer has by now, as far as the session may go on with them. `None` if only
+    /// another handshake can tell: the peer is pinned, others vouch for the keys it had, or it does not
+    /// show a manifest any more.
+    #[must_use]
+    pub fn renewed_keys(&self, facts: &Facts, pins: &Pins) -> Option<KeySet> {
+        let peer = &self.peer;
+        let shows_manifest = facts.manifest.is_some() || peer.seen.is_none();
+        if peer.trust != TrustLevel::Own || *pins != Pins::default() || !shows_manifest {
+            return None;
+        }
+        let Did::Key(did) = &peer.did else {
+            return facts.root.agent_keys(None, facts.manifest.as_deref());
+        };
+        let name = peer.keys.iter().find(|known| known.key == *did.key());
+        let root = RootKeys::DidKey(did.key().clone());
+        root.agent_keys(name.map(|known| &known.kid), facts.manifest.as_deref())
     }
 
     /// The place that the session takes among all sessions.

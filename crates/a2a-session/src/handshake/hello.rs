@@ -334,7 +334,13 @@ impl Greeting {
             transcript_hash: Some(transcript_hash),
         };
         let tree = Message::Challenge(message).into_object();
-        let bytes = sign_message(Kind::Challenge, tree, &mut transcript, own, payload);
+        let bytes = sign_message(
+            Kind::Challenge,
+            tree,
+            &mut transcript,
+            (own, self.vetting.binding),
+            payload,
+        );
         let state = ExpectProof {
             own: Arc::clone(own),
             vetting: self.vetting,

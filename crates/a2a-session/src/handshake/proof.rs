@@ -130,7 +130,13 @@ impl ExpectProof {
             transcript_hash: Some(transcript_hash),
         };
         let tree = Message::Policy(message).into_object();
-        let bytes = sign_message(Kind::Policy, tree, &mut self.transcript, &self.own, payload);
+        let bytes = sign_message(
+            Kind::Policy,
+            tree,
+            &mut self.transcript,
+            (&self.own, self.vetting.binding),
+            payload,
+        );
         let commitment = session_commitment(&self.nonce_a, &self.nonce_b, &self.policy_hash);
         let state = ExpectAcceptPolicy {
             own: self.own,
@@ -243,7 +249,7 @@ impl ExpectAcceptPolicy {
             Kind::Session,
             tree,
             &mut self.transcript,
-            &self.own,
+            (&self.own, self.binding),
             payload,
         );
         let transcript = *self.transcript.state();

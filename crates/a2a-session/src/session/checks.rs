@@ -1,6 +1,6 @@
 //! Whether a message is the peer's, and for this session alone (§10.1, §10.3 steps 1a to 3).
 
-use a2a_identity::{Did, JwsError, Signed, Verified};
+use a2a_identity::{Did, JwsError, KeySet, Signed, Verified};
 use a2a_wire::{
     ControlPayload, Count, DidText, Digest, ErrorCode, Kid, Payload, Reason, Received, RequestId,
     RequestPayload, SessionId, UnixSeconds, Unparsed, limits,
@@ -68,7 +68,7 @@ impl Established<EffectivePolicy> {
     /// Decrypts a message and verifies its signature. It changes nothing and needs no lock.
     pub(crate) fn verify(
         &self,
-        now: Now,
+        (now, keys): (Now, &KeySet),
         incoming: &Incoming<'_>,
         id_is_used: bool,
     ) -> Result<Checked, Failure> {
@@ -96,7 +96,7 @@ impl Established<EffectivePolicy> {
             return Err(replayed(Reason::RequestIdReused, cause));
         }
         let ask = Ask::of(received.message()).ok_or_else(not_signed)?;
-        let proven = self.verify_signature(now, received, &ask, &request_id)?;
+        let proven = self.verify_signature((now, keys), received, &ask, &request_id)?;
         if let (Some(encrypted), Some(_)) = (incoming.encrypted(), &self.channel)
             && proven.seq != Some(encrypted.n.get())
         {
@@ -115,7 +115,7 @@ impl Established<EffectivePolicy> {
 
     fn verify_signature(
         &self,
-        now: Now,
+        (now, keys): (Now, &KeySet),
         received: &Received<'_>,
         ask: &Ask<'_>,
         request_id: &RequestId,
@@ -125,22 +125,20 @@ impl Established<EffectivePolicy> {
                 let jws = request.request_jws.as_ref().ok_or_else(not_signed)?;
                 let limit = match self.binding {
                     Binding::Profile => limits::JWS_PAYLOAD,
-                    Binding::Baseline => {
-                        let most = self.policy.policy().max_payload_size();
-                        usize::try_from(most).unwrap_or(usize::MAX)
-                    }
+                    // The size of the message is a check of its own, after this one.
+                    Binding::Baseline => jws.as_str().len(),
                 };
                 let peer = self.binding.peer();
                 let signed: Signed<RequestPayload> =
                     Signed::parse_within(jws.as_str(), peer, limit)?;
-                let verified = self.verify_by_peer(signed, now)?;
+                let verified = self.verify_by_peer(signed, (now, keys))?;
                 self.check_request(now, received, request_id, &verified)
             }
             Ask::Cancel(_) | Ask::Close(_) => {
                 let jws = received.jws().and_then(|jws| jws.parse().ok());
                 let jws: a2a_wire::JwsText = jws.ok_or_else(not_signed)?;
                 let signed: Signed<ControlPayload> = Signed::parse(&jws, self.binding.peer())?;
-                let verified = self.verify_by_peer(signed, now)?;
+                let verified = self.verify_by_peer(signed, (now, keys))?;
                 let payload = verified.payload();
                 let stated = Stated {
                     issuer: Some(&payload.issuer),
@@ -165,10 +163,10 @@ impl Established<EffectivePolicy> {
     fn verify_by_peer<T: Payload>(
         &self,
         signed: Signed<T>,
-        now: Now,
+        (now, keys): (Now, &KeySet),
     ) -> Result<Verified<T>, JwsError> {
         match signed.kid() {
-            Some(_) => signed.verify(self.peer.keys(), now.unix),
+            Some(_) => signed.verify(keys, now.unix),
             None => signed.verify_with(self.proof.key(), now.unix),
         }
     }

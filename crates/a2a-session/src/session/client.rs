@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::{NoRandomness, Randomness};
+use a2a_identity::{KeySet, NoRandomness, Randomness};
 use a2a_wire::{
     Cancel, Close, ControlPayload, Count, Digest, Intent, Kind, Message, Read as _, Request,
     RequestId, RequestPayload,
@@ -35,6 +35,8 @@ pub const ANSWER: usize = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub struct ClientSession {
     terms: Arc<Established<Policy>>,
+    /// The keys of the server, if they were looked up again since.
+    renewed: Option<KeySet>,
     sent: Counter,
     window: Window,
     outstanding: BTreeMap<String, Outstanding>,
@@ -100,6 +102,7 @@ impl ClientSession {
         Self {
             limiter: rate.map(|rate| TokenBucket::new(rate, now.monotonic)),
             terms: Arc::new(established),
+            renewed: None,
             sent: Counter::default(),
             window: Window::default(),
             outstanding: BTreeMap::new(),

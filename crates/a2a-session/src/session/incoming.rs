@@ -6,7 +6,7 @@ use a2a_wire::{
 };
 
 use super::record::{Check, Record};
-use crate::failure::{Failure, violation};
+use crate::failure::{Binding, Failure, violation};
 use crate::{Now, Refusal};
 
 /// A request, a cancellation or the end of a session, as it came.
@@ -135,7 +135,7 @@ impl Refusal {
         let mut record = Record::unknown(now.monotonic, well_formed);
         record.refuse(&failure);
         Box::new(Self {
-            message: failure.to_unsigned(session_id, request_id),
+            message: failure.to_unsigned(Binding::Profile, session_id, request_id),
             failure,
             record: Box::new(record),
         })

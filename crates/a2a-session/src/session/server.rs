@@ -9,7 +9,7 @@ pub use self::answer::{ChunkError, NotRunning};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_identity::Did;
+use a2a_identity::{Did, KeySet};
 use a2a_wire::{Digest, ErrorCode, Intent, Reason, RequestId};
 use canonical::Value;
 use policy::{EffectivePolicy, IntentName, Rate, Retention, TokenBucket};
@@ -36,6 +36,8 @@ use crate::{Established, Now, times};
 #[derive(Debug)]
 pub struct ServerSession {
     terms: Arc<Established<EffectivePolicy>>,
+    /// The keys of the peer, if they were looked up again since.
+    renewed: Option<Arc<KeySet>>,
     limits: SessionLimits,
     agent: Digest,
     session: Digest,
@@ -171,6 +173,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Look {
     terms: Arc<Established<EffectivePolicy>>,
+    renewed: Option<Arc<KeySet>>,
     id_is_used: bool,
 }
 
@@ -184,8 +187,10 @@ impl Look {
     /// # Errors
     /// Why it is refused: give that to [`ServerSession::refuse`].
     pub fn verify(&self, now: Now, incoming: &Incoming<'_>) -> Result<Signed, Failure> {
+        let keys = self.renewed.as_deref();
+        let keys = keys.unwrap_or_else(|| self.terms.peer.keys());
         self.terms
-            .verify(now, incoming, self.id_is_used)
+            .verify((now, keys), incoming, self.id_is_used)
             .map(Signed)
     }
 }
@@ -217,6 +222,7 @@ impl ServerSession {
             tightened: None,
             ends: established.deadline,
             terms: Arc::new(established),
+            renewed: None,
             limits,
         }
     }
@@ -267,6 +273,7 @@ impl ServerSession {
         let id: Option<RequestId> = incoming.request_id().and_then(|id| id.parse().ok());
         Ok(Look {
             terms: Arc::clone(&self.terms),
+            renewed: self.renewed.clone(),
             id_is_used: id.is_some_and(|id| self.ids.contains(now.monotonic, &id_key(&id))),
         })
     }
@@ -330,6 +337,38 @@ impl ServerSession {
         let hash = incoming.received().hash();
         record.request_hash = Some(hash);
         self.refuse_with(now, failure, record, (id, Some(hash)))
+    }
+
+    /// Refuses a message of this session that could not be read; `None` if the session is over. To a
+    /// baseline peer the error is signed. A profile peer believes no signature without the hash of its
+    /// request, so it gets a hint.
+    pub fn refuse_unread(
+        &mut self,
+        now: Now,
+        request_id: Option<RequestId>,
+        failure: Failure,
+    ) -> Option<Box<Refusal>> {
+        self.expire(now);
+        if self.over.is_some() {
+            return None;
+        }
+        let mut record = self.record(now, request_id.as_ref());
+        record.checks.session_valid = Check::Passed;
+        if failure.code == ErrorCode::PayloadTooLarge {
+            record.checks.payload_size = Check::Failed;
+        }
+        if self.terms.binding == Binding::Baseline {
+            return Some(self.refuse_with(now, failure, record, (request_id, None)));
+        }
+        record.refuse(&failure);
+        let session_id = (&self.terms.session_id).into();
+        let request_id = request_id.as_ref().map(Into::into);
+        let message = failure.to_unsigned(Binding::Profile, Some(&session_id), request_id.as_ref());
+        Some(Box::new(Refusal {
+            failure,
+            message,
+            record,
+        }))
     }
 
     /// Whether a request that was refused before it was verified gets a record of its own: as many as

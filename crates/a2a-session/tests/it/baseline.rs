@@ -1,5 +1,7 @@
 //! Peers that speak the base specification alone (profile §14).
 
+use std::sync::Arc;
+
 use a2a_identity::RootKeys;
 use a2a_session::*;
 use a2a_wire::{ErrorCode, Reason, UnixSeconds};
@@ -10,8 +12,8 @@ use crate::adversary::{
     ACCEPT, CHALLENGE, POLICY, PROOF, REQUEST, RESPONSE, check_error, edit, forge,
 };
 use crate::support::{
-    Book, CLIENT, Duo, SERVER, UNIX, World, did, draft, established, json, jwk, key, sent, signed,
-    source, text, tree, verified,
+    Book, CLIENT, Duo, SERVER, UNIX, World, did, draft, established, json, jwk, key, own, sent,
+    signed, source, text, tree, verified,
 };
 use crate::vectors::{at, script, vector};
 
@@ -115,6 +117,40 @@ fn a_baseline_client_is_served_to_the_letter() {
     duo.world.wait(3000);
     let refusal = duo.refused(&message);
     assert_eq!(refusal.failure.code, ErrorCode::ReplayDetected);
+}
+
+/// Document 004, §6 and §8: a request that is too large to be read is a POLICY_VIOLATION, signed like every
+/// error of a session. A profile peer gets the code of the profile.
+/// Proves A-6-7.
+#[test]
+fn unread_request_is_refused_with_a_code_of_the_document() {
+    let (mut duo, id) = session(Baseline::Accept, SessionLimits::default());
+    let now = duo.world.now();
+    let failure = Failure::too_large(1000, Some(1001));
+    let named = || uuid(1).parse().ok();
+    let refusal = duo.server.refuse_unread(now, named(), failure.clone());
+    let refusal = refusal.unwrap();
+    check_error(&refusal.message, &ErrorCode::PolicyViolation, None);
+    let message = json(&refusal.message);
+    assert_eq!(message["session_id"], json!(id));
+    assert_eq!(message["request_id"], json!(uuid(1)));
+    assert_eq!(message["details"], json!({"limit": 1000, "size": 1001}));
+    assert!(message["error_jws"].is_string());
+    assert_eq!(refusal.record.checks.payload_size, Check::Failed);
+    let over = now.unix.plus(3601);
+    duo.world.wait(3601);
+    assert_eq!(duo.world.now().unix, over);
+    let refused = duo
+        .server
+        .refuse_unread(duo.world.now(), named(), failure.clone());
+    assert_eq!(refused, None);
+
+    let mut duo = Duo::new();
+    let now = duo.world.now();
+    let refusal = duo.server.refuse_unread(now, named(), failure).unwrap();
+    let message = json(&refusal.message);
+    assert_eq!(message["error_code"], "PAYLOAD_TOO_LARGE");
+    assert!(message.get("error_jws").is_none());
 }
 
 #[test]
@@ -271,29 +307,136 @@ fn bs58(bytes: &[u8]) -> String {
     letters.collect()
 }
 
+/// A session at its client.
+type OfClient = Box<Established<policy::Policy>>;
+
 /// A server that speaks the base specification alone, up to SESSION.
 fn baseline_server(
     world: &mut World,
     sign_policy: fn(&serde_json::Value, &str) -> serde_json::Value,
-) -> Result<Box<Established<policy::Policy>>, Aborted> {
+) -> Result<OfClient, Aborted> {
+    baseline_server_for(own(CLIENT), world, sign_policy).map(|(session, _)| session)
+}
+
+/// The same for this client, with the PROOF and ACCEPT_POLICY that it sends.
+fn baseline_server_for(
+    client: Arc<Own>,
+    world: &mut World,
+    sign_policy: fn(&serde_json::Value, &str) -> serde_json::Value,
+) -> Result<(OfClient, [Vec<u8>; 2]), Aborted> {
     let policy = json!({"rate_limit": 1000, "rate_period": 3600, "session_timeout": 3600,
         "data_retention": "24h", "max_payload_size": 1_048_576, "allowed_intents": [],
         "blocked_intents": []});
     let hash = tree(&policy).digest_without(&[]).to_string();
-    let (client, _) = world.begin(CLIENT);
+    let config = world.client_config();
+    let (client, _) = world.begin_as(client, config);
     let payload = sign_policy(&policy, &hash);
     let challenge = json!({"type": "challenge", "nonce_b": canonical::base64url::encode(
         &std::array::from_fn::<u8, 32, _>(|n| n as u8)), "server_did": did(SERVER).to_string(),
         "manifest_hash": hash, "public_keys": [jwk("k", SERVER)], "policy_hash": hash,
         "policy_signature": forge::<CHALLENGE>(&payload, SERVER), "timestamp": UNIX});
-    let (client, _) = world.challenged(client, &text(&challenge))?;
+    let (client, proof) = world.challenged(client, &text(&challenge))?;
     let message = json!({"type": "policy", "policy": policy, "policy_hash": hash,
         "policy_signature": forge::<POLICY>(&payload, SERVER)});
-    let (client, _) = client.handle_message(world.now(), &text(&message))?;
+    let (client, accept) = client.handle_message(world.now(), &text(&message))?;
     let session = json!({"type": "session", "session_id": canonical::base64url::encode(&[7; 32]),
         "server_did": did(SERVER).to_string(), "created_at": UNIX, "expires_at": UNIX + 3600,
         "message_count": 0, "public_keys": [jwk("k", SERVER)]});
-    client.handle_message(world.now(), &text(&session))
+    let established = client.handle_message(world.now(), &text(&session))?;
+    Ok((established, [proof, accept]))
+}
+
+/// A key that was added to a did:key, and signs in its place.
+const ADDED: u8 = 9;
+
+/// The did:key of a seed after its rotation.
+fn rotated(seed: u8) -> Arc<Own> {
+    let keys = [jwk("k", seed), jwk("n", ADDED)];
+    let draft = draft(&did(seed).to_string(), &keys, "server.example.com");
+    let manifest = signed(&draft, "k", seed, UNIX - 100);
+    let own = Own::new(manifest, "n".parse().unwrap(), key(ADDED)).unwrap();
+    Arc::new(own.with_root("k".parse().unwrap(), key(seed)).unwrap())
+}
+
+/// Whose signature this is.
+fn signer(message: &[u8], member: &str, seed: u8) -> u8 {
+    let jws = json(message)[member].as_str().unwrap().to_owned();
+    let (input, signature) = jws.rsplit_once('.').unwrap();
+    let signature = canonical::base64url::decode(signature).unwrap();
+    let signature = ed25519_dalek::Signature::from_slice(&signature).unwrap();
+    let is_by = |seed: &u8| {
+        let key = ed25519_dalek::SigningKey::from_bytes(&[*seed; 32]);
+        key.verify(input.as_bytes(), &signature).is_ok()
+    };
+    [seed, ADDED].into_iter().find(is_by).unwrap()
+}
+
+/// Document 004, §4, did:key: "No network call required, key derived from DID directly". A peer that knows
+/// the document alone cannot know a key that was added later (§9, "Key Rotation"), so the DID's own
+/// signs for it, in both roles.
+/// Proves A-4-3, A-9-12.
+#[test]
+fn did_key_that_has_rotated_signs_for_baseline_peers() {
+    // As the server.
+    let mut world = World::new();
+    world.server.set_own(rotated(SERVER));
+    let (_, hello) = world.begin(CLIENT);
+    let challenge = sent(world.serve(&hello));
+    assert_eq!(signer(&challenge, "policy_signature", SERVER), ADDED);
+    let (_, hello) = world.begin(CLIENT);
+    let hello = bare(&hello);
+    let challenge = sent(world.serve(&hello));
+    assert_eq!(signer(&challenge, "policy_signature", SERVER), SERVER);
+    let policy = sent(world.serve(&proof(&hello, &challenge)));
+    assert_eq!(signer(&policy, "policy_signature", SERVER), SERVER);
+    let (session, message) = established(world.serve(&accept(&hello, &challenge, &policy)));
+    assert_eq!(signer(&message, "session_jws", SERVER), SERVER);
+    let id = session.session_id().to_string();
+    world.server.set_own(own(SERVER));
+    let mut duo = Duo::with(world);
+    duo.server = ServerSession::new(duo.world.now(), *session, SessionLimits::default());
+    let start = duo.start(&request(&id, 1, &intent()));
+    let answer = duo.respond(start.token, json!({"said": "hi"}));
+    assert_eq!(signer(&answer.message, "response_jws", SERVER), SERVER);
+    let refusal = duo.refused(&request(&id, 1, &intent()));
+    assert_eq!(signer(&refusal.message, "error_jws", SERVER), SERVER);
+
+    // As the client.
+    let mut world = unpublished();
+    let form = |_: &serde_json::Value, hash: &str| json!({ "policy_hash": hash });
+    let (session, [proof, accept]) =
+        baseline_server_for(rotated(CLIENT), &mut world, form).unwrap();
+    assert_eq!(signer(&proof, "proof_jws", CLIENT), CLIENT);
+    assert_eq!(signer(&accept, "acceptance_jws", CLIENT), CLIENT);
+    let mut client = ClientSession::new(world.now(), *session);
+    let asked = Value::Object(tree(&intent()));
+    let outgoing = client
+        .request(world.now(), asked, &mut world.random)
+        .unwrap();
+    assert_eq!(signer(&outgoing.message, "request_jws", CLIENT), CLIENT);
+}
+
+#[test]
+fn root_of_a_did_key_is_its_own_key_alone() {
+    let manifest = signed(
+        &draft(
+            &did(SERVER).to_string(),
+            &[jwk("k", SERVER), jwk("n", ADDED)],
+            "a.example",
+        ),
+        "k",
+        SERVER,
+        UNIX - 100,
+    );
+    let own = || Own::new(manifest.clone(), "n".parse().unwrap(), key(ADDED)).unwrap();
+    for (kid, seed, is_taken) in [
+        ("k", SERVER, true),
+        ("n", ADDED, false),
+        ("x", SERVER, false),
+    ] {
+        let with_root = own().with_root(kid.parse().unwrap(), key(seed));
+        assert_eq!(with_root.is_ok(), is_taken, "{kid}");
+    }
 }
 
 /// A world in which nothing but its key is known of the server.

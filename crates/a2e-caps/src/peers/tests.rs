@@ -48,6 +48,7 @@ fn peer() -> Peer {
         encrypt: true,
         intents: vec![PeerIntent {
             intent: IntentName::parse("demo.echo.v1").unwrap(),
+            domain: Some("demo".into()),
             tool: "peer:beta:demo.echo.v1".into(),
             description: "Says it again".into(),
             parameters,
@@ -89,6 +90,7 @@ async fn what_is_called_is_asked_of_the_peer() {
         (&*asked.did, &*asked.intent),
         ("did:key:z6Mk", "demo.echo.v1")
     );
+    assert_eq!(asked.domain.as_deref(), Some("demo"));
     assert_eq!(
         (asked.timeout, asked.encrypt),
         (Duration::from_secs(7), true)

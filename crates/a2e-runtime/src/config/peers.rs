@@ -32,6 +32,8 @@ pub struct Peer {
 pub struct PeerIntent {
     /// The intent.
     pub intent: IntentName,
+    /// The part of its name that is sent as its domain; by default all labels before the last.
+    pub domain: Option<String>,
     /// The name of the tool.
     pub tool: String,
     /// What it is for.
@@ -98,6 +100,7 @@ fn asked(peer: &str, intent: &str, field: &Field<'_>) -> Option<PeerIntent> {
     let mut asked = PeerIntent {
         tool: format!("peer:{peer}:{intent}"),
         intent,
+        domain: None,
         description: description.and_then(|it| it.word()).unwrap_or_default(),
         parameters: Map::new(),
         required: Vec::new(),
@@ -105,6 +108,17 @@ fn asked(peer: &str, intent: &str, field: &Field<'_>) -> Option<PeerIntent> {
         read_only: false,
         timeout: DEADLINE,
     };
+    let begins = |domain: &str| {
+        let rest = asked.intent.as_str().strip_prefix(domain);
+        domain.is_empty() || rest.is_some_and(|rest| rest.starts_with('.'))
+    };
+    set_some(&mut asked.domain, section.field("domain"), |it| {
+        let domain = it.text()?;
+        match begins(domain) {
+            true => Some(domain.to_owned()),
+            false => it.wrong("must be labels that the name of the intent begins with, or \"\""),
+        }
+    });
     set(&mut asked.tool, section.field("tool"), |it| it.word());
     set(&mut asked.parameters, section.field("parameters"), schemas);
     set(&mut asked.required, section.field("required"), |it| {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use a2a_identity::{ManifestCheck, Peer, Pins, verify_manifest};
+use a2a_identity::{Did, ManifestCheck, Peer, Pins, verify_manifest};
 use a2a_net::Identity;
 use a2a_wire::{PROFILE, limits, parse_document};
 use a2e_runtime::DataDir;
@@ -79,7 +79,16 @@ pub(super) fn own_identity(needs: Own<'_>, place: &Place) -> Result<Identity> {
     let own = needs.identity.identity.signing_key(now());
     let own = own.context("no key can sign now; `frith id rotate` makes one")?;
     let key = needs.identity.signing_key(needs.identities, own)?;
-    Ok(Identity::new(tree, own.kid.clone(), key)?)
+    let is_did_key = matches!(needs.identity.identity.did(), Did::Key(_));
+    let identity = Identity::new(tree, own.kid.clone(), key)?;
+    let root = needs.identity.identity.manifest_key(now());
+    match root.filter(|root| root.kid != own.kid && is_did_key) {
+        Some(root) => {
+            let key = needs.identity.signing_key(needs.identities, root)?;
+            Ok(identity.with_root(root.kid.clone(), key)?)
+        }
+        None => Ok(identity),
+    }
 }
 
 /// What there is to say.

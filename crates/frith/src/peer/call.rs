@@ -5,6 +5,7 @@ use std::time::Duration;
 use a2e_runtime::DataDir;
 use a2e_runtime::operator::ask_telling;
 use anyhow::Result;
+use policy::IntentName;
 use serde_json::{Value, json};
 
 use super::advice;
@@ -20,6 +21,10 @@ pub(super) struct Arguments {
 
     /// What it is to do, such as frith.ping
     intent: String,
+
+    /// The part of that which is sent as its domain; all labels before the last if it is left out
+    #[arg(long)]
+    domain: Option<String>,
 
     /// The inputs, as a JSON object
     #[arg(default_value = "{}")]
@@ -52,9 +57,14 @@ pub(super) async fn run(dir: &DataDir, call: &Arguments, as_json: bool) -> Resul
     if call.stream {
         constraints["stream"] = json!(true);
     }
+    let (domain, goal) = IntentName::split(&call.intent, call.domain.as_deref());
+    let mut intent = json!({"goal": goal, "inputs": inputs, "constraints": constraints});
+    if !domain.is_empty() {
+        intent["domain"] = json!(domain);
+    }
     let asked = Call {
         to: call.agent.clone(),
-        intent: json!({"goal": call.intent, "inputs": inputs, "constraints": constraints}),
+        intent,
         timeout_ms,
         encrypt: call.encrypt,
         stream: call.stream,

@@ -182,8 +182,12 @@ fn an_agent_has_a_tool_run_on_another_node() {
     let [asked, sent, received, done] = pair.story("c1");
     assert_eq!(asked["name"], "peer:beta:demo.count.v1", "{asked}");
     assert_eq!(
-        (&sent["remote_agent_did"], &sent["intent_goal"]),
-        (&json!(b), &json!("demo.count.v1"))
+        (
+            &sent["remote_agent_did"],
+            &sent["intent_domain"],
+            &sent["intent_goal"]
+        ),
+        (&json!(b), &json!("demo"), &json!("count.v1"))
     );
     assert_eq!(received["remote_agent_did"], a, "{received}");
     assert_eq!(received["intent_id"], sent["intent_id"]);

@@ -189,7 +189,7 @@ fn keys_rotate_and_are_revoked() {
     user.ok(&["manifest", "sign", "agent-manifest.json"]);
     let after = user.read("agent-manifest.json");
     assert_eq!(after["public_keys"].as_array().unwrap().len(), 2);
-    assert_ne!(before["manifest_hash"], after["manifest_hash"]);
+    assert_ne!(before["published_at"], after["published_at"]);
     let (first, second) = (user.kid("default", 0), user.kid("default", 1));
     user.ok(&["id", "revoke", &first]);
     assert!(

@@ -20,7 +20,7 @@ fn foreign(file: &Path) -> (i32, String, String) {
 }
 
 /// What is done: an independent check of a manifest agrees.
-/// Proves A-4-16, A-4-19.
+/// Proves A-4-16, A-4-17, A-4-19.
 #[test]
 fn a_manifest_verifies_here_and_elsewhere() {
     let user = User::new();
@@ -49,17 +49,20 @@ fn a_manifest_verifies_here_and_elsewhere() {
         "https://agent.example.com/a2a/request"
     );
     // Signing again what did not change keeps its hash.
-    user.ok(&["manifest", "sign", "agent-manifest.json"]);
+    let signed = user.json(&["manifest", "sign", "agent-manifest.json"]);
+    assert_eq!(signed["manifest_hash"], verified["manifest_hash"]);
     assert_eq!(
-        user.read("agent-manifest.json")["manifest_hash"],
-        manifest["manifest_hash"]
+        user.read("agent-manifest.json")["published_at"],
+        manifest["published_at"]
     );
     assert_eq!(foreign(&file).0, 0);
     assert!(
         user.ok(&["manifest", "show", "agent-manifest.json"])
             .contains("nlp.translate.v1")
     );
-    let hash = manifest["manifest_hash"].as_str().unwrap();
+    // Nothing is added to what is signed but the signature.
+    assert_eq!(manifest.get("manifest_hash"), None);
+    let hash = verified["manifest_hash"].as_str().unwrap();
     user.ok(&["manifest", "verify", "agent-manifest.json", "--pin", hash]);
     assert_eq!(
         user.run(&["manifest", "init"]).0,

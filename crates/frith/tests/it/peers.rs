@@ -94,9 +94,10 @@ fn a_manifest_is_verified_and_pinned() {
     ];
     let added = user.json(&add);
     assert_eq!(added["did"], manifest["agent_did"]);
-    assert_eq!(added["manifest_hash"], manifest["manifest_hash"]);
+    let verified = user.json(&["manifest", "verify", file]);
+    assert_eq!(added["manifest_hash"], verified["manifest_hash"]);
     let list = user.json(&["peer", "list"]);
-    assert_eq!(list[0]["manifest_hash"], manifest["manifest_hash"]);
+    assert_eq!(list[0]["manifest_hash"], verified["manifest_hash"]);
     assert!(list[0]["signed_at"].is_i64(), "{list}");
     assert!(user.ok(&["peer", "list"]).contains("pinned  sha256:"));
     let pins = user.json(&["trust", "pins"]);

@@ -222,6 +222,7 @@ const SENTENCES: &[(&str, &[&str])] = &[
     ("`peer:NAME:INTENT`, unless", &["all_that_can_be_said_of_intents_and_peers", "an_agent_has_a_tool_run_on_another_node"]),
     ("Where it is, if its DID does", &["an_agent_has_a_tool_run_on_another_node"]),
     ("Whether messages must be", &["what_is_called_is_asked_of_the_peer"]),
+    ("Sent as its domain, the rest", &["a_node_calls_what_knows_only_the_base_specification", "what_is_called_is_asked_of_the_peer", "all_that_can_be_said_of_intents_and_peers"]),
     ("What the node keeps: memories,", &["a_database_is_backed_up_while_it_is_used"]),
     ("When it goes to the disk:", &["with_sync_commit_what_precedes_an_effect_survives_a_power_failure", "commit_syncs_before_it_acknowledges"]),
     ("`commit` before each answer, so", &["with_sync_commit_what_precedes_an_effect_survives_a_power_failure", "with_an_interval_a_power_failure_leaves_a_whole_database", "what_was_acknowledged_survives_kill_9_from_1_to_50"]),

@@ -29,6 +29,17 @@ fn lines(text: &[u8]) -> Vec<Value> {
         .collect()
 }
 
+/// What the foreign client says of its session with a node, and of what it asks for.
+pub(crate) fn call(node: &Node, intent: &str) -> Vec<Value> {
+    let url = format!("{}/a2a/handshake", node.at("a2a"));
+    let mut call = python();
+    call.args(["call", &url]).arg(ca()).arg(intent);
+    let output = call.args(["--did", node.at("did")]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    lines(&output.stdout)
+}
+
 fn at(node: &Node, arguments: &[&str]) -> (i32, String, String) {
     let data = node.data();
     frith(
@@ -81,6 +92,40 @@ fn the_base_specification_is_enough_to_call_a_node() {
     assert_eq!(status, 0, "{out}{error}");
 }
 
+/// Document 004, §6, "Check payload size < max_payload_size", and §8: more than is read at all is a
+/// POLICY_VIOLATION too, and signed like every error of a session.
+/// Proves A-6-7.
+#[test]
+fn a_request_that_is_too_large_to_be_read_is_a_policy_violation() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(folder.path(), "a2a: {policy: {max_payload_size: 4096}}\n");
+    let url = format!("{}/a2a/handshake", node.at("a2a"));
+    let large = |bytes: usize| json!({"goal": "frith.ping", "inputs": {"echo": "x".repeat(bytes)}});
+    let output = python()
+        .args(["call", &url])
+        .arg(ca())
+        .args([5_000, 100_000].map(|bytes| large(bytes).to_string()))
+        .args(["--did", node.at("did")])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    let said = lines(&output.stdout);
+    for refused in &said[1..] {
+        assert_eq!(refused["error"], "POLICY_VIOLATION", "{refused}");
+        assert_eq!(refused["signed"], true, "{refused}");
+    }
+    assert_eq!(said.len(), 3, "{said:?}");
+    let served = records(&node, "request_received");
+    assert_eq!(served.len(), 2, "{served:?}");
+    for record in served {
+        assert_eq!(
+            record["policy_checks"]["payload_size"], "failed",
+            "{record}"
+        );
+    }
+}
+
 /// The foreign server, until its input ends.
 struct Served {
     process: Child,
@@ -117,8 +162,9 @@ impl Served {
     }
 }
 
-/// It speaks HTTP/1.1 and no ALPN, as the server of a language's own library does.
-/// Proves A-1-5, A-2-3, A-3-4.
+/// It speaks HTTP/1.1 and no ALPN, as the server of a language's own library does. Document 004, §2 and
+/// §6: what is asked for has a `domain` and a `goal`.
+/// Proves A-1-5, A-2-3, A-2-9, A-3-4.
 #[test]
 fn a_node_calls_what_knows_only_the_base_specification() {
     let [its, ours] = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -145,8 +191,20 @@ fn a_node_calls_what_knows_only_the_base_specification() {
     assert!(error.contains("POLICY_VIOLATION"), "{error}");
     let sent = records(&node, "request_sent");
     assert_eq!(sent[0]["binding"], "baseline", "{sent:?}");
+    let text = r#"{"text":"Hello","target_language":"es"}"#;
+    for domain in [&[][..], &["--domain", "nlp"], &["--domain", ""]] {
+        let call = ["--json", "peer", "call", "seed", "nlp.translate", text];
+        let (status, out, error) = at(&node, &[&call, domain].concat());
+        assert_eq!(status, 0, "{out}{error}");
+    }
     let audit = &served.end()["audit"];
     assert_eq!(audit[0]["result"], "approved", "{audit}");
+    let named = |at: usize| (&audit[at]["intent_domain"], &audit[at]["intent_goal"]);
+    let (nlp, translate) = (json!("nlp"), json!("translate"));
+    assert_eq!(named(0), (&Value::Null, &json!("echo")), "{audit}");
+    assert_eq!(named(2), (&nlp, &translate), "{audit}");
+    assert_eq!(named(3), (&nlp, &translate), "{audit}");
+    assert_eq!(named(4), (&Value::Null, &json!("nlp.translate")), "{audit}");
 }
 
 /// Carries what the foreign client says with `curl`, until it says what came of it.

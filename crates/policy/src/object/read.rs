@@ -20,6 +20,8 @@ impl Policy {
         let (mut limit, mut period) = (None, None);
         for (name, value) in tree.iter() {
             let read = match name {
+                // As if it were not there.
+                _ if matches!(value, Value::Null) => Ok(()),
                 "rate_limit" => count(value, limits::RATE_LIMIT, &mut limit),
                 "rate_period" => count(value, limits::RATE_PERIOD, &mut period),
                 "session_timeout" => {

@@ -344,7 +344,13 @@ impl CheckServer {
         };
         let tree = Message::Proof(message).into_object();
         let transcript = &mut self.attempt.transcript;
-        sign_message(Kind::Proof, tree, transcript, own, payload)
+        sign_message(
+            Kind::Proof,
+            tree,
+            transcript,
+            (own, self.vetting.binding),
+            payload,
+        )
     }
 }
 

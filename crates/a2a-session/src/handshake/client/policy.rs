@@ -174,6 +174,12 @@ impl ExpectPolicy {
         };
         let tree = Message::AcceptPolicy(message).into_object();
         let transcript = &mut self.attempt.transcript;
-        sign_message(Kind::AcceptPolicy, tree, transcript, own, payload)
+        sign_message(
+            Kind::AcceptPolicy,
+            tree,
+            transcript,
+            (own, self.binding),
+            payload,
+        )
     }
 }

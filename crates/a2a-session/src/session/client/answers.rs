@@ -1,6 +1,6 @@
 //! Answers at the client: each must fit exactly one question.
 
-use a2a_identity::Signed;
+use a2a_identity::{KeySet, Signed};
 use a2a_wire::{
     Count, DidText, Digest, ErrorMessage, ErrorPayload, JwsText, Message, Received, RequestId,
     Response, ResponseChunk, ResponsePayload, SessionId, StreamEnd, UnixSeconds, limits,
@@ -111,6 +111,19 @@ impl ClientSession {
         Ok(event)
     }
 
+    /// Goes on with the keys that the server has by now: see [`Established::renewed_keys`].
+    ///
+    /// [`Established::renewed_keys`]: crate::Established::renewed_keys
+    pub fn renew_keys(&mut self, keys: KeySet) {
+        self.renewed = Some(keys);
+    }
+
+    fn keys(&self) -> &KeySet {
+        self.renewed
+            .as_ref()
+            .unwrap_or_else(|| self.terms.peer.keys())
+    }
+
     /// An error that nobody signed.
     fn hint(&mut self, error: &ErrorMessage) -> ClientEvent {
         let request_id = error.request_id.as_ref().map(|id| id.as_str().to_owned());
@@ -178,10 +191,8 @@ impl ClientSession {
     ) -> Result<ClientEvent, Failure> {
         let jws = response.response_jws.as_ref();
         let jws = jws.ok_or_else(|| unverified("the answer is not signed"))?;
-        let signed: Signed<ResponsePayload> = Signed::parse(jws, self.terms.binding.peer())
-            .map_err(|error| unverified(error.to_string()))?;
-        let verified = signed.verify(self.terms.peer.keys(), now.unix);
-        let verified = verified.map_err(|error| unverified(error.to_string()))?;
+        let signed: Signed<ResponsePayload> = Signed::parse(jws, self.terms.binding.peer())?;
+        let verified = signed.verify(self.keys(), now.unix)?;
         let payload = verified.payload();
         let stated = Stated {
             issuer: payload.issuer.as_ref(),
@@ -224,10 +235,8 @@ impl ClientSession {
     ) -> Result<ClientEvent, Failure> {
         let jws: &JwsText =
             (error.error_jws.as_ref()).ok_or_else(|| unverified("the error is not signed"))?;
-        let signed: Signed<ErrorPayload> = Signed::parse(jws, self.terms.binding.peer())
-            .map_err(|error| unverified(error.to_string()))?;
-        let verified = signed.verify(self.terms.peer.keys(), now.unix);
-        let verified = verified.map_err(|error| unverified(error.to_string()))?;
+        let signed: Signed<ErrorPayload> = Signed::parse(jws, self.terms.binding.peer())?;
+        let verified = signed.verify(self.keys(), now.unix)?;
         let payload = verified.payload();
         let stated = Stated {
             issuer: payload.issuer.as_ref(),

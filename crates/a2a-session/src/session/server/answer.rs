@@ -8,7 +8,7 @@ use canonical::{Object, Value};
 
 use super::{Answer, EndReason, Ended, Handled, Refusal, ServerSession};
 use crate::Now;
-use crate::failure::{Failure, bad_field};
+use crate::failure::{Binding, Failure, bad_field};
 use crate::session::checks::Checked;
 use crate::session::record::Record;
 use crate::session::requests::{Running, Token};
@@ -217,7 +217,11 @@ impl ServerSession {
             let failure = exhausted();
             record.refuse(&failure);
             let id = request_id.into();
-            let message = failure.to_unsigned(Some(&(&self.terms.session_id).into()), Some(&id));
+            let message = failure.to_unsigned(
+                Binding::Profile,
+                Some(&(&self.terms.session_id).into()),
+                Some(&id),
+            );
             return Answer { message, record };
         };
         let terms = &self.terms;

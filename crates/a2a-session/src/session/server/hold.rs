@@ -1,5 +1,7 @@
 //! What changes for a session after its handshake: the operator's word, and the peer's keys (§10.3).
 
+use std::sync::Arc;
+
 use a2a_identity::{Key, KeySet, KeyStatus};
 use a2a_wire::Reason;
 use policy::{EffectivePolicy, IntentRefused, Rate, Retention};
@@ -33,16 +35,25 @@ impl ServerSession {
     }
 
     /// Ends the session if a newer set of the peer's keys revokes one that it takes requests from:
-    /// that is each key which the peer had when the session began, not the one of PROOF alone.
+    /// that is each key which the peer is known to have, not the one of PROOF alone.
     pub fn keys_changed(&mut self, keys: &KeySet) {
         let is_revoked = |key: &Key| key.status == KeyStatus::Revoked;
         let taken = |revoked: &Key| {
-            let mut known = self.terms.peer.keys().iter();
+            let renewed = self.renewed.as_deref();
+            let mut known = renewed.unwrap_or_else(|| self.terms.peer.keys()).iter();
             known.any(|known| known.key == revoked.key && !is_revoked(known))
         };
         if keys.iter().any(|key| is_revoked(key) && taken(key)) {
             self.over.get_or_insert(EndReason::KeyRevoked);
         }
+    }
+
+    /// Goes on with the keys that the peer has by now: see [`Established::renewed_keys`].
+    ///
+    /// [`Established::renewed_keys`]: crate::Established::renewed_keys
+    pub fn renew_keys(&mut self, keys: KeySet) {
+        self.keys_changed(&keys);
+        self.renewed = Some(Arc::new(keys));
     }
 
     /// The policy agreed on, and the operator's if it was changed since.

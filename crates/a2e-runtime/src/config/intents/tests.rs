@@ -33,7 +33,7 @@ peers:
     url: https://b.example/a2a/handshake
     encrypt: true
     intents:
-      Example.Echo: {description: Says it again, parameters: {text: {type: string}}, required: [text], tags: [x], read_only: true, timeout_seconds: 9}
+      Example.Echo: {domain: example, description: Says it again, parameters: {text: {type: string}}, required: [text], tags: [x], read_only: true, timeout_seconds: 9}
       example.other: {description: Other, tool: other}
 agents: [{name: carol, did: 'did:key:z6Mk'}]
 ",
@@ -59,6 +59,10 @@ agents: [{name: carol, did: 'did:key:z6Mk'}]
     assert_eq!(echo.tool, "peer:beta:example.echo");
     assert_eq!(echo.timeout, Duration::from_secs(9));
     assert_eq!(other.tool, "other");
+    assert_eq!(
+        (echo.domain.as_deref(), &other.domain),
+        (Some("example"), &None)
+    );
     assert_eq!(config.policy.agents[0].did.as_deref(), Some("did:key:z6Mk"));
 }
 
@@ -111,6 +115,14 @@ fn what_cannot_be_said_of_them() {
         (
             "peers: {b: {did: 'did:key:x', intents: {a: {description: d, tool: t}, c: {description: d, tool: t}}}}",
             "are called `t`",
+        ),
+        (
+            "peers: {b: {did: 'did:key:x', intents: {ab.c: {description: d, domain: a}}}}",
+            "labels that the name of the intent begins with",
+        ),
+        (
+            "peers: {b: {did: 'did:key:x', intents: {ab: {description: d, domain: ab}}}}",
+            "labels that the name of the intent begins with",
         ),
         ("a2a: false\npeers: {b: {did: 'did:key:x'}}", "switched off"),
         (

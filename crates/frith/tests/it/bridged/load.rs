@@ -114,7 +114,7 @@ fn both_nodes_read_their_configurations_again_and_no_call_fails() {
     // What came last holds.
     let (_, answered) = call(&mut agent(&pair.a), "last", "extra", &json!({}));
     assert_eq!(answered["data"]["success"], true, "{answered}");
-    assert_eq!(pair.story("last")[1]["intent_goal"], "demo.extra2");
+    assert_eq!(pair.story("last")[1]["intent_goal"], "extra2");
 }
 
 /// The record of B's keys.
@@ -196,6 +196,16 @@ fn a_new_key_is_believed_in_new_sessions() {
     assert_ne!(shake(), new_key);
     take_over(&pair, &new_key);
     assert_eq!(shake(), new_key);
+    // Whoever knows the base specification alone knows the key of the did:key alone.
+    let (b, ping) = (
+        &pair.b,
+        json!({"goal": "frith.ping", "inputs": {"echo": "hi"}}),
+    );
+    let [session, pong] = &crate::seed004::call(b, &ping.to_string())[..] else {
+        panic!("a session and an answer");
+    };
+    assert_eq!(session["server"], b.at("did"), "{session}");
+    assert_eq!(pong["result"]["echo"], "hi", "{pong}");
     let refreshed = records(&pair.a.data());
     let refreshed = refreshed.iter().filter(|it| {
         it["event_type"] == "manifest_refresh" && it["remote_agent_did"] == pair.b.at("did")
