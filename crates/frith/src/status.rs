@@ -1,5 +1,6 @@
 //! `frith status`: how a running node is, in one view.
 
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -191,7 +192,7 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         let patience = Instant::now() + START;
         loop {
             match ask(&dir, OPERATION, &Nothing {}).await {
-                Err(AskError::NoNode { .. }) if arguments.wait && Instant::now() < patience => {
+                Err(error) if arguments.wait && is_absent(&error) && Instant::now() < patience => {
                     sleep(LOOK).await;
                 }
                 answered => break Ok(answered?),
@@ -208,6 +209,18 @@ pub(crate) fn run(arguments: &Arguments, as_json: bool) -> Result<Outcome> {
         true => Outcome::Bad,
         false => Outcome::Good,
     })
+}
+
+/// Whether there is no node, or one that ended before it answered.
+fn is_absent(error: &AskError) -> bool {
+    let is_gone = |source: &io::Error| {
+        matches!(
+            source.kind(),
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof
+        )
+    };
+    matches!(error, AskError::NoNode { .. })
+        || matches!(error, AskError::Io { source, .. } if is_gone(source))
 }
 
 /// Whether the node does nothing for agents, or is about to end.

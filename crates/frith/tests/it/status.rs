@@ -1,5 +1,7 @@
 //! `frith status`: what an operator sees of a node that runs.
 
+use std::os::unix::net::UnixListener;
+
 use serde_json::{Value, json};
 
 use crate::frith;
@@ -46,4 +48,27 @@ fn a_node_says_how_it_is() {
     let (status, _, error) = frith(&["status", "--data", data], "");
     assert_eq!(status, 1);
     assert!(error.contains("no node is running"), "{error}");
+}
+
+/// A node that was killed may take the connection, and never answer it.
+#[test]
+fn waiting_goes_on_when_a_node_ends_before_it_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut node = Node::start(folder.path(), "");
+    node.signal("-KILL");
+    node.wait();
+    let data = node.data();
+    let socket = data.join("operator.sock");
+    std::fs::remove_file(&socket).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::scope(|scope| {
+        let status =
+            scope.spawn(|| frith(&["status", "--wait", "--data", data.to_str().unwrap()], ""));
+        drop(listener.accept().unwrap());
+        drop(listener);
+        std::fs::remove_file(&socket).unwrap();
+        let _node = Node::start(folder.path(), "");
+        let (status, out, error) = status.join().unwrap();
+        assert_eq!(status, 0, "{out}{error}");
+    });
 }
