@@ -11,6 +11,9 @@ pub(crate) struct Touches {
     access: Access,
 }
 
+/// Names of a request that are compared with those of others; one that names more touches all.
+const MAX_NAMES: usize = 64;
+
 /// What a request does with that state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
@@ -66,9 +69,13 @@ impl Touches {
             }
             Body::EnvBatchStepRequest(batch) => {
                 let episodes = batch.episode_ids.iter();
+                let names = match batch.episode_ids.len() > MAX_NAMES {
+                    true => Vec::new(),
+                    false => episodes.map(|id| id.as_str().to_owned()).collect(),
+                };
                 return Some(Self {
                     namespace: Env,
-                    names: episodes.map(|id| id.as_str().to_owned()).collect(),
+                    names,
                     access: Changes,
                 });
             }
@@ -150,6 +157,21 @@ mod tests {
 
         let write = |id: &str| json!({"type": "proc/write/req", "proc_id": id, "data": "x"});
         assert_eq!(waits(write("a"), &[write("a"), write("b")]), [true, false]);
+    }
+
+    #[test]
+    fn batch_of_many_episodes_touches_all() {
+        let step = json!({"type": "env/step/req", "episode_id": "other", "action": {}});
+        let batch = |count: usize| {
+            let ids: Vec<_> = (0..count).map(|number| number.to_string()).collect();
+            let actions = vec![json!({}); count];
+            json!({"type": "env/batch_step/req", "episode_ids": ids, "actions": actions})
+        };
+        let batches = [batch(MAX_NAMES), batch(MAX_NAMES + 1)];
+        assert_eq!(waits(step.clone(), &batches), [false, true]);
+        let [fewer, more] = batches;
+        assert_eq!(waits(fewer, std::slice::from_ref(&step)), [false]);
+        assert_eq!(waits(more, &[step]), [true]);
     }
 
     #[test]
