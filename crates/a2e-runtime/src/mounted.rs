@@ -9,7 +9,7 @@ mod listed;
 mod own_ids;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex as SyncMutex, OnceLock, PoisonError, Weak};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -262,8 +262,11 @@ async fn pass_on_pushes(
             if let Some(request) = late.request(&message.envelope.req_id) {
                 // After its response, and after what came before that.
                 request.over().cancelled().await;
-                // A request that was withdrawn has no events.
-                let _ = request.event(message.body).await;
+                // If the host passed, another has answered it.
+                if late.request(&message.envelope.req_id).is_some() {
+                    // A request that was withdrawn has no events.
+                    let _ = request.event(message.body).await;
+                }
                 continue;
             }
             let Some(session) = weak.upgrade() else { break };
@@ -424,11 +427,11 @@ impl Mounted {
             event_callback,
         };
         let own_type = tag.is_none().then(|| request.type_name().to_owned());
-        // A process has its stream by itself.
-        let remembered = (tag != Some(Tag::ProcSpawnRequest)).then_some(&connection.late);
+        let (late, remembered) = (&connection.late, OnceLock::new());
         let call = client.rpc_noted(request.body, options, |id| {
-            if let Some(late) = remembered {
-                late.remember(id, &context);
+            // A process has its stream by itself.
+            if tag != Some(Tag::ProcSpawnRequest) {
+                late.remember(remembered.get_or_init(|| id), &context);
             }
         });
         tokio::pin!(call);
@@ -468,18 +471,21 @@ impl Mounted {
                 let _ = context.event(event).await;
             }
         }
-        if remembered.is_some() {
-            // Whoever has left hears nothing more.
-            let _ = context.keep_stream().await;
-        }
-        match outcome {
-            Ok(response) => accept(own_type.as_deref(), response, &context).map(Some),
+        let outcome = match outcome {
+            Ok(response) => accept(own_type.as_deref(), response, &context),
             // Another plugin may have it.
-            Err(ClientError::Host(error)) if failed::is_unknown(tag, &error) => {
-                Ok(Some(Outcome::Pass))
-            }
+            Err(ClientError::Host(error)) if failed::is_unknown(tag, &error) => Ok(Outcome::Pass),
             Err(error) => Err(error),
+        };
+        if let Some(id) = remembered.get() {
+            if matches!(outcome, Ok(Outcome::Pass)) {
+                late.forget(id);
+            } else if late.request(id).is_some() {
+                // Whoever has left hears nothing more.
+                let _ = context.keep_stream().await;
+            }
         }
+        outcome.map(Some)
     }
 }
 

@@ -19,24 +19,32 @@ struct Requests {
     is_over: bool,
 }
 
-/// Requests of a connection whose late events are passed on; of an older one they are dropped.
+/// Requests of a connection whose late events are passed on. Beyond that those that are over are forgotten,
+/// the oldest first.
 const MAX_REQUESTS: usize = 64;
 
 impl LateEvents {
     /// Remembers a request that was sent.
-    pub(super) fn remember(&self, id: MessageId<'static>, context: &Context) {
+    pub(super) fn remember(&self, id: &MessageId<'static>, context: &Context) {
         let mut requests = self.lock();
         if requests.is_over {
             return;
         }
-        if requests.sent.len() >= MAX_REQUESTS
-            && let Some((_, oldest)) = requests.sent.pop_front()
+        let is_over = |(_, context): &(_, Context)| context.over().is_cancelled();
+        while requests.sent.len() >= MAX_REQUESTS
+            && let Some(index) = requests.sent.iter().position(is_over)
+            && let Some((_, oldest)) = requests.sent.remove(index)
         {
             tokio::spawn(async move { oldest.end_stream().await });
         }
         // Its end is told to those alone who have asked for it before.
         let _ = context.over();
-        requests.sent.push_back((id, context.clone()));
+        requests.sent.push_back((id.clone(), context.clone()));
+    }
+
+    /// Another plugin may serve the request with this id: the host has no more to do with it.
+    pub(super) fn forget(&self, id: &MessageId<'_>) {
+        self.lock().sent.retain(|(known, _)| known != id);
     }
 
     /// The request with this id at the host.
@@ -55,6 +63,8 @@ impl LateEvents {
             std::mem::take(&mut requests.sent)
         };
         for (_, context) in sent {
+            // Until then its stream may yet be kept.
+            context.over().cancelled().await;
             // A session that has ended has no streams.
             let _ = context.end_stream().await;
         }

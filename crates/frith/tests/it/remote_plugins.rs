@@ -10,7 +10,7 @@ use crate::node::{Node, Wire};
 
 /// A host that says what it is told to: `answers` has, for a type of request or for the tool that is
 /// called, the messages that follow. `$id` stands for the id of the request. `dies` names a file: as long
-/// as that is not there, the host makes it and ends.
+/// as that is not there, the host makes it and ends. `$slow` stands for the id of the last call of `slow`.
 const SCRIPTED: &str = r#"
 import json, os, sys, time
 
@@ -19,7 +19,7 @@ if "dies" in script and not os.path.exists(script["dies"]):
     open(script["dies"], "w").close()
     sys.exit(3)
 
-count = 0
+count, slow = 0, None
 def say(message):
     global count
     count += 1
@@ -31,7 +31,7 @@ def filled(value, id):
         return {name: filled(it, id) for name, it in value.items()}
     if isinstance(value, list):
         return [filled(it, id) for it in value]
-    return id if value == "$id" else value
+    return {"$id": id, "$slow": slow}.get(value, value) if isinstance(value, str) else value
 
 for line in sys.stdin:
     m = json.loads(line)
@@ -47,6 +47,8 @@ for line in sys.stdin:
     elif m.get("tool_name") == "ends":
         break
     else:
+        if m.get("tool_name") == "slow":
+            slow = m["id"]
         unknown = [{"type": "error", "req_id": "$id", "code": "unknown_tool", "message": m["type"]}]
         answers = script["answers"]
         for answer in filled(answers.get(m.get("tool_name"), answers.get(m["type"], unknown)), m["id"]):
@@ -217,6 +219,38 @@ fn late_events_keep_the_request_id() {
         // An event of a type of its own has no number, and takes one.
         assert_eq!(events, expected, "{all:?}");
     }
+}
+
+/// A call that takes long has its late events, however many newer ones are over before it.
+#[test]
+fn late_events_of_a_call_that_newer_ones_overtake() {
+    let folder = tempfile::tempdir().unwrap();
+    let event = |id: &str| json!({"type": "tool/event", "req_id": id, "kind": "status", "data": {}, "seq": 0});
+    let mut slow = result("slow");
+    slow["req_id"] = json!("$slow");
+    let command = scripted(
+        folder.path(),
+        "host",
+        &json!({"capabilities": ["tools"], "tools": ["slow", "quick", "frees"], "answers": {
+            "slow": [event("$id")],
+            "quick": [result("quick")],
+            "frees": [result("frees"), slow, event("$slow")],
+        }}),
+    );
+    let node = start(folder.path(), &[remote("lab", &command)]);
+    let (mut wire, _) = agent(&node, &["tools"]);
+    wire.say(&call("slow"));
+    assert_eq!(wire.hear().unwrap()["req_id"], "slow");
+    for round in 0..65 {
+        let mut request = call("quick");
+        request["id"] = json!(format!("quick-{round}"));
+        assert_eq!(wire.ask(&request)["data"]["data"], "quick");
+    }
+    wire.say(&call("frees"));
+    let all: Vec<Value> = (0..3).map(|_| wire.hear().unwrap()).collect();
+    let of_slow = all.iter().filter(|it| it["req_id"] == "slow");
+    let types: Vec<_> = of_slow.map(|it| &it["type"]).collect();
+    assert_eq!(types, ["tool/call/resp", "tool/event"], "{all:?}");
 }
 
 /// A program that ends at its start does not prevent that of the node; who uses it later starts it again.
