@@ -80,6 +80,9 @@ const LAST_LINES: usize = 12;
 const DOWNLOAD_MEMORY: u64 = 8 << 30;
 const DOWNLOAD_FILE: u64 = 2 << 30;
 
+/// Threads count as processes, and runners have many.
+const DOWNLOAD_PROCESSES: u64 = 512;
+
 /// Variables that say where registries are and how they are reached.
 const OF_REGISTRIES: [&str; 15] = [
     "HTTP_PROXY",
@@ -296,6 +299,7 @@ impl Trials {
         profile.limits.wall_time = DOWNLOAD;
         profile.limits.cpu_seconds = DOWNLOAD.as_secs();
         profile.limits.memory = DOWNLOAD_MEMORY;
+        profile.limits.processes = profile.limits.processes.max(DOWNLOAD_PROCESSES);
         profile.limits.file_bytes = DOWNLOAD_FILE;
         let told = OF_REGISTRIES.into_iter().filter_map(std::env::var_os);
         let certificates = told.map(PathBuf::from);

@@ -200,7 +200,7 @@ fn a_server_is_added_if_it_works() {
         "{out}"
     );
     assert!(error.contains("frith.yaml is as it was"), "{error}");
-    let data = folder.join("data");
+    let data = folder.join("data/token");
     let (_, out, error) = add(&[
         "data",
         "--yes",
