@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
 
-    /// Start the MCP servers that are found, each in the sandbox, and let them have all that is shown
+    /// Start the MCP servers that are found, each in the sandbox, and let them have what their command lines name
     #[arg(long)]
     yes: bool,
 

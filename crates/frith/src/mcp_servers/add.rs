@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Start it and let it have all that is shown, without a question
+    /// Start it and let it have what its command line names, without a question
     #[arg(long)]
     yes: bool,
 
@@ -118,6 +118,7 @@ pub(crate) async fn add(arguments: &Arguments, data: &DataDir, as_json: bool) ->
         name: name.clone(),
         from: "command line".to_owned(),
         folder: std::env::current_dir()?,
+        is_of_project: false,
         entry,
     };
     let adopted = vec![trials.adopt(candidate).await];
@@ -208,11 +209,12 @@ fn names(config: &Config) -> Vec<&str> {
     servers.map(|server| server.name.as_str()).collect()
 }
 
-/// Whether a server is written down to be used: it works, or runs elsewhere, where it may work later.
+/// Whether a server is written down to be used: it works, or runs elsewhere, where it may work later, and
+/// it is the user who has named it.
 fn is_used(adopted: &Adopted) -> bool {
     match adopted.state {
         State::Works { .. } => true,
-        State::Fails { .. } => adopted.entry.contains_key("url"),
+        State::Fails { .. } => adopted.entry.contains_key("url") && !adopted.is_of_project,
         State::NotStarted => false,
     }
 }
@@ -285,6 +287,16 @@ pub(crate) fn show(adopted: &[Adopted], at: Option<(&Path, &str)>) -> Result<()>
                 }
                 print(&format!("    {}", place(one, at)))?;
             }
+        }
+        for missing in &one.missing {
+            print(&format!("    nobody let it {}", plain(missing)))?;
+        }
+        if !one.lines.is_empty() {
+            let lines = one.lines.join("`, `");
+            print(&format!(
+                "    to let it, write below {name}: `{}`",
+                plain(lines)
+            ))?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::screen::message;
 /// Who says that something may be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Consent {
-    /// Whoever started this, to all that is shown.
+    /// Whoever started this, to what is known before a start.
     Given,
     /// Somebody at the terminal, to each question.
     Terminal,
@@ -21,11 +21,22 @@ pub(crate) enum Consent {
 impl Consent {
     /// By the option `--yes`, or by the terminal there is.
     pub(crate) fn of(yes: bool) -> Self {
-        let is_terminal = || std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         match yes {
             true => Self::Given,
             false if is_terminal() => Self::Terminal,
             false => Self::Missing,
+        }
+    }
+
+    /// Asks for what `--yes` does not cover: somebody at the terminal says it, or nobody.
+    pub(crate) async fn ask_beyond(self, question: &str) -> bool {
+        match self {
+            Self::Given if !is_terminal() => {
+                tell!("  {}: no, `--yes` does not cover it", message(question));
+                false
+            }
+            Self::Given => Self::Terminal.ask(question).await,
+            Self::Missing | Self::Terminal => self.ask(question).await,
         }
     }
 
@@ -51,4 +62,8 @@ impl Consent {
             }
         }
     }
+}
+
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -15,6 +15,8 @@ pub(crate) struct Candidate {
     pub(crate) from: String,
     /// The folder that its paths begin in.
     pub(crate) folder: PathBuf,
+    /// Whether that file lies in the project, and may be somebody else's.
+    pub(crate) is_of_project: bool,
     /// As the configuration has it, but for what it may reach.
     pub(crate) entry: Map<String, Value>,
 }
@@ -51,17 +53,17 @@ impl Candidates {
         let mut found = Self::default();
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         for (name, key) in OF_FOLDER {
-            found.file(name, &folder.join(name), key, &folder);
+            found.file(name, &folder.join(name), key, (&folder, true));
         }
         for (name, key) in OF_USER {
             if let Some(home) = home.filter(|home| **home != *folder) {
-                found.file(&format!("~/{name}"), &home.join(name), key, home);
+                found.file(&format!("~/{name}"), &home.join(name), key, (home, false));
             }
         }
         found
     }
 
-    fn file(&mut self, name: &str, path: &Path, key: &str, folder: &Path) {
+    fn file(&mut self, name: &str, path: &Path, key: &str, (folder, is_of_project): (&Path, bool)) {
         if !path.exists() {
             return;
         }
@@ -80,6 +82,7 @@ impl Candidates {
                     name: server,
                     from: name.to_owned(),
                     folder: folder.to_owned(),
+                    is_of_project,
                     entry,
                 }),
                 Ok(None) => {}
@@ -166,13 +169,25 @@ fn is_this_program(words: &[String]) -> bool {
     words.first().is_some_and(is_frith) && words.get(1).is_some_and(|it| it == "mcp")
 }
 
+/// What editors have names for: no secrets.
+const OF_EDITORS: [&str; 4] = [
+    "workspaceFolder",
+    "workspaceRoot",
+    "userHome",
+    "pathSeparator",
+];
+
 /// A value as the configuration takes it: one that stands in the environment stays there.
 fn secret(value: &str, expand: &dyn Fn(&str) -> Result<String, String>) -> Result<String, String> {
+    if value.starts_with("file:") {
+        // The configuration would read that file.
+        return Err("has a value that begins with `file:`".to_owned());
+    }
     let name = value.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
     let name = name.map(|it| it.strip_prefix("env:").unwrap_or(it));
     let is_name = |it: &&str| {
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        !it.is_empty() && it.bytes().all(is_letter)
+        !it.is_empty() && it.bytes().all(is_letter) && !OF_EDITORS.contains(it)
     };
     match name.filter(is_name) {
         Some(name) => Ok(format!("${{{name}}}")),
@@ -180,7 +195,8 @@ fn secret(value: &str, expand: &dyn Fn(&str) -> Result<String, String>) -> Resul
     }
 }
 
-/// A text with what `${NAME}`, `${NAME:-default}` and the names of editors stand for.
+/// A text with what the names of editors, `${HOME}` and the defaults of variables that are not set stand
+/// for. The value of another variable is nothing to be written down.
 fn expand(
     text: &str,
     folder: &Path,
@@ -203,7 +219,16 @@ fn expand(
                     "asks for `{name}`; write it down as `${{NAME}}` instead"
                 ));
             }
-            _ => variable(name.strip_prefix("env:").unwrap_or(name)),
+            _ => match name.strip_prefix("env:").unwrap_or(name) {
+                "HOME" => variable("HOME"),
+                name if variable(name).is_none() && default.is_some() => None,
+                name => {
+                    return Err(format!(
+                        "has the variable {name} in a text, where it would be written down with its \
+                         value; as a value of `env` or `headers`, write it as `${{{name}}}` alone"
+                    ));
+                }
+            },
         };
         let value = value.or_else(|| default.map(str::to_owned));
         out.push_str(&value.ok_or_else(|| format!("names {name}, which is not set"))?);
@@ -287,6 +312,24 @@ fn without_comments(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the environment has is written down by its name alone, and no file is read for another.
+    #[test]
+    fn no_value_of_the_environment_is_written_down() {
+        let variable = |name: &str| (name == "KEY" || name == "HOME").then(|| "/v".to_owned());
+        let expand = |text: &str| expand(text, Path::new("/p"), &variable);
+        assert_eq!(expand("${workspaceFolder}/${HOME}"), Ok("/p//v".to_owned()));
+        assert_eq!(expand("${NONE:-d}"), Ok("d".to_owned()));
+        for text in ["x${KEY}", "${env:KEY}", "${KEY:-d}", "${NONE}"] {
+            let why = expand(text).unwrap_err();
+            assert!(why.contains("}` alone"), "{why}");
+        }
+        assert_eq!(secret("${env:KEY}", &expand), Ok("${KEY}".to_owned()));
+        assert_eq!(secret("${workspaceFolder}", &expand), Ok("/p".to_owned()));
+        let why = secret("Bearer ${KEY}", &expand).unwrap_err();
+        assert!(why.contains("write it as `${KEY}` alone"), "{why}");
+        assert!(secret("file:/etc/passwd", &expand).is_err());
+    }
 
     #[test]
     fn the_files_of_other_programs_are_read() {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::resolve::{Place, Program, children, real};
 
 /// A server with what it was granted.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Grants {
     entry: Map<String, Value>,
     /// Files and folders that its command line and its variables name.
@@ -19,6 +19,8 @@ pub(super) struct Grants {
     network: bool,
     memory: Option<u64>,
     pub(super) in_words: Vec<String>,
+    /// What it was not granted.
+    missing: Vec<Need>,
 }
 
 /// Something that a server needs.
@@ -42,6 +44,9 @@ pub(super) struct Guard {
     servers: PathBuf,
     home: Option<PathBuf>,
 }
+
+/// Folders of a user that have keys and settings of other programs.
+const PRIVATE: [&str; 6] = [".ssh", ".aws", ".gnupg", ".config", ".kube", ".docker"];
 
 /// So much of addresses is enough for what reserves more than it uses.
 const MUCH_MEMORY: u64 = 8 << 30;
@@ -111,6 +116,13 @@ impl Guard {
         {
             return Some("your home folder lies in it");
         }
+        let private = |home: &PathBuf| {
+            let folders = PRIVATE.map(|name| home.join(name));
+            folders.iter().any(|it| path.starts_with(real(it)))
+        };
+        if self.home.as_ref().is_some_and(private) {
+            return Some("keys and settings of other programs lie there");
+        }
         let is_package = path != self.servers && path.starts_with(&self.servers);
         if self.data.starts_with(&path) || (path.starts_with(&self.data) && !is_package) {
             return Some("it has to do with the data directory");
@@ -141,6 +153,19 @@ impl Guard {
         }
     }
 
+    /// Whether it is the user's, and neither of the project nor a program that the user has.
+    fn is_of_user(&self, path: &Path, place: &Place) -> bool {
+        let path = real(path);
+        let Some(home) = self.home.as_ref().filter(|home| path.starts_with(home)) else {
+            return false;
+        };
+        let below_home = |folder: &Path| folder != home && folder.starts_with(home);
+        let is_in = |folder: &Path| below_home(folder) && path.starts_with(folder);
+        let is_project = self.file.parent().is_some_and(is_in);
+        let is_program = |bin: &PathBuf| real(bin).parent().is_some_and(is_in);
+        !is_project && !path.starts_with(&self.servers) && !place.path.iter().any(is_program)
+    }
+
     /// Whether the user's folder lies there.
     fn is_far_up(&self, path: &Path) -> bool {
         self.home
@@ -150,6 +175,15 @@ impl Guard {
 }
 
 impl Need {
+    /// Whether it leads to what is the user's.
+    pub(super) fn is_of_user(&self, guard: &Guard, place: &Place) -> bool {
+        match self {
+            Self::Read(paths) => paths.iter().any(|it| guard.is_of_user(it, place)),
+            Self::Write(path) => guard.is_of_user(path, place),
+            Self::Network(_) | Self::Memory(_) | Self::Refused(_) => false,
+        }
+    }
+
     /// What it is let do.
     pub(super) fn in_words(&self, changes_owners: bool) -> String {
         let names = |paths: &[PathBuf]| {
@@ -177,6 +211,48 @@ impl Grants {
             entry,
             ..Self::default()
         }
+    }
+
+    /// Whether the command line says that the program is a registry's, which wants a network and as much
+    /// memory as its runtime reserves.
+    pub(super) fn is_of_registry(&self) -> bool {
+        let words = self.words().unwrap_or_default();
+        let mut words = words.iter().map(String::as_str);
+        let program = words.next().map(Path::new).and_then(Path::file_name);
+        match program.and_then(OsStr::to_str) {
+            Some("npx" | "uvx") => true,
+            Some("uv") => (words.next(), words.next()) == (Some("tool"), Some("run")),
+            _ => false,
+        }
+    }
+
+    /// Whether its command line or its variables name this path.
+    pub(super) fn names(&self, path: &Path) -> bool {
+        self.named.iter().any(|named| named == path)
+    }
+
+    /// It is not granted.
+    pub(super) fn lacks(&mut self, need: Need) {
+        if !self.missing.contains(&need) {
+            self.missing.push(need);
+        }
+    }
+
+    /// What it was not granted, in words, and the lines of the configuration that would grant it.
+    pub(super) fn missing(&self) -> (Vec<String>, Vec<String>) {
+        let mut more = self.clone();
+        let mut words = Vec::new();
+        for need in self.missing.clone() {
+            words.push(need.in_words(false));
+            more.add(need, String::new());
+        }
+        let before = self.entry();
+        let more = more.entry().into_iter();
+        let new = more.filter(|(key, value)| before.get(key) != Some(value));
+        (
+            words,
+            new.map(|(key, value)| format!("{key}: {value}")).collect(),
+        )
     }
 
     /// Its command line, if it is a program.
@@ -465,6 +541,48 @@ mod tests {
         };
         let needs = grants.begin(program, &scene.place, &scene.guard);
         (grants, needs)
+    }
+
+    /// `--yes` covers what is the project's and programs of the user, nothing else of the home folder.
+    #[test]
+    fn what_is_the_users_is_told_apart() {
+        let mut scene = scene();
+        let home = scene.root.join("home");
+        let is_of_user = |scene: &Scene, path: &Path| {
+            let needs = [
+                Need::Read(vec![path.to_owned()]),
+                Need::Write(path.to_owned()),
+            ];
+            let all = needs.map(|it| it.is_of_user(&scene.guard, &scene.place));
+            assert_eq!(all[0], all[1]);
+            all[0]
+        };
+        assert!(is_of_user(&scene, &home.join("letters")));
+        assert!(!is_of_user(&scene, &home.join("project/src")));
+        assert!(!is_of_user(&scene, &scene.root.join("docs")));
+        scene.place.path = vec![home.join(".nvm/bin"), home.join("bin")];
+        assert!(!is_of_user(&scene, &home.join(".nvm/lib")));
+        assert!(is_of_user(&scene, &home.join("letters")));
+        // A project that is the home folder makes nothing of it somebody else's.
+        scene.guard.file = home.join("frith.yaml");
+        assert!(is_of_user(&scene, &home.join("letters")));
+        for name in PRIVATE {
+            let path = home.join(name).join("x");
+            fs::create_dir_all(&path).unwrap();
+            assert!(scene.guard.readable(&path).is_err(), "{name}");
+            assert!(matches!(writable(&path, &scene.guard), Need::Refused(_)));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_its_lines() {
+        let mut grants = Grants::default();
+        grants.add(Need::Read(vec![PathBuf::from("/a")]), String::new());
+        grants.lacks(Need::Read(vec![PathBuf::from("/b")]));
+        grants.lacks(Need::Network("it says so".to_owned()));
+        let (words, lines) = grants.missing();
+        assert_eq!(words, ["read /b", "reach the network (it says so)"]);
+        assert_eq!(lines, [r#"network: "all""#, r#"readable: ["/a","/b"]"#]);
     }
 
     /// No grant covers the user's folder, the data directory or the configuration.

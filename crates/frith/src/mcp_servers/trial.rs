@@ -44,6 +44,11 @@ pub(crate) struct Adopted {
     pub(crate) entry: Map<String, Value>,
     /// What it was granted, in words.
     pub(crate) granted: Vec<String>,
+    /// What nobody granted, in words, and the lines that would grant it.
+    pub(crate) missing: Vec<String>,
+    pub(crate) lines: Vec<String>,
+    #[serde(skip)]
+    pub(crate) is_of_project: bool,
     #[serde(flatten)]
     pub(crate) state: State,
 }
@@ -146,8 +151,13 @@ impl Trials {
             plain(shown)
         );
         let mut grants = Grants::of(candidate.entry.clone());
-        let question = "start it in the sandbox, to try it";
-        let state = match self.consent.ask(question).await {
+        let question = start(&grants, &candidate.entry);
+        let has_secrets = !variables(&candidate.entry, "headers").is_empty();
+        let may = match candidate.is_of_project && has_secrets {
+            true => self.consent.ask_beyond(&question).await,
+            false => self.consent.ask(&question).await,
+        };
+        let state = match may {
             false => State::NotStarted,
             true => match self.with_grants(&candidate, &mut grants).await {
                 Ok(tried) => State::Works {
@@ -157,7 +167,11 @@ impl Trials {
                 Err(NotTried { why, stderr }) => State::Fails { why, stderr },
             },
         };
+        let (missing, lines) = grants.missing();
         Adopted {
+            missing,
+            lines,
+            is_of_project: candidate.is_of_project,
             entry: grants.entry(),
             granted: grants.in_words,
             name: candidate.name,
@@ -171,26 +185,39 @@ impl Trials {
         candidate: &Candidate,
         grants: &mut Grants,
     ) -> Result<Tried, NotTried> {
+        let place = Place::new(&candidate.folder);
+        let is_of_registry = grants.is_of_registry();
+        let known = |_: &Grants, need: &Need| !need.is_of_user(&self.guard, &place);
+        // What was shown before the start: what a program says afterwards adds nothing to that.
+        let said = |grants: &Grants, need: &Need| match need {
+            Need::Write(path) => grants.names(path) && known(grants, need),
+            Need::Network(_) | Need::Memory(_) => is_of_registry,
+            Need::Read(_) | Need::Refused(_) => false,
+        };
         if let Some(words) = grants.words() {
-            let place = Place::new(&candidate.folder);
             let program = match place.resolve(&words).map_err(failed)? {
                 Resolved::Program(program) => program,
                 Resolved::Package(package) => self.fetch(&candidate.name, &place, &package).await?,
             };
             let needs = grants.begin(program, &place, &self.guard);
-            self.ask_for(grants, needs).await;
+            self.ask_for(grants, needs, &known).await;
         }
-        let tried = self.rounds(candidate, grants).await?;
+        let tried = self.rounds(candidate, grants, &said).await?;
         let more = grants.wanted_by(&tried, &self.guard);
-        match self.ask_for(grants, more).await {
+        match self.ask_for(grants, more, &said).await {
             // With all that it has been given.
-            true => self.rounds(candidate, grants).await,
+            true => self.rounds(candidate, grants, &said).await,
             false => Ok(tried),
         }
     }
 
     /// Starts it until it works, or needs nothing more that it is given.
-    async fn rounds(&self, candidate: &Candidate, grants: &mut Grants) -> Result<Tried, NotTried> {
+    async fn rounds(
+        &self,
+        candidate: &Candidate,
+        grants: &mut Grants,
+        is_covered: &dyn Fn(&Grants, &Need) -> bool,
+    ) -> Result<Tried, NotTried> {
         let mut rounds = 0;
         loop {
             let failed = match self.start(candidate, grants).await {
@@ -199,7 +226,8 @@ impl Trials {
             };
             rounds += 1;
             let need = grants.needed_after(&failed, &self.guard);
-            if rounds == ROUNDS || need.is_empty() || !self.ask_for(grants, need).await {
+            if rounds == ROUNDS || need.is_empty() || !self.ask_for(grants, need, is_covered).await
+            {
                 return Err(failed);
             }
         }
@@ -216,8 +244,13 @@ impl Trials {
         try_server(&self.workplace, self.web.clone(), server).await
     }
 
-    /// Asks for each; says whether something was granted.
-    async fn ask_for(&self, grants: &mut Grants, needs: Vec<Need>) -> bool {
+    /// Asks for each, and `--yes` agrees to what is covered; says whether something was granted.
+    async fn ask_for(
+        &self,
+        grants: &mut Grants,
+        needs: Vec<Need>,
+        is_covered: &dyn Fn(&Grants, &Need) -> bool,
+    ) -> bool {
         let mut is_more = false;
         for need in needs {
             if let Need::Refused(why) = &need {
@@ -225,7 +258,13 @@ impl Trials {
                 continue;
             }
             let words = need.in_words(self.changes_owners());
-            if !self.consent.ask(&format!("let it {words}")).await {
+            let question = format!("let it {words}");
+            let may = match is_covered(grants, &need) {
+                true => self.consent.ask(&question).await,
+                false => self.consent.ask_beyond(&question).await,
+            };
+            if !may {
+                grants.lacks(need);
                 continue;
             }
             if let Need::Write(folder) = &need
@@ -331,6 +370,44 @@ impl Trials {
             stderr: lines.into_iter().skip(skipped).map(str::to_owned).collect(),
         })
     }
+}
+
+/// What is asked before a server is started or connected to: all that `--yes` agrees to beside the paths
+/// that are shown one by one.
+fn start(grants: &Grants, entry: &Map<String, Value>) -> String {
+    let Some(url) = entry.get("url").and_then(Value::as_str) else {
+        let given = match variables(entry, "env").join(", ") {
+            none if none.is_empty() => none,
+            some => format!(", and give it {some}"),
+        };
+        let more = match grants.is_of_registry() {
+            true => ", with the network and the memory that packages want, if it needs them",
+            false => "",
+        };
+        return format!(
+            "start it in the sandbox, to try it{given}{more}; what it names it may change if its tools do"
+        );
+    };
+    let parsed = url.parse::<hyper::Uri>().ok();
+    let host = parsed.as_ref().and_then(hyper::Uri::host).unwrap_or(url);
+    let headers = entry.get("headers").and_then(Value::as_object);
+    let name = |(name, value): (&String, &Value)| match value.as_str() {
+        Some(value) if value.starts_with("${") => format!("{name} ({value})"),
+        _ => name.clone(),
+    };
+    let sent: Vec<String> = headers.into_iter().flatten().map(name).collect();
+    match sent.is_empty() {
+        true => format!("connect to {host}"),
+        false => format!("connect to {host} and send {}", sent.join(", ")),
+    }
+}
+
+/// The variables of the environment that it is given.
+fn variables(entry: &Map<String, Value>, key: &str) -> Vec<String> {
+    let values = entry.get(key).and_then(Value::as_object).into_iter();
+    let values = values.flat_map(Map::values).filter_map(Value::as_str);
+    let values = values.filter(|value| value.starts_with("${"));
+    values.map(str::to_owned).collect()
 }
 
 /// Where downloads keep what they need for the moment, below their folder.

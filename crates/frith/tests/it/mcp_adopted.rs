@@ -173,6 +173,55 @@ fn nothing_is_started_without_a_word_and_a_running_node_gets_what_is_added() {
     assert!(text.contains("# the end is mine\n"), "{text}");
 }
 
+/// `--yes` gives a server of somebody else's file nothing that its program asks for, sends no variable to
+/// its address, and keeps no address that has not answered.
+#[test]
+fn yes_agrees_to_what_is_known_before_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().canonicalize().unwrap();
+    let (_, docs) = notes(&folder);
+    let wants = format!(
+        "echo 'ENOENT: no such file, open {}' >&2; exit 3",
+        docs.display()
+    );
+    let servers = json!({"mcpServers": {
+        "asks": {"command": "sh", "args": ["-c", wants]},
+        "net": {"command": "sh", "args": ["-c", "echo getaddrinfo >&2; exit 4"]},
+        "sends": {"url": "https://a.example/mcp", "headers": {"X-Key": "${PATH}", "X-Id": "1"}},
+        "spills": {"url": "https://a.example/mcp", "headers": {"X-Key": "Bearer ${PATH}"}},
+        "gone": {"url": "http://127.0.0.1:9/mcp"},
+    }});
+    std::fs::write(folder.join(".mcp.json"), servers.to_string()).unwrap();
+    let (status, out, error) = init(&folder, &["--yes"]);
+    assert_eq!(status, 0, "{error}");
+    let reads = format!("readable: [\"{}\"]", docs.display());
+    for part in [
+        &format!("    nobody let it read {}\n", docs.display()),
+        &format!("    to let it, write below asks: `{reads}`"),
+        "    to let it, write below net: `network: \"all\"`",
+        "  sends was not started",
+        "write it as `${PATH}` alone",
+        "  gone does not work: ",
+    ] {
+        assert!(out.contains(part), "{part} in {out}");
+    }
+    for part in [
+        "connect to a.example and send X-Id, X-Key (${PATH}): no, `--yes` does not cover it",
+        "connect to 127.0.0.1: yes",
+    ] {
+        assert!(error.contains(part), "{part} in {error}");
+    }
+    let text = written(&folder);
+    for name in ["asks", "net", "sends", "gone"] {
+        assert!(
+            text.contains(&format!("\n#     {name}:\n")),
+            "{name} in {text}"
+        );
+    }
+    assert!(!text.contains("spills"), "{text}");
+    assert!(!text.contains("network:"), "{text}");
+}
+
 /// The same for a server that is named on the command line; nothing is written of one that does not work,
 /// nor granted that would cover the data directory.
 #[test]
