@@ -154,7 +154,7 @@ impl Guard {
     }
 
     /// Whether it is the user's, and neither of the project nor a program that the user has.
-    fn is_of_user(&self, path: &Path, place: &Place) -> bool {
+    fn is_of_user(&self, path: &Path, programs: &[PathBuf]) -> bool {
         let path = real(path);
         let Some(home) = self.home.as_ref().filter(|home| path.starts_with(home)) else {
             return false;
@@ -163,7 +163,7 @@ impl Guard {
         let is_in = |folder: &Path| below_home(folder) && path.starts_with(folder);
         let is_project = self.file.parent().is_some_and(is_in);
         let is_program = |bin: &PathBuf| real(bin).parent().is_some_and(is_in);
-        !is_project && !path.starts_with(&self.servers) && !place.path.iter().any(is_program)
+        !is_project && !path.starts_with(&self.servers) && !programs.iter().any(is_program)
     }
 
     /// Whether the user's folder lies there.
@@ -176,10 +176,15 @@ impl Guard {
 
 impl Need {
     /// Whether it leads to what is the user's.
-    pub(super) fn is_of_user(&self, guard: &Guard, place: &Place) -> bool {
+    pub(super) fn is_of_user(&self, guard: &Guard, place: &Place, grants: &Grants) -> bool {
+        // A program is read that `PATH` leads to, not whatever a command line names beside it.
+        let is_of_user = |path: &PathBuf| match grants.names(path) {
+            true => guard.is_of_user(path, &[]),
+            false => guard.is_of_user(path, &place.path),
+        };
         match self {
-            Self::Read(paths) => paths.iter().any(|it| guard.is_of_user(it, place)),
-            Self::Write(path) => guard.is_of_user(path, place),
+            Self::Read(paths) => paths.iter().any(is_of_user),
+            Self::Write(path) => guard.is_of_user(path, &[]),
             Self::Network(_) | Self::Memory(_) | Self::Refused(_) => false,
         }
     }
@@ -553,15 +558,24 @@ mod tests {
                 Need::Read(vec![path.to_owned()]),
                 Need::Write(path.to_owned()),
             ];
-            let all = needs.map(|it| it.is_of_user(&scene.guard, &scene.place));
-            assert_eq!(all[0], all[1]);
+            let grants = Grants::default();
+            let all = needs.map(|it| it.is_of_user(&scene.guard, &scene.place, &grants));
+            assert!(all[1] || !all[0]);
             all[0]
         };
         assert!(is_of_user(&scene, &home.join("letters")));
         assert!(!is_of_user(&scene, &home.join("project/src")));
         assert!(!is_of_user(&scene, &scene.root.join("docs")));
         scene.place.path = vec![home.join(".nvm/bin"), home.join("bin")];
-        assert!(!is_of_user(&scene, &home.join(".nvm/lib")));
+        let library = home.join(".nvm/lib");
+        assert!(!is_of_user(&scene, &library));
+        let write = Need::Write(library.clone());
+        assert!(write.is_of_user(&scene.guard, &scene.place, &Grants::default()));
+        let named = Grants {
+            named: vec![library.clone()],
+            ..Grants::default()
+        };
+        assert!(Need::Read(vec![library]).is_of_user(&scene.guard, &scene.place, &named));
         assert!(is_of_user(&scene, &home.join("letters")));
         // A project that is the home folder makes nothing of it somebody else's.
         scene.guard.file = home.join("frith.yaml");

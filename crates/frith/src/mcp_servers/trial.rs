@@ -187,7 +187,7 @@ impl Trials {
     ) -> Result<Tried, NotTried> {
         let place = Place::new(&candidate.folder);
         let is_of_registry = grants.is_of_registry();
-        let known = |_: &Grants, need: &Need| !need.is_of_user(&self.guard, &place);
+        let known = |grants: &Grants, need: &Need| !need.is_of_user(&self.guard, &place, grants);
         // What was shown before the start: what a program says afterwards adds nothing to that.
         let said = |grants: &Grants, need: &Need| match need {
             Need::Write(path) => grants.names(path) && known(grants, need),
