@@ -25,7 +25,7 @@ pub(crate) async fn attend(
     }
     let attending = async {
         // Of the calls that others have decided about, or nobody, none is shown twice.
-        let mut seen = Vec::new();
+        let (mut seen, mut gate) = (Vec::new(), Gate::default());
         loop {
             let calls = list(&dir).await.unwrap_or_default();
             seen.retain(|id| calls.iter().any(|call| call.id == *id));
@@ -33,7 +33,7 @@ pub(crate) async fn attend(
             if let Some(next) = next {
                 seen.push(next.id.clone());
                 if let Ok(call) = show(&dir, &next.id).await {
-                    ask(&dir, &call).await;
+                    ask(&dir, &call, &mut gate).await;
                 }
             } else if matches!(requests.recv().await, Err(RecvError::Closed)) {
                 return;
@@ -47,7 +47,7 @@ pub(crate) async fn attend(
 }
 
 /// Shows a call and waits until it is decided about, here or elsewhere.
-async fn ask(dir: &DataDir, call: &HeldCall) {
+async fn ask(dir: &DataDir, call: &HeldCall, gate: &mut Gate) {
     let id = &call.id;
     tell!("\na call waits for approval: {id}");
     for line in details(call) {
@@ -59,42 +59,89 @@ async fn ask(dir: &DataDir, call: &HeldCall) {
     };
     // What was typed before this was shown was not meant for it.
     keys.discard();
-    tell!("{KEYS}");
-    let said = decision(dir, id, &keys).await;
+    tell!("{}", gate.keys());
+    let said = decision(dir, id, &keys, gate).await;
     drop(keys);
     tell!("{said}");
 }
 
-/// What keys do.
-const KEYS: &str = "[a] approve  [d] deny  [l] later";
+/// Whether keys decide. After a call went away by itself they may be meant for that one: none decides about
+/// the next until Enter, which ends a reason too.
+#[derive(Debug, Default)]
+struct Gate {
+    is_closed: bool,
+}
+
+/// What a key asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Pressed {
+    Nothing,
+    /// What keys do is to be said.
+    Keys,
+    Approve,
+    Deny,
+    Later,
+}
+
+impl Gate {
+    fn press(&mut self, key: char) -> Pressed {
+        match key {
+            '\r' | '\n' if self.is_closed => {
+                self.is_closed = false;
+                Pressed::Keys
+            }
+            'a' | 'd' | 'l' if self.is_closed => Pressed::Keys,
+            'a' => Pressed::Approve,
+            'd' => Pressed::Deny,
+            'l' => Pressed::Later,
+            _ => Pressed::Nothing,
+        }
+    }
+
+    /// What keys do.
+    const fn keys(&self) -> &'static str {
+        match self.is_closed {
+            true => "the call before went away: press Enter, then decide about this one",
+            false => "[a] approve  [d] deny  [l] later",
+        }
+    }
+}
 
 /// Waits for the key that decides about a call, or until it is not pending any more; says what became of it.
-async fn decision(dir: &DataDir, id: &str, keys: &KeyMode) -> String {
+async fn decision(dir: &DataDir, id: &str, keys: &KeyMode, gate: &mut Gate) -> String {
     loop {
         for key in keys.next().await.chars() {
-            let decided = match key {
-                'a' => decide(dir, id, None).await,
-                'd' => match reason(keys).await {
+            let decided = match gate.press(key) {
+                Pressed::Approve => decide(dir, id, None).await,
+                Pressed::Deny => match reason(keys).await {
                     Some(reason) => decide(dir, id, Some(&reason)).await,
                     None => {
-                        tell!("{KEYS}");
+                        tell!("{}", gate.keys());
                         break;
                     }
                 },
-                'l' => return format!("`frith approvals show {id}` shows it again"),
-                _ => continue,
+                Pressed::Keys => {
+                    tell!("{}", gate.keys());
+                    break;
+                }
+                Pressed::Later => return format!("`frith approvals show {id}` shows it again"),
+                Pressed::Nothing => continue,
             };
             return match decided {
                 Ok(call) if call.verdict == "granted" => format!("approved {id}"),
                 Ok(_) => format!("denied {id}"),
-                Err(error) => plain(error),
+                Err(error) => {
+                    gate.is_closed = true;
+                    plain(error)
+                }
             };
         }
         let is_pending = show(dir, id)
             .await
             .is_ok_and(|call| call.verdict == "waiting");
         if !is_pending {
-            return format!("{id} is not pending any more");
+            gate.is_closed = true;
+            return format!("{id} is not pending any more: decided elsewhere, or withdrawn");
         }
     }
 }
@@ -117,5 +164,34 @@ async fn reason(keys: &KeyMode) -> Option<String> {
                 return end;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is typed for a call that went away, even a whole reason, decides nothing about the next.
+    #[test]
+    fn keys_for_a_call_that_is_gone_do_not_decide() {
+        let mut gate = Gate { is_closed: true };
+        for key in "d not a good idea, later".chars() {
+            let pressed = gate.press(key);
+            assert!(
+                matches!(pressed, Pressed::Nothing | Pressed::Keys),
+                "{key:?}: {pressed:?}"
+            );
+        }
+        assert!(gate.keys().contains("press Enter"));
+        assert_eq!(gate.press('\n'), Pressed::Keys);
+        assert!(gate.keys().starts_with("[a] approve"));
+        let pressed = ['\n', 'a', 'd', 'l'].map(|key| gate.press(key));
+        let expected = [
+            Pressed::Nothing,
+            Pressed::Approve,
+            Pressed::Deny,
+            Pressed::Later,
+        ];
+        assert_eq!(pressed, expected);
     }
 }

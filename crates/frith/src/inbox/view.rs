@@ -10,6 +10,8 @@ use crate::screen::{count, plain};
 pub(super) struct View {
     calls: Vec<WaitingCall>,
     selected: Option<String>,
+    /// Where the selected call was when it went away. Until the operator selects one, none is.
+    lost: Option<usize>,
     /// The call whose details these are.
     shown: Option<String>,
     details: Vec<String>,
@@ -39,6 +41,9 @@ pub(super) enum Action {
 /// Rows of the list of calls.
 const LIST: usize = 6;
 
+/// What is said when a key decides about nothing.
+const NOT_SELECTED: &str = "the call went away, and no other is selected";
+
 /// The keys in what a terminal gives; arrows as `j` and `k`.
 pub(super) fn keys(typed: &str) -> Vec<char> {
     let typed = typed.replace("\u{1b}[A", "k").replace("\u{1b}[B", "j");
@@ -46,14 +51,16 @@ pub(super) fn keys(typed: &str) -> Vec<char> {
 }
 
 impl View {
-    /// Takes the calls of now. Of one that is not there any more the next is selected.
+    /// Takes the calls of now. The first is selected, but none in place of one that went away: what is typed
+    /// may still be meant for that one.
     pub(super) fn take(&mut self, calls: Vec<WaitingCall>) {
         let is_there = |id: &String| calls.iter().any(|call| call.id == *id);
-        if !self.selected.as_ref().is_some_and(is_there) {
-            let at = self.position().unwrap_or_default();
-            let next = calls.get(at).or_else(|| calls.last());
-            self.selected = next.map(|call| call.id.clone());
-            self.reason = None;
+        if self.selected.as_ref().is_some_and(|id| !is_there(id)) {
+            self.lost = self.position();
+            self.selected = None;
+        }
+        if self.selected.is_none() && self.lost.is_none() {
+            self.selected = calls.first().map(|call| call.id.clone());
         }
         self.calls = calls;
     }
@@ -97,7 +104,11 @@ impl View {
             self.reason = None;
             return match (end, &self.selected) {
                 (Some(reason), Some(id)) => Action::Deny(id.clone(), reason),
-                _ => Action::None,
+                (_, None) => {
+                    NOT_SELECTED.clone_into(&mut self.message);
+                    Action::None
+                }
+                (None, Some(_)) => Action::None,
             };
         }
         self.message.clear();
@@ -114,6 +125,15 @@ impl View {
                 self.is_moved = true;
                 Action::Moved
             }
+            'a' if self.lost.is_some() => {
+                NOT_SELECTED.clone_into(&mut self.message);
+                Action::None
+            }
+            // The letters of a reason that follow are no keys.
+            'd' if self.lost.is_some() => {
+                self.reason = Some(Reason::default());
+                Action::None
+            }
             'a' | 'd' if self.selected.is_none() || self.shown != self.selected => Action::None,
             'd' => {
                 self.reason = Some(Reason::default());
@@ -129,10 +149,14 @@ impl View {
     }
 
     fn select(&mut self, by: isize) -> Action {
-        let next = self.position().and_then(|at| at.checked_add_signed(by));
+        let next = match self.lost {
+            Some(at) => Some(at.min(self.calls.len().saturating_sub(1))),
+            None => self.position().and_then(|at| at.checked_add_signed(by)),
+        };
         match next.and_then(|at| self.calls.get(at)) {
             Some(call) => {
                 self.selected = Some(call.id.clone());
+                self.lost = None;
                 Action::Moved
             }
             None => Action::None,
@@ -151,10 +175,11 @@ impl View {
             true => "no call waits".to_owned(),
             false => count(number, "call waits", "calls wait"),
         }];
-        let at = self.position().unwrap_or_default();
-        let first = at.saturating_sub(LIST - 1);
+        let at = self.position();
+        let first = at.or(self.lost).unwrap_or_default();
+        let first = first.saturating_sub(LIST - 1);
         for (index, call) in self.calls.iter().enumerate().skip(first).take(LIST) {
-            let mark = if index == at { '>' } else { ' ' };
+            let mark = if Some(index) == at { '>' } else { ' ' };
             let left = call.until.saturating_sub(now).max(0) / 1000;
             let (agent, what) = (plain(&call.agent), plain(&call.summary));
             let line = format!("{mark} {}  {left:>4} s  {agent}  {what}", call.id);
@@ -179,6 +204,9 @@ impl View {
 
     fn last_line(&self) -> String {
         if let Some(Reason(text)) = &self.reason {
+            if self.selected.is_none() {
+                return format!("{NOT_SELECTED} (Enter or Esc goes back)");
+            }
             return format!("the reason, for the agent (Enter denies, Esc goes back): {text}");
         }
         let message = match self.message.as_str() {
@@ -187,6 +215,7 @@ impl View {
         };
         let keys = match (self.calls.is_empty(), self.is_seen) {
             (true, _) => "",
+            (false, _) if self.selected.is_none() => "[j k] select  ",
             (false, true) => "[a] approve  [d] deny  [j k] select  ",
             (false, false) => "[space] more  [d] deny  [j k] select  ",
         };
@@ -272,18 +301,52 @@ mod tests {
         assert_eq!(inbox.press('a'), Action::Approve("x".to_owned()));
     }
 
+    /// No call takes the place of one that went away, not even one that comes later.
     #[test]
     fn call_that_is_gone_is_not_decided_about() {
-        let mut inbox = view(&["x", "y"], 3);
-        assert_eq!(inbox.press('d'), Action::None);
-        inbox.take(vec![call("y")]);
-        // What was typed was about the other call.
-        assert_eq!(inbox.press('\r'), Action::None);
-        assert_eq!(inbox.press('a'), Action::None);
+        let mut inbox = view(&["x", "y", "z"], 3);
+        assert_eq!(inbox.press('j'), Action::Moved);
         show(&mut inbox, 3);
-        assert_eq!(inbox.press('a'), Action::Approve("y".to_owned()));
+        inbox.take(vec![call("x"), call("z")]);
+        show(&mut inbox, 3);
+        let (lines, keys) = inbox.draw((12, 40), 4_000);
+        assert!(!lines.iter().any(|line| line.contains('>')), "{lines:?}");
+        assert_eq!(keys, "[j k] select  [q] quit");
+        assert_eq!(inbox.press('a'), Action::None);
+        assert!(inbox.last_line().starts_with(NOT_SELECTED));
+        // Nor do the letters of a reason decide.
+        for key in "djak a\r".chars() {
+            assert_eq!(inbox.press(key), Action::None);
+        }
+        assert!(inbox.last_line().starts_with(NOT_SELECTED));
         inbox.take(Vec::new());
-        assert_eq!((inbox.wanted(), inbox.press('a')), (None, Action::None));
-        assert_eq!(inbox.draw((12, 40), 0).1, "[q] quit");
+        assert_eq!(inbox.press('j'), Action::None);
+        inbox.take(vec![call("x"), call("z")]);
+        show(&mut inbox, 3);
+        assert_eq!(inbox.press('a'), Action::None);
+        assert_eq!(inbox.press('k'), Action::Moved);
+        show(&mut inbox, 3);
+        assert_eq!(inbox.press('a'), Action::Approve("z".to_owned()));
+    }
+
+    /// A reason for a call that went away denies nothing, and its letters are no keys.
+    #[test]
+    fn reason_for_a_call_that_is_gone_is_taken_to_its_end() {
+        for end in ['\r', '\u{1b}'] {
+            let mut inbox = view(&["x", "y"], 3);
+            assert_eq!(inbox.press('d'), Action::None);
+            assert_eq!(inbox.press('n'), Action::None);
+            inbox.take(vec![call("y")]);
+            show(&mut inbox, 3);
+            assert!(inbox.last_line().ends_with("(Enter or Esc goes back)"));
+            for key in "jaq a".chars() {
+                assert_eq!(inbox.press(key), Action::None);
+            }
+            assert_eq!(inbox.press(end), Action::None);
+            assert_eq!(inbox.press('a'), Action::None);
+            assert_eq!(inbox.press('j'), Action::Moved);
+            show(&mut inbox, 3);
+            assert_eq!(inbox.press('a'), Action::Approve("y".to_owned()));
+        }
     }
 }

@@ -136,6 +136,16 @@ fn call_decided_elsewhere_is_not_asked_about_any_more() {
     assert_eq!(status, 0, "{error}");
     terminal.until(&format!("{id} is not pending any more"));
     assert!(terminal.is_plain());
+    // A key that was meant for it does not decide about the next.
+    let (mut wire, token) = wire_of(folder.path());
+    let id = pending(&mut wire, &token, ("2", "echo", &json!({})));
+    terminal.until("press Enter");
+    terminal.press("a");
+    terminal.until("press Enter");
+    terminal.press("\r");
+    terminal.until("[a] approve");
+    terminal.press("a");
+    terminal.until(&format!("approved {id}"));
 }
 
 #[test]
@@ -181,6 +191,8 @@ fn inbox_decides_with_keys() {
     inbox.press("a");
     inbox.until(&format!("approved {two}"));
     assert_eq!(second.hear().unwrap()["data"]["success"], true);
+    inbox.until("[j k] select");
+    inbox.press("j");
     inbox.until("[a] approve");
     inbox.press("d");
     inbox.until("the reason");
