@@ -6,12 +6,11 @@ use a2e_runtime::DataDir;
 use a2e_runtime::operator::{Decide, HeldCall, HeldCalls, Nothing, Show, ask};
 use anyhow::Result;
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::Outcome;
 use crate::agent::{block_on, print, print_json};
 use crate::data::DataArguments;
-use crate::diff::diff;
 use crate::inbox;
 use crate::screen::{self, plain};
 
@@ -126,41 +125,14 @@ fn show(call: &HeldCall, as_json: bool) -> Result<Outcome> {
         print_json(&json!(call))?;
         return Ok(Outcome::Good);
     }
-    let shown: Value = serde_json::from_str(&call.shown).unwrap_or_default();
     print(&format!("id     {}", call.id))?;
-    print(&format!("agent  {}", plain(&call.agent)))?;
     print(&format!("state  {}", call.verdict))?;
     if !call.reason.is_empty() {
         print(&format!("reason {}", plain(&call.reason)))?;
     }
-    print(&format!(
-        "rule   {}",
-        plain(shown["rule"].as_str().unwrap_or_default())
-    ))?;
-    if let Some((path, before, after)) = edit(&shown["request"]) {
-        print(&format!("edits  {}", plain(path)))?;
-        let mut lines = diff(before, after).into_iter();
-        lines.try_for_each(|line| print(&format!("  {}", line.marked())))?;
-    }
-    // The line breaks are those of the form; in texts they are escaped.
-    for line in serde_json::to_string_pretty(&shown["request"])?.lines() {
-        print(&screen::json(line))?;
-    }
-    if let Some(resolved) = shown.get("resolved") {
-        print(&"stands for")?;
-        for line in serde_json::to_string_pretty(resolved)?.lines() {
-            print(&screen::json(line))?;
-        }
-    }
+    let mut lines = inbox::details(call).into_iter();
+    lines.try_for_each(|line| print(&line))?;
     Ok(Outcome::Good)
-}
-
-/// The file that a call of `edit_file` changes, and the text in it before and after.
-fn edit(request: &Value) -> Option<(&str, &str, &str)> {
-    let arguments = request.get("arguments")?;
-    let text = |name: &str| arguments.get(name)?.as_str();
-    let is_edit = request.get("tool_name")?.as_str()? == "edit_file";
-    is_edit.then_some((text("path")?, text("old_text")?, text("new_text")?))
 }
 
 /// Decides about a call; a reason denies it.

@@ -15,7 +15,6 @@ use a2e_runtime::operator::{
 use anyhow::Result;
 use serde_json::json;
 
-use self::details::details;
 use self::view::{Action, View};
 use crate::Outcome;
 use crate::agent::{print, print_json};
@@ -23,6 +22,7 @@ use crate::key_mode::{CtrlC, KeyMode};
 use crate::screen::plain;
 
 pub(crate) use attend::attend;
+pub(crate) use details::details;
 
 /// A text that is typed key by key.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ const EDITS: [(&str, &str); 3] = [
 ];
 
 /// The lines to show of a call. Everything in it is there; what was not understood as JSON.
-pub(super) fn details(call: &HeldCall) -> Vec<String> {
+pub(crate) fn details(call: &HeldCall) -> Vec<String> {
     let mut shown: Value = serde_json::from_str(&call.shown).unwrap_or_default();
     let mut lines = vec![format!(
         "agent {}, rule {}",

@@ -54,7 +54,7 @@ fn a_held_call_waits_for_yes_or_no() {
     );
     let (_, out, _) = operator(&node, &["approvals", "show", &id]);
     assert!(
-        out.contains("rule   ask") && out.contains("\"text\": \"hi\""),
+        out.contains("rule ask") && out.contains("\"text\": \"hi\""),
         "{out}"
     );
     let (status, out, _) = operator(&node, &["approve", &id]);
@@ -99,7 +99,7 @@ policy: {rules: [{id: ask, name: edit_file, action: require_approval}]}
     let status = wire.ask(&call);
     let id = status["data"]["approval_id"].as_str().unwrap();
     let (_, out, _) = operator(&node, &["approvals", "show", id]);
-    let shown = "\nedits  plan.txt\n    ship\n  - on Friday\n  + on\\u{9b}Monday\n";
+    let shown = "\n  file plan.txt\n    ship\n  - on Friday\n  + on\\u{9b}Monday\n";
     assert!(out.contains(shown), "{out}");
 }
 
