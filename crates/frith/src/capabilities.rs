@@ -113,6 +113,11 @@ impl Described {
 }
 
 impl Capabilities {
+    /// The workspace.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.workplace.folder
+    }
+
     /// Prepares the workspace and the sandbox, and looks for the tools there are.
     pub(crate) fn new(config: &Config, file: Option<&Path>, data: &DataDir) -> Result<Self> {
         let limits = &config.global_limits;

@@ -221,7 +221,12 @@ impl Node {
     }
 
     /// Says how to connect; to a program, in one line.
-    pub(crate) fn announce(&self, config: &Config, as_json: bool) -> Result<()> {
+    pub(crate) fn announce(
+        &self,
+        config: &Config,
+        read: Option<&Path>,
+        as_json: bool,
+    ) -> Result<()> {
         let mut out = std::io::stdout().lock();
         let dir = self.claim.dir();
         let file = dir.token();
@@ -260,6 +265,13 @@ impl Node {
             writeln!(out, "  a2a    {a2a}")?;
         }
         writeln!(out, "  did    {}", self.endpoints.did)?;
+        let rules = match read {
+            Some(file) => file.display().to_string(),
+            None => "none: no rules, nothing waits for approval".to_owned(),
+        };
+        writeln!(out, "  config {rules}")?;
+        let folder = self.shared.capabilities.folder();
+        writeln!(out, "  workspace {}", folder.display())?;
         let data = match DataDir::of_user().is_ok_and(|user| user == *dir) {
             true => String::new(),
             false => format!(" --data {}", quoted_path(dir.path())),

@@ -82,7 +82,7 @@ async fn serve(
         node = Node::start(config, file, &dir) => node?,
         () = signals.stop_again() => return Ok(Outcome::Good),
     };
-    announce(&node, config, as_json);
+    announce(&node, config, file, as_json);
     notify::tell(State::Ready);
     let attending = Attending::start(&node, hooks, config, (!as_json).then_some(dir));
     let mut file = file.map(Path::to_owned);
@@ -180,8 +180,8 @@ impl Attending {
 }
 
 /// Prints where the node is. A reader that has gone away is no reason to end.
-fn announce(node: &Node, config: &Config, as_json: bool) {
-    if let Err(error) = node.announce(config, as_json) {
+fn announce(node: &Node, config: &Config, file: Option<&Path>, as_json: bool) {
+    if let Err(error) = node.announce(config, file, as_json) {
         tracing::warn!("cannot print where the node is; `frith status` shows it: {error:#}");
     }
 }

@@ -76,6 +76,9 @@ fn a_token_of_the_configuration() {
         "{said}"
     );
     assert!(said.contains("--token TOKEN"), "{said}");
+    for line in ["frith.yaml\n", "data/workspace\n"] {
+        assert!(said.contains(line), "{said}");
+    }
 }
 
 #[test]
