@@ -183,7 +183,7 @@ async fn audit(stage: &mut Stage) -> Result<()> {
     stage
         .note("# in a copy of it, one byte is changed:")
         .await?;
-    let change = "cp -r bob/audit copy && sed -i '0,/frith.ping/s//frith.pong/' copy/*.jsonl";
+    let change = r#"cp -r bob/audit copy && sed -i '0,/"ping"/s//"pong"/' copy/*.jsonl"#;
     stage.run(Step::new(change)).await?;
     let verify = Step::new("frith audit verify copy --data bob").ends(1);
     let broken = ["broken", "line", "the body was changed"];
