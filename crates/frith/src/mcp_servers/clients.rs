@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use a2e_runtime::DataDir;
 use anyhow::{Context, Result, bail};
+use base::Durability;
 use serde_json::{Map, Value, json};
 
 use crate::Outcome;
@@ -160,24 +162,11 @@ pub(super) fn replace(file: &Path, text: &str) -> std::io::Result<()> {
         _ => Path::new("."),
     };
     fs::create_dir_all(folder)?;
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = folder.join(name);
-    let written = (|| {
-        let mut open = fs::OpenOptions::new();
-        std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
-        let mut to = open.write(true).create_new(true).open(&new)?;
-        to.write_all(text.as_bytes())?;
-        if let Ok(old) = fs::metadata(&file) {
-            to.set_permissions(old.permissions())?;
-        }
-        to.sync_all()?;
-        fs::rename(&new, &file)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
+    let old = fs::metadata(&file).map(|old| old.permissions().mode() & 0o777);
+    let mode = old.unwrap_or(base::PRIVATE);
+    base::replace_file(&file, mode, Durability::Durable, |to| {
+        to.write_all(text.as_bytes())
+    })
 }
 
 #[cfg(test)]
