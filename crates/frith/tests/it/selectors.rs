@@ -205,12 +205,12 @@ fn rule_about_a_word_holds_for_words_that_stand_for_it() {
     let words = [
         (
             "memory/retrieve/req",
-            json!({"tier": "no such tier"}),
+            json!({"tier": ""}),
             "tier == 'episodic'",
         ),
         (
             "memory/store/req",
-            json!({"entries": [{"key": "k", "content": 1, "tier": "no such tier"}]}),
+            json!({"entries": [{"key": "k", "content": 1, "tier": ""}]}),
             "entries[0].tier == 'episodic'",
         ),
         (

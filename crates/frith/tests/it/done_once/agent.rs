@@ -40,8 +40,12 @@ impl Agent {
         if self.class == Class::MemoryWrite {
             let gate = site.lock_store();
             self.session.wire.say(&self.request);
-            // Requests of a session are begun in their order.
-            assert_eq!(self.session.read_memory(), Value::Null);
+            // Requests of a session are recorded and begun in their order; this one does not wait for
+            // the write.
+            let note = json!({"type": "tool/call/req", "tool_name": "note",
+                "arguments": {"text": "begun"}});
+            let noted = self.session.ask(note);
+            assert_eq!(noted["type"], "tool/call/resp", "{noted}");
             return gate;
         }
         site.make_gate();
