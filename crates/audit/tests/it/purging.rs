@@ -521,7 +521,10 @@ fn a_step_of_the_clock_makes_no_record_old() {
         if has_records {
             append(&log, "the clock is right");
         }
-        pass(28, 28);
+        // By days: the log may look at its clocks while one of them was set already.
+        for _ in 0..28 {
+            pass(1, 1);
+        }
         log.retain(&retention).unwrap();
         assert!(young(&place) < 5);
         log.close();
